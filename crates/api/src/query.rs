@@ -1,8 +1,11 @@
 //! Query strings. Errors name the parameter.
 
+use std::time::Duration;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -23,6 +26,34 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
                 text.split(['`', ':']).nth(usize::from(text.starts_with("unknown field"))).unwrap_or("");
             ApiError::parameter(name, text.clone())
         })
+    }
+}
+
+/// Hours that an endpoint looks back if the query has none, and at most.
+const HOURS: u32 = 24;
+const MAX_HOURS: u32 = 24 * 31;
+
+/// `?hours=24`: how far an endpoint looks back.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Window {
+    hours: Option<String>,
+}
+
+impl Window {
+    /// Its hours, and the same as a duration.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] when they are no number from 1 to [`MAX_HOURS`].
+    pub(crate) fn hours(&self) -> Result<(u32, Duration), ApiError> {
+        let hours = match self.hours.as_deref().map(str::parse) {
+            None => HOURS,
+            Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
+            Some(_) => {
+                return Err(ApiError::parameter("hours", format!("must be a number from 1 to {MAX_HOURS}")));
+            }
+        };
+        Ok((hours, Duration::from_secs(u64::from(hours) * 3600)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`SignIn`]: asks identity providers for the console, and makes the keys of those who sign in with one.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
@@ -10,7 +10,7 @@ use houston_store::Store;
 use houston_store::api_key;
 use houston_store::audit::NewRecord;
 use houston_store::copies::Copies;
-use houston_web::{Client, Limits, ListedHost, Request, Tls};
+use houston_web::{Client, Limits, Request, SystemTls};
 use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
@@ -31,7 +31,7 @@ pub(crate) struct SignIn {
     home: Store,
     copies: Copies,
     ids: Arc<Ids>,
-    tls: OnceLock<Tls>,
+    tls: SystemTls,
     asking: Arc<Semaphore>,
 }
 
@@ -43,21 +43,13 @@ impl fmt::Debug for SignIn {
 
 impl SignIn {
     pub(crate) fn new(home: Store, copies: Copies, ids: Arc<Ids>) -> Self {
-        Self { home, copies, ids, tls: OnceLock::new(), asking: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { home, copies, ids, tls: SystemTls::default(), asking: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// A client for the host of this URL: the operator has named the provider, and its document names the others.
     fn client(&self, url: &str) -> Result<Client, String> {
-        let host = ListedHost::of(url).map_err(|error| error.to_string())?;
-        let tls = match self.tls.get() {
-            Some(tls) => tls.clone(),
-            None => {
-                let tls = Tls::system().map_err(|error| format!("TLS does not start: {error}"))?;
-                self.tls.get_or_init(|| tls).clone()
-            }
-        };
         let limits = Limits { connect: TIMEOUT, whole: TIMEOUT, body: MAX_BYTES, redirects: 0 };
-        Ok(Client::listed(vec![host], tls).limits(limits).build())
+        self.tls.client_for(url, limits)
     }
 }
 

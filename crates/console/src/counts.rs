@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join;
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::health::HealthResponse;
@@ -23,12 +24,13 @@ struct Count {
 pub(crate) async fn show(viewer: Viewer) -> Response {
     let mut counts = Vec::new();
     if viewer.may(Scope::Operate) {
-        if let Ok(of) = viewer.api.get::<OverviewResponse>("/v1/overview").await {
-            counts.extend(of_overview(&of));
-        }
-        if let Ok(of) = viewer.api.get::<HealthResponse>("/v1/health").await {
-            counts.extend(of_health(&of));
-        }
+        let (overview, health) = join(
+            viewer.api.get::<OverviewResponse>("/v1/overview"),
+            viewer.api.get::<HealthResponse>("/v1/health"),
+        )
+        .await;
+        counts.extend(overview.iter().flat_map(of_overview));
+        counts.extend(health.iter().filter_map(of_health));
     }
     for count in &mut counts {
         count.path = viewer.path(&count.path);

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join;
 use houston_protocol::health::{HealthResponse, ReadinessResponse, VersionResponse};
 
 use crate::shell::{Section, Shell, html};
@@ -39,7 +40,8 @@ pub(crate) fn checks(health: &HealthResponse, now: chrono::DateTime<chrono::Utc>
 
 /// `GET {prefix}/health`.
 pub(crate) async fn show(viewer: Viewer) -> Response {
-    let health: HealthResponse = match viewer.api.get("/v1/health").await {
+    let (health, ready) = join(viewer.api.get::<HealthResponse>("/v1/health"), ready(&viewer)).await;
+    let health = match health {
         Ok(health) => health,
         Err(refused) => return viewer.failed(refused).into_response(),
     };
@@ -49,13 +51,16 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
         status: show::severity(health.status),
         checked: show::when_if(health.checked_at, now),
         checks: checks(&health, now),
-        ready: ready(&viewer).await,
+        ready,
     })
 }
 
 async fn ready(viewer: &Viewer) -> Vec<Fact> {
+    let (ready, version) =
+        join(viewer.api.get::<ReadinessResponse>("/readyz"), viewer.api.get::<VersionResponse>("/version"))
+            .await;
     let mut facts = Vec::new();
-    if let Ok(ready) = viewer.api.get::<ReadinessResponse>("/readyz").await {
+    if let Ok(ready) = ready {
         facts.extend([
             fact("This process", ready.status.replace('_', " ")),
             fact("Postgres", ready.checks.postgres),
@@ -65,7 +70,7 @@ async fn ready(viewer: &Viewer) -> Vec<Fact> {
             fact("Draining", if ready.draining { "yes" } else { "no" }),
         ]);
     }
-    if let Ok(version) = viewer.api.get::<VersionResponse>("/version").await {
+    if let Ok(version) = version {
         facts.push(fact("Release", version.version));
     }
     facts

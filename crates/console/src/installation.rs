@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::mcp_server::McpServerList;
 use houston_protocol::model::{ModelResponse, ModelsResponse};
@@ -54,13 +55,14 @@ struct Team {
 /// `GET {prefix}/agents`.
 pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
     let path = with_query("/v1/agents", &[("limit", "50"), ("cursor", &cursor)]);
-    let page: Page<AgentResponse> = match viewer.api.get(&path).await {
-        Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
-    let teams: Page<TeamResponse> = match viewer.api.get("/v1/teams?limit=100").await {
-        Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
+    let (agents, teams) = join(
+        viewer.api.get::<Page<AgentResponse>>(&path),
+        viewer.api.get::<Page<TeamResponse>>("/v1/teams?limit=100"),
+    )
+    .await;
+    let (page, teams) = match (agents, teams) {
+        (Ok(page), Ok(teams)) => (page, teams),
+        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
     let (now, here) = (viewer.console.now(), viewer.path("/agents"));
     let agent = |of: AgentResponse| Agent {
@@ -190,13 +192,14 @@ struct Document {
 
 /// `GET {prefix}/tools`: MCP servers, and documents of HTTP endpoints.
 pub(crate) async fn tools(viewer: Viewer) -> Response {
-    let servers: McpServerList = match viewer.api.get("/v1/mcp-servers").await {
-        Ok(servers) => servers,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
-    let documents: EndpointsList = match viewer.api.get("/v1/endpoints").await {
-        Ok(documents) => documents,
-        Err(refused) => return viewer.failed(refused).into_response(),
+    let (servers, documents) = join(
+        viewer.api.get::<McpServerList>("/v1/mcp-servers"),
+        viewer.api.get::<EndpointsList>("/v1/endpoints"),
+    )
+    .await;
+    let (servers, documents) = match (servers, documents) {
+        (Ok(servers), Ok(documents)) => (servers, documents),
+        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
     let now = viewer.console.now();
     let server = |of: houston_protocol::mcp_server::McpServerResponse| Server {

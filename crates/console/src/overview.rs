@@ -3,9 +3,9 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::{join, join_all, join3};
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
-use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_protocol::health::HealthResponse;
 use houston_protocol::model::ModelsResponse;
@@ -19,7 +19,7 @@ use crate::errors::Group;
 use crate::health::{Check, checks};
 use crate::installation::milliseconds;
 use crate::shell::{Section, Shell, html};
-use crate::show::{self, plural, with_query};
+use crate::show;
 use crate::viewer::Viewer;
 use crate::{questions, threads};
 
@@ -65,15 +65,18 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
 
 async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
     let now = viewer.console.now();
-    let operates = viewer.may(Scope::Operate);
-    let counts: Option<OverviewResponse> =
-        if operates { Some(viewer.api.get("/v1/overview").await?) } else { None };
-    let health: Option<HealthResponse> =
-        if operates { viewer.api.get("/v1/health").await.ok() } else { None };
-    let groups: Option<ErrorGroupsResponse> =
-        if operates { viewer.api.get("/v1/errors").await.ok() } else { None };
-    let asked: Page<QuestionResponse> = viewer.api.get("/v1/questions?limit=100").await?;
-    let models: ModelsResponse = viewer.api.get("/v1/models").await?;
+    // At once: no request needs the answer of another.
+    let (for_operators, (asked, models, threads)) = join(
+        for_operators(viewer),
+        join3(
+            viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
+            viewer.api.get::<ModelsResponse>("/v1/models"),
+            newest(viewer, now),
+        ),
+    )
+    .await;
+    let (counts, health, groups) = for_operators?;
+    let (asked, models, threads) = (asked?, models?, threads?);
     let mut tiles: Vec<Tile> =
         health.as_ref().map(|health| health_tile(viewer, health, now)).into_iter().collect();
     tiles.extend(counts.as_ref().map(|counts| count_tiles(viewer, counts)).unwrap_or_default());
@@ -104,8 +107,24 @@ async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
             .unwrap_or_default(),
         questions: asked.data.iter().take(5).map(|of| questions::Row::new(viewer, of, now)).collect(),
         models: models.data.iter().filter_map(model).collect(),
-        threads: newest(viewer, now).await?,
+        threads,
     })
+}
+
+type ForOperators = (Option<OverviewResponse>, Option<HealthResponse>, Option<ErrorGroupsResponse>);
+
+/// What only viewers see who may see how the installation works.
+async fn for_operators(viewer: &Viewer) -> Result<ForOperators, Refused> {
+    if !viewer.may(Scope::Operate) {
+        return Ok((None, None, None));
+    }
+    let (counts, health, groups) = join3(
+        viewer.api.get::<OverviewResponse>("/v1/overview"),
+        viewer.api.get::<HealthResponse>("/v1/health"),
+        viewer.api.get::<ErrorGroupsResponse>("/v1/errors"),
+    )
+    .await;
+    Ok((Some(counts?), health.ok(), groups.ok()))
 }
 
 /// What the counts of the installation or the tenant say.
@@ -222,11 +241,10 @@ fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
 
 /// The newest agentables of all kinds: their ids have the time of their creation.
 async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>, Refused> {
+    let kinds = threads::list::kinds(viewer).await?;
     let mut all = Vec::new();
-    for kind in threads::list::kinds(viewer).await? {
-        let path = with_query(&format!("/v1/{}", plural(&kind)), &[("limit", "8")]);
-        let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
-        all.extend(page.data);
+    for page in join_all(kinds.iter().map(|kind| threads::list::first(viewer, kind, "8"))).await {
+        all.extend(page?.data);
     }
     all.sort_by_key(|of| std::cmp::Reverse(of.created_at));
     Ok(all.iter().take(8).map(|of| threads::Row::new(viewer, of, now)).collect())

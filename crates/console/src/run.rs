@@ -1,10 +1,12 @@
 //! One run: what it costs, what it did when, what it does now.
 
 use askama::Template;
+use axum::body::Bytes;
 use axum::extract::{Path, Query};
 use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::{join, join3};
 use houston_domain::scope::Scope;
 use houston_domain::trace::Trace;
 use houston_protocol::page::Page;
@@ -13,6 +15,7 @@ use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::api::Refused;
 use crate::runs::took;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment};
@@ -94,20 +97,23 @@ pub(crate) async fn show(
     Query(Options { contents }): Query<Options>,
 ) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
-    let run: RunResponse = match viewer.api.get(&path).await {
-        Ok(run) => run,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
-    let calls: ModelCallsResponse = match viewer.api.get(&format!("{path}/model_calls")).await {
-        Ok(calls) => calls,
-        Err(refused) => return viewer.failed(refused).into_response(),
+    let (calls, trace) = (format!("{path}/model_calls"), format!("{path}/trace?contents={contents}"));
+    let (run, calls, trace) = join3(
+        viewer.api.get::<RunResponse>(&path),
+        viewer.api.get::<ModelCallsResponse>(&calls),
+        viewer.api.bytes(&trace),
+    )
+    .await;
+    let (run, calls) = match (run, calls) {
+        (Ok(run), Ok(calls)) => (run, calls),
+        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
     let now = viewer.console.now();
-    let fall = waterfall(&viewer, &path, &run, contents, now).await;
+    let fall = waterfall(trace, &run, contents, now);
     let mut page = page(&viewer, &run, &calls, (fall, contents), now);
     if !run.status.is_terminal() {
-        page.questions = questions(&viewer, &run, now).await;
-        page.reasons = reasons(&viewer, &path, now).await;
+        (page.questions, page.reasons) =
+            join(questions(&viewer, &run, now), reasons(&viewer, &path, now)).await;
     }
     html(&page)
 }
@@ -167,14 +173,13 @@ fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {
     ]
 }
 
-async fn waterfall(
-    viewer: &Viewer,
-    path: &str,
+fn waterfall(
+    trace: Result<Bytes, Refused>,
     run: &RunResponse,
     contents: bool,
     now: DateTime<Utc>,
 ) -> Waterfall {
-    let lines = match viewer.api.bytes(&format!("{path}/trace?contents={contents}")).await {
+    let lines = match trace {
         Ok(lines) => lines,
         Err(refused) => return Waterfall::without(refused.detail),
     };

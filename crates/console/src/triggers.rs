@@ -6,6 +6,7 @@ use axum::extract::Path;
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::join;
 use houston_domain::scope::Scope;
 use houston_protocol::trigger::{
     TriggerFiring, TriggerFiringList, TriggerResponse, TriggerThen, TriggerWhen,
@@ -105,8 +106,11 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
 }
 
 async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
-    let of: TriggerResponse = viewer.api.get(&format!("/v1/triggers/{id}")).await?;
-    let firings: TriggerFiringList = viewer.api.get(&format!("/v1/triggers/{id}/firings")).await?;
+    let path = format!("/v1/triggers/{id}");
+    let firings = format!("{path}/firings");
+    let (of, firings) =
+        join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings)).await;
+    let (of, firings) = (of?, firings?);
     let (now, user) = (viewer.console.now(), of.user_id.to_string());
     let (what, agentable, text) = then(&of.then);
     Ok(Trigger {

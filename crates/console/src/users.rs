@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join4;
 use houston_protocol::page::Page;
 use houston_protocol::trigger::TriggerList;
 use houston_protocol::user::{UserCostsResponse, UserResponse};
@@ -113,10 +114,16 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
 }
 
 async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
-    let user: UserResponse = viewer.api.get(&format!("/v1/users/{id}")).await?;
-    let costs: UserCostsResponse = viewer.api.get(&format!("/v1/users/{id}/costs")).await?;
-    let kinds = crate::threads::list::kinds(viewer).await?;
-    let triggers: TriggerList = viewer.api.get(&format!("/v1/users/{id}/triggers")).await?;
+    let path = format!("/v1/users/{id}");
+    let (costs_path, triggers_path) = (format!("{path}/costs"), format!("{path}/triggers"));
+    let (user, costs, kinds, triggers) = join4(
+        viewer.api.get::<UserResponse>(&path),
+        viewer.api.get::<UserCostsResponse>(&costs_path),
+        crate::threads::list::kinds(viewer),
+        viewer.api.get::<TriggerList>(&triggers_path),
+    )
+    .await;
+    let (user, costs, kinds, triggers) = (user?, costs?, kinds?, triggers?);
     let now = viewer.console.now();
     let threads = viewer.path("/threads");
     let of_kind =

@@ -5,6 +5,7 @@ use axum::extract::{Path, Query};
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::join;
 use houston_protocol::page::Page;
 use houston_protocol::webhook::{DeliveryResponse, WebhookList, WebhookResponse, WebhookTestResponse};
 use serde::Deserialize;
@@ -113,10 +114,13 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): 
 }
 
 async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Refused> {
-    let of: WebhookResponse = viewer.api.get(&format!("/v1/webhooks/{id}")).await?;
+    let path = format!("/v1/webhooks/{id}");
     let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
-    let path = with_query(&format!("/v1/webhooks/{id}/deliveries"), &query);
-    let page: Page<DeliveryResponse> = viewer.api.get(&path).await?;
+    let deliveries = with_query(&format!("{path}/deliveries"), &query);
+    let (of, page) =
+        join(viewer.api.get::<WebhookResponse>(&path), viewer.api.get::<Page<DeliveryResponse>>(&deliveries))
+            .await;
+    let (of, page) = (of?, page?);
     let (now, href) = (viewer.console.now(), viewer.path(&format!("/webhooks/{id}")));
     let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
     let state = |name: &'static str| {

@@ -68,11 +68,11 @@ pub struct ErrorGroup {
 pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup> {
     let mut groups: HashMap<(String, String), ErrorGroup> = HashMap::new();
     for failure in failures {
-        let message = normal(&failure.message);
-        let group = groups.entry((failure.code.clone(), message.clone())).or_insert_with(|| ErrorGroup {
-            fingerprint: fingerprint(&failure.code, &message),
-            code: failure.code,
-            message,
+        let key = (failure.code, normal(&failure.message));
+        let group = groups.entry(key).or_insert_with_key(|(code, message)| ErrorGroup {
+            fingerprint: fingerprint(code, message),
+            code: code.clone(),
+            message: message.clone(),
             count: 0,
             dead_lettered: 0,
             retrying: 0,
@@ -127,13 +127,13 @@ pub fn normal(message: &str) -> String {
 
 /// A word without what differs: `#` for one that has a digit, is an address, or follows a quotation mark, with the signs around it.
 fn normal_word(word: &str) -> Cow<'_, str> {
-    let body = word.trim_matches(|c: char| !c.is_alphanumeric());
-    let Some(start) = word.find(body).filter(|_| !body.is_empty()) else { return word.into() };
-    let (before, after) = (&word[..start], &word[start + body.len()..]);
-    let is_quoted = before.ends_with(['`', '"', '\'']);
-    let is_address = body.contains("://");
-    let has_digit = body.chars().any(|c| c.is_ascii_digit());
-    if is_quoted || is_address || has_digit { format!("{before}#{after}").into() } else { word.into() }
+    let from_body = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let body = from_body.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let (before, after) = (&word[..word.len() - from_body.len()], &from_body[body.len()..]);
+    let differs = body.bytes().any(|byte| byte.is_ascii_digit())
+        || before.ends_with(['`', '"', '\''])
+        || body.contains("://");
+    if differs && !body.is_empty() { format!("{before}#{after}").into() } else { word.into() }
 }
 
 #[cfg(test)]

@@ -72,4 +72,4 @@ pub use request::{ContentTypes, Request};
 pub use response::{Answer, Response};
 pub use sink::Sinks;
 pub use target::{ListedHost, Reach, Target};
-pub use tls::Tls;
+pub use tls::{SystemTls, Tls};

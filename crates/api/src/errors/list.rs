@@ -1,7 +1,6 @@
 //! `GET /v1/errors?hours=24`: the causes for which runs failed, the most frequent first.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,25 +9,15 @@ use houston_domain::error_group::{ErrorGroup, grouped};
 use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
 use houston_protocol::time::Time;
 use houston_store::run_error::MOST;
-use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::missing_cells::across;
-use crate::query::Query;
+use crate::query::{Query, Window};
 use crate::state::App;
 
-/// Hours that are looked at if the query has none, and at most.
-const HOURS: u32 = 24;
-const MAX_HOURS: u32 = 24 * 31;
 /// The most groups of an answer.
 const MAX_GROUPS: usize = 200;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Window {
-    hours: Option<String>,
-}
 
 #[utoipa::path(
     get,
@@ -44,16 +33,9 @@ pub(crate) struct Window {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(Window { hours }): Query<Window>,
+    Query(window): Query<Window>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let window_h = match hours.as_deref().map(str::parse) {
-        None => HOURS,
-        Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
-        Some(_) => {
-            return Err(ApiError::parameter("hours", format!("must be a number from 1 to {MAX_HOURS}")));
-        }
-    };
-    let window = Duration::from_secs(u64::from(window_h) * 3600);
+    let (window_h, window) = window.hours()?;
     let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).failures(window).await?) };
     let (found, missing) = across(&app, ask).await?;
     let capped = found.iter().any(|found| i64::try_from(found.len()).is_ok_and(|count| count >= MOST));

@@ -7,12 +7,12 @@
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use houston_domain::jwt::JwtError;
 use houston_domain::jwt::key_set::{Algorithm, KeySet, PublicKey};
-use houston_web::{Client, Limits, ListedHost, Request, Tls};
+use houston_web::{Client, Limits, Request, SystemTls};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -36,7 +36,7 @@ const MAX_SETS: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct KeySets {
     sources: Mutex<HashMap<String, Arc<Source>>>,
-    tls: OnceLock<Tls>,
+    tls: SystemTls,
     /// Reads in progress; none takes longer than [`READ_TIMEOUT`], and shutting down need not wait for them.
     reads: TaskTracker,
 }
@@ -101,16 +101,8 @@ impl KeySets {
     }
 
     fn client(&self, url: &str) -> Result<Client, String> {
-        let host = ListedHost::of(url).map_err(|error| error.to_string())?;
-        let tls = match self.tls.get() {
-            Some(tls) => tls.clone(),
-            None => {
-                let tls = Tls::system().map_err(|error| format!("TLS does not start: {error}"))?;
-                self.tls.get_or_init(|| tls).clone()
-            }
-        };
         let limits = Limits { connect: READ_TIMEOUT, whole: READ_TIMEOUT, body: MAX_BYTES, redirects: 0 };
-        Ok(Client::listed(vec![host], tls).limits(limits).build())
+        self.tls.client_for(url, limits)
     }
 }
 

@@ -30,9 +30,9 @@ use crate::state::App;
 )]
 pub(crate) async fn get(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let whole = caller.operates_installation();
-    let (lanes, workers, missing) = works(&app, caller, &LANES).await?;
+    let ((lanes, workers, missing), ended) =
+        tokio::try_join!(works(&app, caller, &LANES), app.ended.get(&app, caller))?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
-    let ended = app.ended.get(&app, caller).await?;
     Ok((missing, Json(response(whole, work, &workers, &ended))))
 }
 

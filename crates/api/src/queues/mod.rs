@@ -30,8 +30,11 @@ pub(crate) async fn works(
     let mut works = vec![LaneWork::default(); lanes.len()];
     let mut workers = Vec::new();
     let ask = |cell: Arc<App>| async move {
-        let work = if whole { cell.api_store().work().await? } else { cell.store(caller).work().await? };
-        let workers = if whole { cell.api_store().list_workers().await? } else { Vec::new() };
+        if !whole {
+            return Ok((cell.store(caller).work().await?, Vec::new()));
+        }
+        let store = cell.api_store();
+        let (work, workers) = tokio::try_join!(store.work(), store.list_workers())?;
         Ok((work, workers))
     };
     let (found, missing) = across(app, ask).await?;
@@ -54,9 +57,10 @@ async fn queues(
     lanes: &[Urgency],
 ) -> Result<(Missing, Vec<QueueResponse>), ApiError> {
     let whole = caller.operates_installation();
-    let (works, workers, missing) = works(app, caller, lanes).await?;
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
-    let paused: Vec<String> = across(app, ask).await?.0.into_iter().flatten().collect();
+    let ((works, workers, missing), (paused, _)) =
+        tokio::try_join!(works(app, caller, lanes), across(app, ask))?;
+    let paused: Vec<String> = paused.into_iter().flatten().collect();
     let show = |(work, lane): (LaneWork, &Urgency)| {
         let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
         response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -11,22 +10,11 @@ use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
 use houston_store::usage::{MOST_ROWS, Of};
-use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query::Query;
+use crate::query::{Query, Window};
 use crate::state::App;
-
-/// Hours that are looked at if the query has none, and at most.
-const HOURS: u32 = 24;
-const MAX_HOURS: u32 = 24 * 31;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Window {
-    hours: Option<String>,
-}
 
 #[utoipa::path(
     get,
@@ -42,16 +30,9 @@ pub(crate) struct Window {
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(Window { hours }): Query<Window>,
+    Query(window): Query<Window>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let window_h = match hours.as_deref().map(str::parse) {
-        None => HOURS,
-        Some(Ok(hours)) if (1..=MAX_HOURS).contains(&hours) => hours,
-        Some(_) => {
-            return Err(ApiError::parameter("hours", format!("must be a number from 1 to {MAX_HOURS}")));
-        }
-    };
-    let window = Duration::from_secs(u64::from(window_h) * 3600);
+    let (window_h, window) = window.hours()?;
     let (mut spent, mut capped) = (BTreeMap::new(), false);
     for cell in app.all_cells() {
         let usage = cell.store(caller).usage(window).await?;

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::join_all;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::page::Page;
@@ -63,12 +64,20 @@ pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
     Ok(kinds)
 }
 
+/// The newest agentables of a kind, at most `limit`.
+pub(crate) async fn first(
+    viewer: &Viewer,
+    kind: &str,
+    limit: &str,
+) -> Result<Page<AgentableResponse>, Refused> {
+    viewer.api.get(&with_query(&format!("/v1/{}", plural(kind)), &[("limit", limit)])).await
+}
+
 /// The first kind of which there are any.
 async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused> {
-    for kind in kinds {
-        let path = format!("/v1/{}?limit=1", plural(kind));
-        let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
-        if !page.data.is_empty() {
+    let pages = join_all(kinds.iter().map(|kind| first(viewer, kind, "1"))).await;
+    for (kind, page) in kinds.iter().zip(pages) {
+        if !page?.data.is_empty() {
             return Ok(kind.clone());
         }
     }

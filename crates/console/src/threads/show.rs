@@ -5,6 +5,7 @@ use axum::Form;
 use axum::extract::{Path, Query};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::join4;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::scope::Scope;
 use houston_protocol::agentable::AgentableResponse;
@@ -111,16 +112,24 @@ pub(crate) async fn show(
 
 async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Result<Thread, Refused> {
     let path = format!("/v1/{}/{}", plural(kind), segment(id));
-    let of: AgentableResponse = viewer.api.get(&path).await?;
+    let now = viewer.console.now();
     let query = [("limit", "20"), ("cursor", cursors.runs.as_str())];
-    let runs: Page<RunResponse> = viewer.api.get(&with_query(&format!("{path}/runs"), &query)).await?;
+    let runs = with_query(&format!("{path}/runs"), &query);
+    let (of, runs, reasons, doing) = join4(
+        viewer.api.get::<AgentableResponse>(&path),
+        viewer.api.get::<Page<RunResponse>>(&runs),
+        why::reasons(viewer, &path, now),
+        doing(viewer, &path),
+    )
+    .await;
+    let (of, runs) = (of?, runs?);
     let conversational = of.read_seq.is_some();
     let query = [("limit", "50"), ("cursor", cursors.cursor.as_str())];
     let messages: Option<Page<MessageResponse>> = match conversational {
         true => Some(viewer.api.get(&with_query(&format!("{path}/messages"), &query)).await?),
         false => None,
     };
-    let (now, here) = (viewer.console.now(), viewer.path(&format!("/threads/{kind}/{}", segment(id))));
+    let here = viewer.path(&format!("/threads/{kind}/{}", segment(id)));
     let (user, parent) = (of.user_id.to_string(), of.parent_id.clone().unwrap_or_default());
     let earlier = messages.as_ref().and_then(|page| page.next_cursor.clone());
     let is_newest = cursors.cursor.is_empty() && cursors.runs.is_empty();
@@ -142,8 +151,8 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
         },
         parent_short: show::short(&parent),
         facts: facts(&of),
-        reasons: why::reasons(viewer, &path, now).await,
-        doing: doing(viewer, &path).await,
+        reasons,
+        doing,
         created: show::when(of.created_at, now),
         rows: runs.data.iter().map(|run| runs::Row::new(viewer, run, now)).collect(),
         older_runs: runs.next_cursor.map(|next| with_query(&here, &[("runs", &next)])).unwrap_or_default(),

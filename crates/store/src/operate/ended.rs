@@ -11,7 +11,7 @@ use crate::handle::{ApiStore, Shared, TenantStore};
 pub const MOST: i64 = 100_000;
 
 /// The runs that ended in one hour.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndedInHour {
     /// When the hour begins.
     pub hour: DateTime<Utc>,
@@ -25,6 +25,21 @@ pub struct EndedInHour {
     pub cancelled: i64,
     /// Runs that a limit ended.
     pub stopped: i64,
+}
+
+impl EndedInHour {
+    /// With so many more runs that ended with this status.
+    fn with(mut self, status: &str, runs: i64) -> Self {
+        let count = match status {
+            "completed" | "message_sent" => &mut self.finished,
+            "failed" => &mut self.failed,
+            "dead_lettered" => &mut self.dead_lettered,
+            "cancelled" => &mut self.cancelled,
+            _ => &mut self.stopped,
+        };
+        *count += runs;
+        self
+    }
 }
 
 /// The runs that ended within a day.
@@ -44,37 +59,30 @@ impl Shared {
     async fn ended_runs(&self, tenant: Option<TenantId>) -> Result<Ended> {
         let rows = sqlx::query!(
             r#"-- store::ended::by_hour
-            with ended as materialized (
-                select r.tenant_id, r.ended_at, r.status, r.cost from houston.runs r
-                 where r.ended_at > now() - interval '24 hours' order by r.ended_at desc limit $2)
-            select date_trunc('hour', e.ended_at) as "hour!",
-                   count(*) filter (where e.status in ('completed', 'message_sent')) as "finished!",
-                   count(*) filter (where e.status = 'failed') as "failed!",
-                   count(*) filter (where e.status = 'dead_lettered') as "dead_lettered!",
-                   count(*) filter (where e.status = 'cancelled') as "cancelled!",
-                   count(*) as "ended!",
-                   coalesce(sum(e.cost) filter (where e.ended_at > now() - interval '1 hour'), 0) as "cost!",
-                   (select count(*) from ended) as "read!"
-              from ended e where $1::uuid is null or e.tenant_id = $1
-             group by 1 order by 1"#,
+            select l.hour as "hour!", l.status as "status!", l.is_own as "is_own!", count(*) as "runs!",
+                   coalesce(sum(l.cost) filter (where l.is_new), 0) as "cost!"
+              -- Hours in UTC. Unlike those of `date_trunc`, they are found without a time zone.
+              from (select date_bin('1 hour', r.ended_at, 'epoch') as hour, r.status, r.cost,
+                           $1::uuid is null or r.tenant_id = $1 as is_own,
+                           r.ended_at > now() - interval '1 hour' as is_new
+                      from houston.runs r
+                     where r.ended_at > now() - interval '24 hours' order by r.ended_at desc limit $2) as l
+             group by l.hour, l.status, l.is_own order by l.hour"#,
             tenant.map(|tenant| tenant.0),
             MOST
         )
         .fetch_all(&self.pool)
         .await?;
+        let read: i64 = rows.iter().map(|row| row.runs).sum();
         let mut ended = Ended::default();
-        for row in rows {
+        for row in rows.into_iter().filter(|row| row.is_own) {
+            ended.is_capped = read >= MOST;
             ended.cost_of_hour += row.cost;
-            ended.is_capped |= row.read >= MOST;
-            let stopped = row.ended - row.finished - row.failed - row.dead_lettered - row.cancelled;
-            ended.hours.push(EndedInHour {
-                hour: row.hour,
-                finished: row.finished,
-                failed: row.failed,
-                dead_lettered: row.dead_lettered,
-                cancelled: row.cancelled,
-                stopped,
-            });
+            let hour = match ended.hours.pop_if(|last| last.hour == row.hour) {
+                Some(hour) => hour,
+                None => EndedInHour { hour: row.hour, ..EndedInHour::default() },
+            };
+            ended.hours.push(hour.with(&row.status, row.runs));
         }
         Ok(ended)
     }

@@ -64,7 +64,7 @@ impl TenantStore<'_> {
         let mut after = run.first_seq - 1;
         loop {
             let page = self.events_after(run.agentable, after, PAGE).await?;
-            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            let is_last = is_last(page.len(), PAGE);
             for event in page {
                 after = event.seq;
                 if event.run_id != run.id && !events.is_empty() {
@@ -88,7 +88,7 @@ impl TenantStore<'_> {
         let mut first = after + 1;
         loop {
             let page = self.history(run.agentable, after, PAGE).await?;
-            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            let is_last = is_last(page.len(), PAGE);
             for placed in page {
                 after = placed.position;
                 let is_own = placed.run == run.id;
@@ -117,7 +117,7 @@ impl TenantStore<'_> {
         let mut before = None;
         loop {
             let page = self.compressions(agentable, before, PAGE).await?;
-            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            let is_last = is_last(page.len(), PAGE);
             for compression in page {
                 before = Some(compression.id);
                 if compression.run == run {
@@ -130,6 +130,11 @@ impl TenantStore<'_> {
             }
         }
     }
+}
+
+/// Whether no other page follows one with so many of at most `most` rows.
+fn is_last(rows: usize, most: i64) -> bool {
+    i64::try_from(rows).is_ok_and(|rows| rows < most)
 }
 
 fn recorded_call(StoredModelCall { call, .. }: StoredModelCall) -> RecordedCall {

@@ -9,7 +9,7 @@ use houston_domain::trace::record::{Committing, RecordedEntry};
 use houston_domain::trace::{Header, Trace, record};
 use sqlx::types::Json;
 
-use super::{Room, recorded_call};
+use super::{Room, is_last, recorded_call};
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::run::Run;
@@ -44,7 +44,7 @@ impl TenantStore<'_> {
         let (mut events, mut after): (Vec<Committed>, i64) = (Vec::new(), run.first_seq - 1);
         loop {
             let page = self.event_outline(run, after, PAGE).await?;
-            let is_last = is_last(page.len());
+            let is_last = is_last(page.len(), PAGE);
             for event in page {
                 after = event.seq;
                 room.take(&event)?;
@@ -87,7 +87,7 @@ impl TenantStore<'_> {
             )
             .fetch_all(&self.pool)
             .await?;
-            let is_last = is_last(rows.len());
+            let is_last = is_last(rows.len(), PAGE);
             for row in rows {
                 after = Some(row.position);
                 let Some(Json(content)) = row.content.filter(|_| row.is_own) else {
@@ -106,8 +106,4 @@ impl TenantStore<'_> {
             }
         }
     }
-}
-
-fn is_last(rows: usize) -> bool {
-    i64::try_from(rows).is_ok_and(|rows| rows < PAGE)
 }
