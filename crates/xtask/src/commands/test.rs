@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use anyhow::{Result, ensure};
 use clap::Args;
 use houston_xtask::console::print_status;
+use houston_xtask::missing::Missing;
 use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository, runner};
 
@@ -33,11 +34,15 @@ pub(crate) struct Test {
     /// The binary of the release before, which the test of upgrades runs beside this one
     #[arg(long, value_name = "PATH")]
     previous: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    missing: Missing,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
+/// The variable that lets tests skip what programs are missing for.
+const SKIP_MISSING: &str = "XTASK_SKIP_MISSING";
 /// Name prefix of tests that need npm.
 const NPM: &str = "npm::";
 /// Name prefix of tests that need pip.
@@ -91,10 +96,13 @@ impl Test {
         if self.packages.is_empty()
             || self.packages.iter().any(|crate_| package(crate_) == package("sandbox"))
         {
-            programs::bubblewrap().await;
+            self.missing.or_skip("commands under bwrap", programs::bubblewrap().await)?;
         }
         let variables = [("TMPDIR", scratch.path().display().to_string())];
-        let clients = if self.needs_clients() { Some(super::clients::install().await?) } else { None };
+        let clients = match self.needs_clients() {
+            true => Some(super::clients::install(self.missing).await?),
+            false => None,
+        };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
         let previous = self.previous.as_ref().map(std::path::absolute).transpose()?;
         let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
@@ -103,6 +111,7 @@ impl Test {
             .chain(clients.iter().flat_map(super::clients::Installed::variables))
             .chain(cells)
             .chain(previous)
+            .chain(self.missing.skip_missing.then(|| (SKIP_MISSING, "1".to_owned())))
             .collect();
         match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {
@@ -125,7 +134,8 @@ impl Test {
             if self.no_clients {
                 return Ok(None);
             }
-            Forwarded::new(&["--if-possible"]).captured("prices-test").await.map(Some)
+            let arguments: &[&str] = if self.missing.skip_missing { &["--if-possible"] } else { &[] };
+            Forwarded::new(arguments).captured("prices-test").await.map(Some)
         };
         let (crash_points, prices) = tokio::join!(child::capture(self.crash_points(scratch)), prices);
         let mut statuses = Vec::new();
