@@ -42,8 +42,8 @@ mod tests {
     fn missing_programs_are_errors_unless_they_may_be_skipped() {
         let missing = || Err::<(), _>(anyhow!("install the package prometheus"));
         let error = Missing::default().or_skip("alert rules", missing()).unwrap_err();
-        let told = format!("{error:#}");
-        assert_eq!(told, "alert rules (--skip-missing goes on without): install the package prometheus");
+        let message = format!("{error:#}");
+        assert_eq!(message, "alert rules (--skip-missing goes on without): install the package prometheus");
         let skips = Missing { skip_missing: true };
         assert_eq!(skips.or_skip("alert rules", missing()).unwrap(), None);
         assert_eq!(Missing::default().or_skip("alert rules", Ok(1)).unwrap(), Some(1));
