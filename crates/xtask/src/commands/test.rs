@@ -11,6 +11,7 @@ use houston_xtask::{child, programs, repository, runner};
 
 use super::changed::package;
 use super::harness::Forwarded;
+use super::previous::Previous;
 
 /// Run all tests, or those of some crates.
 #[derive(Debug, Args)]
@@ -31,9 +32,8 @@ pub(crate) struct Test {
     /// Run only the 132 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
-    /// The binary of the release before, which the test of upgrades runs beside this one
-    #[arg(long, value_name = "PATH")]
-    previous: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    previous: Previous,
     #[command(flatten)]
     missing: Missing,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
@@ -104,7 +104,11 @@ impl Test {
             false => None,
         };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        let previous = self.previous.as_ref().map(std::path::absolute).transpose()?;
+        let upgrades = self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade"));
+        if let Some(missing) = self.previous.missing().filter(|_| upgrades) {
+            print_status(&missing);
+        }
+        let previous = self.previous.binary().await?;
         let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
         let variables: Vec<_> = variables
             .into_iter()
