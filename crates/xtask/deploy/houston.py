@@ -28,10 +28,10 @@ VALUES = {"HOUSTON_MODEL": "auto", "HOUSTON_REDIS_URL": "redis://127.0.0.1"}
 
 def without(program: str, package: str) -> NoReturn:
     """Fails a test because a program is missing; skips it if the caller has allowed that."""
-    told = f"{program} is missing: install the package {package}"
+    message = f"{program} is missing: install the package {package}"
     if os.environ.get("HOUSTON_SKIP_MISSING"):
-        pytest.skip(told)
-    pytest.fail(f"{told}, or go on without by --skip-missing")
+        pytest.skip(message)
+    pytest.fail(f"{message}, or go on without by --skip-missing")
 
 
 @functools.cache

@@ -265,15 +265,18 @@ impl Bench {
 
     /// Needs no build of Houston: only Postgres is measured.
     async fn scale(&self) -> Result<ExitCode> {
-        let scale = scale::measure().await?.context("`pgbench` is not installed beside Postgres")?;
+        let scale = scale::measure()
+            .await?
+            .context("pgbench is not beside Postgres: install the package postgresql")?;
         print(&if self.json { serde_json::to_string(&scale)? } else { targets_table(&scale.lines()) })?;
         Ok(ExitCode::SUCCESS)
     }
 
     /// Needs no build of Houston: only Postgres is measured.
     async fn history(&self) -> Result<ExitCode> {
-        let history =
-            history::measure(self.quick).await?.context("`pgbench` is not installed beside Postgres")?;
+        let history = history::measure(self.quick)
+            .await?
+            .context("pgbench is not beside Postgres: install the package postgresql")?;
         print(&if self.json { serde_json::to_string(&history)? } else { history.table() })?;
         Ok(ExitCode::SUCCESS)
     }
