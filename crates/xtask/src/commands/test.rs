@@ -104,8 +104,7 @@ impl Test {
             false => None,
         };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        let upgrades = self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade"));
-        if let Some(missing) = self.previous.missing().filter(|_| upgrades) {
+        if let Some(missing) = self.previous.missing().filter(|_| self.has_upgrades()) {
             print_status(&missing);
         }
         let previous = self.previous.binary().await?;
@@ -148,6 +147,14 @@ impl Test {
             statuses.push(output.status);
         }
         Ok(statuses.into_iter().find(|status| !status.success()))
+    }
+
+    /// Whether the test of upgrades may be among the tests.
+    fn has_upgrades(&self) -> bool {
+        let is_there = |name: &String| package(name) == package("cli");
+        self.cells.is_none()
+            && (self.packages.is_empty() || self.packages.iter().any(is_there))
+            && (self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade")))
     }
 
     /// Whether all tests are run, once.
