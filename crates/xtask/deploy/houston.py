@@ -5,6 +5,9 @@ import os
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 ROOT = Path(os.environ["HOUSTON_ROOT"])
 DEPLOY = ROOT / "deploy"
@@ -21,6 +24,14 @@ ELSEWHERE = {
 }
 # A value of the right type, for settings whose value is not in the file.
 VALUES = {"HOUSTON_MODEL": "auto", "HOUSTON_REDIS_URL": "redis://127.0.0.1"}
+
+
+def without(program: str, package: str) -> NoReturn:
+    """Fails a test because a program is missing; skips it if the caller has allowed that."""
+    message = f"{program} is missing: install the package {package}"
+    if os.environ.get("HOUSTON_SKIP_MISSING"):
+        pytest.skip(message)
+    pytest.fail(f"{message}, or go on without by --skip-missing")
 
 
 @functools.cache

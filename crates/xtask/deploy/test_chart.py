@@ -88,6 +88,7 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"image": {"digest": "sha256:1"}}, "digest"),
         (LEAST | {"work": {"keda": {"enabled": True}}}, "apiKeySecret.name is required"),
         (LEAST | {"jobs": {"../x": ""}}, "invalid propertyName"),
+        (LEAST | {"metrics": {"enabled": True, "serviceMonitor": {"enabled": True}}}, "Prometheus could not reach"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values: dict[str, Any], says: str) -> None:
@@ -175,5 +176,32 @@ def test_autoscaler_reads_the_lanes_with_a_key() -> None:
         assert (metadata["valueLocation"], trigger["metricType"]) in [("scaling.wanted_slots", "AverageValue"), ("oldest_age_s", "Value")]
     wanted = {int(trigger["metadata"]["targetValue"]) for trigger in triggers if trigger["metricType"] == "AverageValue"}
     assert max(wanted) <= setting("orchestrator.toml", "worker", "slots"), "a worker has no more slots"
+    behaviour = scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behaviour["scaleDown"]["stabilizationWindowSeconds"] == scaled["spec"]["cooldownPeriod"]
     deployments = {found["metadata"]["name"]: found["spec"] for found in of_kind("most", "Deployment")}
     assert "replicas" not in deployments[scaled["spec"]["scaleTargetRef"]["name"]], "KEDA says how many"
+
+
+def peers(variant: str, component: str) -> dict[str, list[Any] | None]:
+    """Who may reach each port of a role; `None` is everyone."""
+    (policy,) = [found for found in of_kind(variant, "NetworkPolicy") if found["metadata"]["name"].endswith(component)]
+    assert policy["spec"]["policyTypes"] == ["Ingress"], "providers, webhooks and names are reached from everywhere"
+    return {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"].get("ingress", [])}
+
+
+def test_network_policy_lets_in_who_needs_to_ask() -> None:
+    assert peers("least", "serve") == {"http": None}
+    assert peers("least", "work") == peers("least", "migrate") == {}
+    found = peers("most", "serve")
+    labels = [peer["namespaceSelector"]["matchLabels"] for peer in found["http"] or []]
+    assert labels == [{"name": "ingress"}, {"kubernetes.io/metadata.name": "keda"}], "the autoscaler asks the API"
+    assert found["metrics"] and found["metrics"] == peers("most", "work")["metrics"]
+
+
+def test_notes_name_commands_and_pods_that_exist() -> None:
+    with chart.Chart.load(CHART) as loaded:
+        files = loaded.render(values=MOST, name="demo", namespace="agents")
+    (notes,) = [text for name, text in files.items() if name.endswith("NOTES.txt")]
+    assert "kubectl -n agents exec deploy/demo-houston-work -- /usr/bin/houston key create --tenant acme" in notes
+    assert_command(["key", "create"])
+    assert "houston-keda" in notes and "--scope operate,installation" in notes

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from houston import DEPLOY
+from houston import DEPLOY, without
 
 SKIPPED = 77
 SCRIPT = DEPLOY / "citus/citus.py"
@@ -26,7 +26,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Postgres that only a socket reaches."""
     folder = programs()
     if folder is None:
-        pytest.skip("no Postgres is installed")
+        without("initdb", "postgresql")
     data = tmp_path_factory.mktemp("citus")
     # Postgres refuses to run as root.
     as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}

@@ -19,6 +19,7 @@
 
 pub mod child;
 pub mod console;
+pub mod missing;
 pub mod pgbouncer;
 pub mod programs;
 pub mod psql;

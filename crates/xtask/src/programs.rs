@@ -73,37 +73,28 @@ pub async fn faketime() -> Result<PathBuf> {
     find().context("faketime was installed, but libfaketimeMT.so.1 is not below /usr/lib")
 }
 
-/// Makes sure that `bwrap` is installed, from the distribution if it is missing. Where that fails, the tests that need it
-/// say that they are skipped.
-pub async fn bubblewrap() {
-    if find("bwrap").is_none()
-        && let Err(error) = apt(&["bubblewrap"]).await
-    {
-        print_status(&format!("tests of commands under bwrap are skipped: {error:#}"));
-    }
-}
-
-/// Makes sure that `systemd-analyze` is installed, from the distribution if it is missing. Where that fails, the tests that
-/// need it say that they are skipped.
-pub async fn systemd() {
-    if find("systemd-analyze").is_none()
-        && let Err(error) = apt(&["systemd"]).await
-    {
-        print_status(&format!("units are not verified by systemd: {error:#}"));
-    }
-}
-
-/// Makes sure that the browser and the proxies of the client tests are installed, from the distribution. Where that fails,
-/// the tests that need them say so.
-pub async fn for_clients() {
+/// Makes sure that these programs are installed, from the distribution where they are missing: pairs of a program and its
+/// package.
+async fn packages(wanted: &[(&str, &'static str)]) -> Result<()> {
     let is_there = |program: &str| find(program).is_some() || Path::new("/usr/sbin").join(program).is_file();
-    let missing: Vec<_> =
-        ["chromium", "haproxy", "nginx"].into_iter().filter(|program| !is_there(program)).collect();
-    if !missing.is_empty()
-        && let Err(error) = apt(&missing).await
-    {
-        print_status(&format!("tests with {} will not run: {error:#}", missing.join(", ")));
-    }
+    let missing = wanted.iter().filter(|(program, _)| !is_there(program));
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { apt(&missing).await }
+}
+
+/// Makes sure that `bwrap` is installed.
+pub async fn bubblewrap() -> Result<()> {
+    packages(&[("bwrap", "bubblewrap")]).await
+}
+
+/// Makes sure that what reads the files of `deploy/` is installed.
+pub async fn for_deploy() -> Result<()> {
+    packages(&[("systemd-analyze", "systemd"), ("nginx", "nginx"), ("openssl", "openssl")]).await
+}
+
+/// Makes sure that the browser and the proxies of the client tests are installed.
+pub async fn for_clients() -> Result<()> {
+    packages(&[("chromium", "chromium"), ("haproxy", "haproxy"), ("nginx", "nginx")]).await
 }
 
 /// Waits until no other process of these commands runs apt-get; until this is dropped, none does.
@@ -166,7 +157,7 @@ pub async fn promtool() -> Result<PathBuf> {
         return Ok(program);
     }
     if find("apt-get").is_none() || find("dpkg-deb").is_none() {
-        bail!("promtool is missing, and there is no apt-get");
+        bail!("promtool is missing, and there is no apt-get: install the package prometheus first");
     }
     print_status("fetching promtool with apt-get (this happens once)");
     std::fs::create_dir_all(&folder)?;

@@ -1,7 +1,8 @@
 //! The release before and this one run side by side on one database, while one replaces the other.
 //!
-//! `cargo xtask test --previous PATH` names the binary of the release before. Without it, this binary takes both parts: that still
-//! shows that nothing is lost while every process is replaced, but not that the two releases understand each other.
+//! `cargo xtask test --previous-tag TAG` builds the release before, `--previous PATH` names its binary. Without either, this
+//! binary takes both parts: that still shows that nothing is lost while every process is replaced, but not that the two releases
+//! understand each other.
 
 use std::net::SocketAddr;
 use std::process::Command;

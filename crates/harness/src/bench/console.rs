@@ -71,15 +71,21 @@ impl Console {
             let late = if *p95_ms > TARGET_MS { "  NO" } else { "" };
             format!("{viewer:<8}{page:<64}{p50_ms:>9.1}{p95_ms:>9.1}{max_ms:>9.1}{bytes:>11}{late}\n")
         };
-        let late = self.pages.iter().filter(|page| page.p95_ms > TARGET_MS).count();
+        let slowest = self.pages.iter().max_by(|one, other| one.p95_ms.total_cmp(&other.p95_ms));
+        let slowest = slowest.map_or_else(String::new, |page| format!("{} {:.1} ms", page.page, page.p95_ms));
         heading
             + &self.pages.iter().map(line).collect::<String>()
             + &format!(
-                "{} of {} pages have p95 ≤ {TARGET_MS} ms, with {} runs\n",
-                self.pages.len() - late,
+                "{} of {} pages have p95 ≤ {TARGET_MS} ms, with {} runs; the slowest is {slowest}\n",
+                self.pages.len() - self.late(),
                 self.pages.len(),
                 self.runs
             )
+    }
+
+    /// How many pages miss the target.
+    pub(crate) fn late(&self) -> usize {
+        self.pages.iter().filter(|page| page.p95_ms > TARGET_MS).count()
     }
 }
 
@@ -303,6 +309,22 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn late_pages_are_counted_and_the_slowest_is_named() {
+        let page = |page: &str, p95_ms| {
+            let page = page.to_owned();
+            Page { viewer: "all", page, p50_ms: 1.0, p95_ms, max_ms: p95_ms, bytes: 1 }
+        };
+        let pages = vec![page("/a", 200.0), page("/b", 200.1), page("/c", 3.0)];
+        let measured = Console { runs: 7, iterations_of_the_long_run: 1, requests: 1, pages };
+        assert_eq!(measured.late(), 1);
+        let table = measured.table();
+        assert!(
+            table.ends_with("2 of 3 pages have p95 ≤ 200 ms, with 7 runs; the slowest is /b 200.1 ms\n"),
+            "{table}"
+        );
+    }
 
     #[test]
     fn next_page_is_the_last_link_with_a_cursor() {

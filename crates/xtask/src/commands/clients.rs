@@ -7,15 +7,19 @@ use anyhow::Result;
 use clap::Args;
 
 use houston_xtask::console::print_status;
+use houston_xtask::missing::Missing;
 use houston_xtask::{child, programs, repository};
 
 /// Install what the client tests need: packages from npm and PyPI, a browser and two proxies.
 #[derive(Debug, Args)]
-pub(crate) struct Clients {}
+pub(crate) struct Clients {
+    #[command(flatten)]
+    missing: Missing,
+}
 
 impl Clients {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        install().await?;
+        install(self.missing).await?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -38,9 +42,9 @@ impl Installed {
 }
 
 /// Installs what is missing.
-pub(crate) async fn install() -> Result<Installed> {
+pub(crate) async fn install(missing: Missing) -> Result<Installed> {
     let folder = repository::root().join("crates/cli/tests/clients");
-    programs::for_clients().await;
+    missing.or_skip("tests with a browser and proxies", programs::for_clients().await)?;
     npm(&folder).await?;
     let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
     let python = repository::tools().join("clients");

@@ -9,6 +9,7 @@ mod deploy;
 mod harness;
 mod package;
 mod prepare;
+mod previous;
 mod quick;
 mod rules;
 mod steps;

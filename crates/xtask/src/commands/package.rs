@@ -20,8 +20,10 @@ use flate2::Compression;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use self::check::{How, Seconds};
 use self::contents::Contents;
 
 /// Build packages: a tarball, a .deb, a wheel and an npm package.
@@ -42,15 +44,47 @@ pub(crate) struct Package {
     /// With --check: hide the Postgres and Redis of this machine, and run as a user without rights; only root can
     #[arg(long, requires = "check")]
     fresh: bool,
+    /// With --check: install the tarball and the .deb into one root, where the second one goes on with the data of the first
+    #[arg(long, requires = "check")]
+    together: bool,
+    /// With --check: fail if the first answer comes later than this after the start of `houston dev`; 0 judges no time
+    /// [default: 15, or 0 with --stored]
+    #[arg(long, requires = "check", value_name = "SECONDS")]
+    within: Option<u32>,
+    /// Print one JSON array instead of lines
+    #[arg(long)]
+    json: bool,
     /// The folder of the packages [default: target/package]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
 
+/// Seconds from the start of `houston dev` to the first answer, at most.
+const FIRST_ANSWER: u32 = 15;
+
 /// A package, as a file.
 struct Built {
     kind: Kind,
     path: PathBuf,
+}
+
+impl Built {
+    fn line(&self, mib: f64, seconds: Option<Seconds>) -> String {
+        let took = seconds.map_or_else(String::new, |Seconds { installed, answered }| {
+            format!("  installed in {installed:.1} s, first answer after {answered:.1} s")
+        });
+        format!("{mib:7.1} MiB  {}{took}", self.path.display())
+    }
+
+    fn json(&self, mib: f64, seconds: Option<Seconds>) -> Value {
+        json!({
+            "kind": self.kind.name(),
+            "path": self.path.display().to_string(),
+            "mib": mib,
+            "installed_s": seconds.map(|seconds| seconds.installed),
+            "answered_s": seconds.map(|seconds| seconds.answered),
+        })
+    }
 }
 
 /// The formats.
@@ -60,6 +94,17 @@ enum Kind {
     Deb,
     Wheel,
     Npm,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tarball => "tarball",
+            Self::Deb => "deb",
+            Self::Wheel => "wheel",
+            Self::Npm => "npm package",
+        }
+    }
 }
 
 impl Package {
@@ -76,14 +121,28 @@ impl Package {
         let compression = if self.stored { Compression::none() } else { Compression::best() };
         let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { self.kinds.as_slice() };
         let built = write(&contents, kinds, compression, &output)?;
-        for package in &built {
+        let (seconds, code) = match self.check {
+            true => check::run(&built, self.how()).await?,
+            false => (Vec::new(), ExitCode::SUCCESS),
+        };
+        let mut rows = Vec::new();
+        for (nth, package) in built.iter().enumerate() {
             let mib = std::fs::metadata(&package.path)?.len() as f64 / f64::from(1 << 20);
-            print(&format!("{mib:7.1} MiB  {}", package.path.display()))?;
+            let seconds = seconds.get(nth).copied().flatten();
+            match self.json {
+                true => rows.push(package.json(mib, seconds)),
+                false => print(&package.line(mib, seconds))?,
+            }
         }
-        if self.check {
-            return check::run(&built, self.fresh).await;
+        if self.json {
+            print(&serde_json::to_string(&rows)?)?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
+    }
+
+    fn how(&self) -> How {
+        let limit = self.within.unwrap_or(if self.stored { 0 } else { FIRST_ANSWER });
+        How { fresh: self.fresh, together: self.together, limit: Some(limit).filter(|limit| *limit > 0) }
     }
 }
 

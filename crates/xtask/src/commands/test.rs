@@ -5,11 +5,13 @@ use std::process::{Command, ExitCode, ExitStatus};
 use anyhow::{Result, ensure};
 use clap::Args;
 use houston_xtask::console::print_status;
+use houston_xtask::missing::Missing;
 use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository, runner};
 
 use super::changed::package;
 use super::harness::Forwarded;
+use super::previous::Previous;
 
 /// Run all tests, or those of some crates.
 #[derive(Debug, Args)]
@@ -30,14 +32,17 @@ pub(crate) struct Test {
     /// Run only the 132 cases at crash points; the filter then names points or cases: `C7`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
-    /// The binary of the release before, which the test of upgrades runs beside this one
-    #[arg(long, value_name = "PATH")]
-    previous: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    previous: Previous,
+    #[command(flatten)]
+    missing: Missing,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
+/// The variable that lets tests skip what programs are missing for.
+const SKIP_MISSING: &str = "XTASK_SKIP_MISSING";
 /// Name prefix of tests that need npm.
 const NPM: &str = "npm::";
 /// Name prefix of tests that need pip.
@@ -91,18 +96,25 @@ impl Test {
         if self.packages.is_empty()
             || self.packages.iter().any(|crate_| package(crate_) == package("sandbox"))
         {
-            programs::bubblewrap().await;
+            self.missing.or_skip("commands under bwrap", programs::bubblewrap().await)?;
         }
         let variables = [("TMPDIR", scratch.path().display().to_string())];
-        let clients = if self.needs_clients() { Some(super::clients::install().await?) } else { None };
+        let clients = match self.needs_clients() {
+            true => Some(super::clients::install(self.missing).await?),
+            false => None,
+        };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        let previous = self.previous.as_ref().map(std::path::absolute).transpose()?;
+        if let Some(missing) = self.previous.missing().filter(|_| self.has_upgrades()) {
+            print_status(&missing);
+        }
+        let previous = self.previous.binary().await?;
         let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
         let variables: Vec<_> = variables
             .into_iter()
             .chain(clients.iter().flat_map(super::clients::Installed::variables))
             .chain(cells)
             .chain(previous)
+            .chain(self.missing.skip_missing.then(|| (SKIP_MISSING, "1".to_owned())))
             .collect();
         match programs::wheel("cargo-nextest", "0.9.148").await {
             Some(nextest) => {
@@ -125,7 +137,8 @@ impl Test {
             if self.no_clients {
                 return Ok(None);
             }
-            Forwarded::new(&["--if-possible"]).captured("prices-test").await.map(Some)
+            let arguments: &[&str] = if self.missing.skip_missing { &["--if-possible"] } else { &[] };
+            Forwarded::new(arguments).captured("prices-test").await.map(Some)
         };
         let (crash_points, prices) = tokio::join!(child::capture(self.crash_points(scratch)), prices);
         let mut statuses = Vec::new();
@@ -134,6 +147,14 @@ impl Test {
             statuses.push(output.status);
         }
         Ok(statuses.into_iter().find(|status| !status.success()))
+    }
+
+    /// Whether the test of upgrades may be among the tests.
+    fn has_upgrades(&self) -> bool {
+        let is_there = |name: &String| package(name) == package("cli");
+        self.cells.is_none()
+            && (self.packages.is_empty() || self.packages.iter().any(is_there))
+            && (self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade")))
     }
 
     /// Whether all tests are run, once.

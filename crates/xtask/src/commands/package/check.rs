@@ -1,6 +1,6 @@
 //! Installs each package into an empty folder, and runs it there as a person would: until an agent has answered.
 //!
-//! The model is the simulated one. Postgres and Redis are those of this machine, if it has them. On a fresh machine, which can be
+//! What the caller has installed for themselves, Rust above all, is not on the path. The model is the simulated one. Postgres and Redis are those of this machine, if it has them. On a fresh machine, which can be
 //! simulated, Houston downloads them, and that takes part of the time.
 
 use std::ffi::OsStr;
@@ -25,45 +25,82 @@ use super::{Built, Kind};
 const PATIENCE: Duration = Duration::from_secs(180);
 /// No Rust is there, and nothing that a person has installed for themselves.
 const PATH: &str = "/usr/bin:/bin";
-/// Runs a program as a user without rights, on a machine that seems to have neither Postgres nor Redis. Only root can.
+/// Runs a program as a user without rights, on a machine that seems to have neither Postgres, Redis nor Rust. Only root can.
 const FRESH: &str = "
-    if [ -d /usr/lib/postgresql ]; then mount -t tmpfs none /usr/lib/postgresql; fi
-    for server in /usr/bin/redis-server /usr/bin/valkey-server; do
-        if [ -e $server ]; then mount --bind /dev/null $server; fi
+    for folder in /usr/lib/postgresql /root/.cargo /root/.rustup /usr/local/cargo /usr/local/rustup; do
+        if [ -d $folder ]; then mount -t tmpfs none $folder; fi
+    done
+    for program in /usr/bin/redis-server /usr/bin/valkey-server /usr/bin/cargo /usr/bin/rustc; do
+        if [ -e $program ]; then mount --bind /dev/null $program; fi
     done
     exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
 
-pub(super) async fn run(built: &[Built], fresh: bool) -> Result<ExitCode> {
-    let mut steps = Steps::default();
+/// How packages are checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) fresh: bool,
+    /// The tarball and the .deb share a root.
+    pub(super) together: bool,
+    /// The most seconds to the first answer.
+    pub(super) limit: Option<u32>,
+}
+
+/// How long a package took: to be installed, and from the start of `houston dev` to the first answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seconds {
+    pub(super) installed: f64,
+    pub(super) answered: f64,
+}
+
+/// Checks each package; returns the seconds of each that has answered.
+pub(super) async fn run(built: &[Built], how: How) -> Result<(Vec<Option<Seconds>>, ExitCode)> {
+    let (mut steps, mut all) = (Steps::default(), Vec::new());
+    let mut shared = None;
     for package in built {
-        let name = match package.kind {
-            Kind::Tarball => "tarball",
-            Kind::Deb => "deb",
-            Kind::Wheel => "wheel",
-            Kind::Npm => "npm package",
+        let is_shared = how.together && matches!(package.kind, Kind::Tarball | Kind::Deb);
+        let own = if is_shared { None } else { Some(Scratch::new()?) };
+        if is_shared && shared.is_none() {
+            shared = Some(Scratch::new()?);
+        }
+        let root = own.as_ref().or(shared.as_ref()).context("there is no root")?.path();
+        let mut seconds = None;
+        let step = async {
+            let took = answers(package, root, how.fresh).await?;
+            seconds = Some(took);
+            within(took, how.limit)
         };
-        steps.run(name, answers(package, fresh)).await;
+        steps.run(package.kind.name(), step).await;
+        all.push(seconds);
     }
-    Ok(steps.end("all packages can be installed and answer"))
+    Ok((all, steps.end("all packages can be installed and answer")))
+}
+
+/// Fails if the first answer came too late.
+fn within(took: Seconds, limit: Option<u32>) -> Result<()> {
+    match limit {
+        Some(limit) if took.answered > f64::from(limit) => {
+            bail!("the first answer came after {:.1} s; the limit is {limit} s (--within)", took.answered)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Installs a package, and talks with it.
-async fn answers(package: &Built, fresh: bool) -> Result<()> {
-    let scratch = Scratch::new()?;
-    let (root, began) = (scratch.path(), Instant::now());
+async fn answers(package: &Built, root: &Path, fresh: bool) -> Result<Seconds> {
+    let began = Instant::now();
     let home = root.join("home");
-    std::fs::create_dir(&home)?;
+    std::fs::create_dir_all(&home)?;
     std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777))?;
     let program = install(package, root).await?;
     let installed = began.elapsed().as_secs_f64();
     let version = succeed(command(root, &program, &["--version"])).await?;
     ensure!(package.path.to_string_lossy().contains(version.trim().trim_start_matches("houston ")));
-    let (seconds, answer) = first_answer(root, &program, fresh).await?;
+    let (answered, answer) = first_answer(root, &program, fresh).await?;
     let answer = answer.trim().lines().next().unwrap_or_default().to_owned();
     print_status(&format!(
-        "   installed in {installed:.1} s; answered {seconds:.1} s after its start: {answer}"
+        "   installed in {installed:.1} s; answered {answered:.1} s after its start: {answer}"
     ));
-    Ok(())
+    Ok(Seconds { installed, answered })
 }
 
 /// Installs a package below `root`; returns the program.
@@ -71,8 +108,11 @@ async fn install(package: &Built, root: &Path) -> Result<PathBuf> {
     let file = package.path.as_os_str();
     match package.kind {
         Kind::Tarball => {
-            run_in(root, "tar", &["-xzf".as_ref(), file]).await?;
-            let folders: Vec<_> = std::fs::read_dir(root)?.flatten().map(|entry| entry.path()).collect();
+            // A folder of its own: the .deb may be in the same root.
+            let folder = root.join("opt");
+            std::fs::create_dir_all(&folder)?;
+            run_in(root, "tar", &["-xzf".as_ref(), file, "-C".as_ref(), folder.as_os_str()]).await?;
+            let folders: Vec<_> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
             let unpacked = folders.into_iter().map(|folder| folder.join("bin/houston"));
             unpacked.into_iter().find(|program| program.is_file()).context("the tarball has no bin/houston")
         }
@@ -190,4 +230,17 @@ async fn succeed(command: Command) -> Result<String> {
     let output = output.with_context(|| format!("{name} takes too long"))??;
     ensure!(output.status.success(), "{name} ended with {}:\n{}", output.status, child::text(&output));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_first_answers_fail_if_there_is_a_limit() {
+        let took = Seconds { installed: 1.0, answered: 15.2 };
+        assert!(within(took, None).is_ok() && within(took, Some(16)).is_ok());
+        let error = within(took, Some(15)).unwrap_err().to_string();
+        assert_eq!(error, "the first answer came after 15.2 s; the limit is 15 s (--within)");
+    }
 }
