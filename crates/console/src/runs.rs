@@ -211,7 +211,7 @@ fn runs<'a>(
         wrong,
         facets: facets(viewer, search),
         missing,
-        can_change: viewer.may(Scope::Operate),
+        can_change: viewer.may(Scope::Operate) && viewer.may(Scope::Post),
         rows: Vec::new(),
         older: older.unwrap_or_default(),
         newer: String::new(),
