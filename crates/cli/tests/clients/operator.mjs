@@ -85,7 +85,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   assert.match(await page.locator('main').innerText(), /3 runs match/);
   await picture(page, 'operator-4-retry-them');
   await page.click('button:has-text("Try again: 3 runs")');
-  assert.match(await page.locator('main').innerText(), /Done for 3 runs/);
+  assert.match(await page.locator('main').innerText(), /3 runs matched, 3 of them changed/);
   for (const goal of goals) await until(async () => ['completed', 'message_sent'].includes((await newest(goal)).status), `an answer for ${goal.id}`);
 
   // The one that waits need not wait any longer.
