@@ -23,8 +23,17 @@ struct Count {
 pub(crate) async fn show(viewer: Viewer) -> Response {
     let mut counts = Vec::new();
     if viewer.may(Scope::Operate) {
-        if let Ok(of) = viewer.api.get::<OverviewResponse>("/v1/overview").await {
-            counts.extend(of_overview(&of));
+        // The lists of runs are those of a tenant, queues and workers those of the installation if the viewer may see them.
+        if let Ok(of) = viewer.api.get::<OverviewResponse>("/v1/overview?of=tenant").await {
+            counts.extend(of_runs(&of));
+            if !viewer.may(Scope::Installation) {
+                counts.extend(of_work(&of));
+            }
+        }
+        if viewer.may(Scope::Installation)
+            && let Ok(of) = viewer.api.get::<OverviewResponse>("/v1/overview").await
+        {
+            counts.extend(of_work(&of));
         }
         if let Ok(of) = viewer.api.get::<HealthResponse>("/v1/health").await {
             counts.extend(of_health(&of));
@@ -36,15 +45,24 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
     Json(counts).into_response()
 }
 
-fn of_overview(of: &OverviewResponse) -> Vec<Count> {
-    let all = [
+fn of_runs(of: &OverviewResponse) -> Vec<Count> {
+    shown(&[
         ("/runs", of.busy, ""),
         ("/errors", of.failed + of.dead_lettered, "bad"),
         ("/waiting", of.waiting, "warn"),
+    ])
+}
+
+fn of_work(of: &OverviewResponse) -> Vec<Count> {
+    shown(&[
         ("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
         ("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
-    ];
-    let some = all.into_iter().filter(|(_, count, _)| *count > 0);
+    ])
+}
+
+/// Those that are not 0.
+fn shown(all: &[(&str, i64, &'static str)]) -> Vec<Count> {
+    let some = all.iter().copied().filter(|(_, count, _)| *count > 0);
     some.map(|(path, count, tone)| Count {
         path: path.to_owned(),
         text: show::count(u64::try_from(count).unwrap_or_default()),
