@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::RunId;
+use houston_domain::why::Facts;
 use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
 use houston_queue::Lane;
@@ -13,6 +14,7 @@ use houston_queue::Lane;
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::insight::HIDDEN;
 use crate::state::App;
 
 #[utoipa::path(
@@ -34,7 +36,7 @@ pub(crate) async fn agentable(
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
     let facts = app.store(caller).why(path.id, Lane::from(path.urgency).as_str()).await?;
-    Ok(Json(WhyResponse::of(path.public_id(), &facts)))
+    Ok(Json(WhyResponse::of(path.public_id(), &shown(facts, caller))))
 }
 
 #[utoipa::path(
@@ -54,5 +56,16 @@ pub(crate) async fn run(
     let run = app.store(caller).run(id).await?;
     let lane = Lane::from(app.urgency(&run.kind)).as_str();
     let facts = app.store(caller).why(run.agentable, lane).await?;
-    Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &facts)))
+    Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &shown(facts, caller))))
+}
+
+/// Without the texts of people, models and tools, if the caller may not read them.
+fn shown(mut facts: Facts, caller: Caller) -> Facts {
+    if !caller.reads_contents() {
+        facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));
+        if let Some(error) = &mut facts.state.last_error {
+            HIDDEN.clone_into(&mut error.message);
+        }
+    }
+    facts
 }

@@ -36,10 +36,7 @@ impl Whose {
         match self.of.as_deref() {
             None => Ok(may),
             Some("tenant") => Ok(false),
-            Some("installation") if may => Ok(true),
-            Some("installation") => {
-                Err(ApiError::MissingScope { needed: Scope::Installation, scopes: caller.scopes() })
-            }
+            Some("installation") => caller.needs(Scope::Installation).map(|()| true),
             Some(_) => Err(ApiError::parameter("of", "must be `tenant` or `installation`")),
         }
     }

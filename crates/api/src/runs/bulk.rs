@@ -93,9 +93,7 @@ async fn change(
     request: ChangeRuns,
 ) -> Result<ChangedRunsResponse, ApiError> {
     // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
-    if !caller.scopes().allow(Scope::Post) {
-        return Err(ApiError::MissingScope { needed: Scope::Post, scopes: caller.scopes() });
-    }
+    caller.needs(Scope::Post)?;
     let dry_run = request.dry_run;
     let (runs, matched, next_cursor) = match (request.ids, request.filter) {
         (Some(ids), None) if ids.len() <= MOST => {

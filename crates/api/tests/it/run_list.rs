@@ -16,7 +16,7 @@ async fn posted(api: &TestApi, title: &str) -> (String, String) {
 }
 
 /// A run of a new goal that has failed.
-async fn failed(api: &TestApi, title: &str, (code, text): (&str, &str)) -> (String, String) {
+pub(crate) async fn failed(api: &TestApi, title: &str, (code, text): (&str, &str)) -> (String, String) {
     let (goal, run) = posted(api, title).await;
     let agentable = houston_domain::id::parse_prefixed("goal", &goal).unwrap().into();
     let worker = Worker::start(api).await;
