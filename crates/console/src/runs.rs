@@ -54,6 +54,8 @@ pub(crate) struct Row {
     pub(crate) short: String,
     pub(crate) href: String,
     pub(crate) error: String,
+    /// When its next attempt is due.
+    pub(crate) retry: When,
     pub(crate) for_href: String,
     pub(crate) for_id: String,
     pub(crate) for_short: String,
@@ -81,6 +83,7 @@ impl Row {
             short: show::short(&id),
             href: viewer.path(&format!("/runs/{id}")),
             error: show::line(&error.unwrap_or_default(), 120),
+            retry: show::when_if(run.retry_at, now),
             for_href: viewer.path(&format!("/threads/{}/{owner}", run.owner.kind)),
             for_short: show::short(&owner),
             for_id: owner,

@@ -72,6 +72,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
 
   // The run that waits for its next attempt says when that is.
   await page.goto(at('/runs?q=status:retrying'));
+  assert.match(await page.locator('tbody').innerText(), /next attempt in (9|10) min/);
   await page.click(`a[title="${retried}"]`);
   assert.match(await page.locator('.note').first().innerText(), /overloaded[^]*next attempt is due in (9|10) min/);
   await picture(page, 'operator-3-retry');
