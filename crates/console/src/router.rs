@@ -42,6 +42,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/waiting/{id}"), get(questions::show).post(questions::answer))
         .route(&at("/users"), get(users::list))
         .route(&at("/users/{id}"), get(users::show))
+        .route(&at("/schedules"), get(triggers::list))
         .route(&at("/triggers/{id}"), get(triggers::show))
         .route(&at("/triggers/{id}/enabled"), post(triggers::switch))
         .route(&at("/usage"), get(usage::show))
