@@ -46,7 +46,7 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
 }
 
 fn of_runs(of: &OverviewResponse) -> Vec<Count> {
-    shown(&[
+    above_zero(&[
         ("/runs", of.busy, ""),
         ("/errors", of.failed + of.dead_lettered, "bad"),
         ("/waiting", of.waiting, "warn"),
@@ -54,14 +54,14 @@ fn of_runs(of: &OverviewResponse) -> Vec<Count> {
 }
 
 fn of_work(of: &OverviewResponse) -> Vec<Count> {
-    shown(&[
+    above_zero(&[
         ("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
         ("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
     ])
 }
 
 /// Those that are not 0.
-fn shown(all: &[(&str, i64, &'static str)]) -> Vec<Count> {
+fn above_zero(all: &[(&str, i64, &'static str)]) -> Vec<Count> {
     let some = all.iter().copied().filter(|(_, count, _)| *count > 0);
     some.map(|(path, count, tone)| Count {
         path: path.to_owned(),

@@ -36,7 +36,7 @@ pub(crate) async fn agentable(
 ) -> Result<impl IntoResponse, ApiError> {
     app.confirm(caller, &path).await?;
     let facts = app.store(caller).why(path.id, Lane::from(path.urgency).as_str()).await?;
-    Ok(Json(WhyResponse::of(path.public_id(), &shown(facts, caller))))
+    Ok(Json(WhyResponse::of(path.public_id(), &readable(facts, caller))))
 }
 
 #[utoipa::path(
@@ -56,11 +56,11 @@ pub(crate) async fn run(
     let run = app.store(caller).run(id).await?;
     let lane = Lane::from(app.urgency(&run.kind)).as_str();
     let facts = app.store(caller).why(run.agentable, lane).await?;
-    Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &shown(facts, caller))))
+    Ok(Json(WhyResponse::of(run.agentable.public_id(&run.kind), &readable(facts, caller))))
 }
 
 /// Without the texts of people, models and tools, if the caller may not read them.
-fn shown(mut facts: Facts, caller: Caller) -> Facts {
+fn readable(mut facts: Facts, caller: Caller) -> Facts {
     if !caller.reads_contents() {
         facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));
         if let Some(error) = &mut facts.state.last_error {
