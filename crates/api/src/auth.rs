@@ -101,6 +101,20 @@ impl Caller {
         self.scopes.allow(Scope::Installation)
     }
 
+    /// Whether the caller may see what people, models and tools say: operating does not include it.
+    pub(crate) fn reads_contents(self) -> bool {
+        self.scopes.allow(Scope::Read)
+    }
+
+    /// Checks a scope that an operation needs besides that of its route.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingScope`].
+    pub(crate) fn needs(self, needed: Scope) -> Result<(), ApiError> {
+        let scopes = self.scopes;
+        if scopes.allow(needed) { Ok(()) } else { Err(ApiError::MissingScope { needed, scopes }) }
+    }
+
     /// The only user that the caller reads and writes for.
     pub(crate) fn user(self) -> Option<UserId> {
         self.user

@@ -186,6 +186,7 @@ fn user_routes() -> Endpoints {
         .routes(USER, routes!(feed::generate::generate))
         .routes(USER, routes!(todos::list::list, todos::create::create))
         .routes(ROW, routes!(todos::get::get, todos::change::change, todos::delete::delete))
+        .routes(NAMED, routes!(triggers::due::due))
         .routes(USER, routes!(triggers::list::list, triggers::create::create))
         .routes(ROW, routes!(triggers::get::get, triggers::change::change, triggers::delete::delete))
         .routes(ROW, routes!(triggers::firings::firings))

@@ -57,6 +57,10 @@ pub async fn serve_with(
     apps.iter().for_each(|app| app.state.draining.cancel());
     connections.close();
     connections.wait().await;
+    for app in apps.iter() {
+        app.records.close();
+        app.records.wait().await;
+    }
 }
 
 /// Accepts connections of one address for ever.

@@ -20,6 +20,7 @@ use houston_store::audit::NewRecord;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::access::Owners;
 use crate::agentable_path::{AgentableCache, AgentablePath};
@@ -112,6 +113,8 @@ pub(crate) struct App {
     pub(crate) ended: EndedRuns,
     /// Fetches images whose URLs are posted; made with the first of them.
     pub(crate) images: OnceLock<Client>,
+    /// Records of the audit log that are being written.
+    pub(crate) records: TaskTracker,
     /// The apps of all cells, if there are several.
     cells: OnceLock<Cells<Weak<App>>>,
 }
@@ -152,6 +155,7 @@ impl App {
             speeds: Speeds::default(),
             ended: EndedRuns::default(),
             images: OnceLock::new(),
+            records: TaskTracker::new(),
             cells: OnceLock::new(),
         })
     }

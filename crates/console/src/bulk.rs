@@ -13,7 +13,7 @@ use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;
 
-/// The most requests for one change: each changes up to a hundred runs.
+/// The most requests for one change: each changes up to a hundred runs. A page offers to go on with the rest.
 const MAX_REQUESTS: usize = 100;
 
 #[derive(Debug, Deserialize)]
@@ -25,6 +25,9 @@ pub(crate) struct Asked {
     /// Whether it was counted before.
     #[serde(default)]
     confirmed: bool,
+    /// Where the change before this one has ended.
+    #[serde(default)]
+    cursor: String,
 }
 
 #[derive(Template)]
@@ -36,8 +39,12 @@ struct Bulk<'a> {
     search: &'a str,
     runs_href: String,
     is_done: bool,
-    count: String,
+    outcome: String,
     button: String,
+    /// Where to go on; empty: these were all.
+    cursor: String,
+    /// Why it ended before all were changed.
+    refused: String,
     /// Why runs were left out, with how many.
     skipped: Vec<Fact>,
 }
@@ -54,12 +61,11 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
     if !is_understood(&asked.q) {
         return Redirect::to(&runs_href).into_response();
     }
-    let changed = match run(&viewer, &asked).await {
+    let (changed, refused) = match run(&viewer, &asked).await {
         Ok(changed) => changed,
         Err(refused) => return viewer.failed(refused).into_response(),
     };
-    let number = if asked.confirmed { changed.changed } else { changed.matched };
-    let count = show::count(number);
+    let more = changed.next_cursor.is_some();
     html(&Bulk {
         shell: viewer.shell(Section::Runs, title),
         title,
@@ -67,33 +73,63 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         search: &asked.q,
         runs_href,
         is_done: asked.confirmed,
-        button: format!("{verb}: {count} {}", if number == 1 { "run" } else { "runs" }),
-        count,
+        outcome: outcome(&changed),
+        button: match asked.confirmed {
+            true => format!("{verb}: the rest"),
+            false => format!("{verb}: {}", runs(changed.matched, more)),
+        },
         skipped: reasons(&changed),
+        cursor: changed.next_cursor.unwrap_or_default(),
+        refused,
     })
 }
 
-/// Counts, or changes page by page.
-async fn run(viewer: &Viewer, asked: &Asked) -> Result<ChangedRunsResponse, Refused> {
+/// Counts, or changes page by page. What was refused after some were changed comes second: the others are changed.
+async fn run(viewer: &Viewer, asked: &Asked) -> Result<(ChangedRunsResponse, String), Refused> {
     let path = format!("/v1/runs/{}", asked.action);
-    let filter = filter(&asked.q);
-    let mut body = json!({"filter": filter, "dry_run": !asked.confirmed});
+    let mut body = json!({"filter": filter(&asked.q), "dry_run": !asked.confirmed});
+    if !asked.cursor.is_empty() {
+        body["cursor"] = asked.cursor.as_str().into();
+    }
     let mut all: ChangedRunsResponse = viewer.api.post(&path, &body).await?;
-    for _ in 0..MAX_REQUESTS {
-        let Some(next) = all.next_cursor.take().filter(|_| asked.confirmed) else { break };
+    for _ in 1..MAX_REQUESTS {
+        let Some(next) = all.next_cursor.clone().filter(|_| asked.confirmed) else { break };
         body["cursor"] = next.into();
-        let page: ChangedRunsResponse = viewer.api.post(&path, &body).await?;
+        let page: ChangedRunsResponse = match viewer.api.post(&path, &body).await {
+            Ok(page) => page,
+            Err(refused) => return Ok((all, refused.detail)),
+        };
         all.matched += page.matched;
         all.changed += page.changed;
         all.skipped.extend(page.skipped);
         all.next_cursor = page.next_cursor;
     }
-    Ok(all)
+    Ok((all, String::new()))
 }
 
-/// Whether each word of a search is one of those that lists of runs have.
+/// How many runs.
+fn runs(number: u64, more: bool) -> String {
+    let at_least = if more { "at least " } else { "" };
+    let word = if number == 1 { "run" } else { "runs" };
+    format!("{at_least}{} {word}", show::count(number))
+}
+
+/// How many match, how many of them were changed, and whether there are more.
+fn outcome(of: &ChangedRunsResponse) -> String {
+    let more = of.next_cursor.is_some();
+    if of.dry_run {
+        let word = if of.matched == 1 && !more { "matches" } else { "match" };
+        return format!("{} {word}.", runs(of.matched, more));
+    }
+    let done = format!("{} matched, {} of them changed.", runs(of.matched, false), show::count(of.changed));
+    if more { format!("{done} More runs match: they are as they were.") } else { done }
+}
+
+/// Whether each word of a search is one of those that lists of runs have, each at most once as there.
 fn is_understood(search: &str) -> bool {
-    parse(search).1.is_empty()
+    let (pairs, wrong) = parse(search);
+    let is_once = |name: &str| pairs.iter().filter(|(of, _)| *of == name).count() == 1;
+    wrong.is_empty() && pairs.iter().all(|(name, _)| is_once(name))
 }
 
 /// A search as the filter of a change.
@@ -136,8 +172,20 @@ mod tests {
     #[test]
     fn search_with_an_unknown_word_changes_nothing() {
         assert!(is_understood("") && is_understood("status:failed error:RATE_LIMITED"));
-        for search in ["agnet:agent_x", "status:failed nonsense", "status:"] {
+        for search in ["agnet:agent_x", "status:failed nonsense", "status:", "kind:a kind:b"] {
             assert!(!is_understood(search), "{search}");
         }
+    }
+    #[test]
+    fn change_says_how_many_were_changed_and_that_more_remain() {
+        let said = |dry_run, matched, changed, next: Option<&str>| {
+            let next_cursor = next.map(str::to_owned);
+            outcome(&ChangedRunsResponse { dry_run, matched, changed, skipped: Vec::new(), next_cursor })
+        };
+        assert_eq!(said(true, 1, 0, None), "1 run matches.");
+        assert_eq!(said(true, 10_000, 0, Some("c")), "at least 10,000 runs match.");
+        assert_eq!(said(false, 3, 2, None), "3 runs matched, 2 of them changed.");
+        let more = "10,000 runs matched, 9,999 of them changed. More runs match: they are as they were.";
+        assert_eq!(said(false, 10_000, 9_999, Some("c")), more);
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join;
+use futures_util::future::join3;
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::health::HealthResponse;
@@ -24,12 +24,25 @@ struct Count {
 pub(crate) async fn show(viewer: Viewer) -> Response {
     let mut counts = Vec::new();
     if viewer.may(Scope::Operate) {
-        let (overview, health) = join(
-            viewer.api.get::<OverviewResponse>("/v1/overview"),
+        // The lists of runs are those of a tenant, queues and workers those of the installation if the viewer may see them.
+        let of_installation = async {
+            if viewer.may(Scope::Installation) {
+                viewer.api.get::<OverviewResponse>("/v1/overview").await.ok()
+            } else {
+                None
+            }
+        };
+        let (of_tenant, of_installation, health) = join3(
+            viewer.api.get::<OverviewResponse>("/v1/overview?of=tenant"),
+            of_installation,
             viewer.api.get::<HealthResponse>("/v1/health"),
         )
         .await;
-        counts.extend(overview.iter().flat_map(of_overview));
+        let of_tenant = of_tenant.ok();
+        counts.extend(of_tenant.iter().flat_map(of_runs));
+        let may = viewer.may(Scope::Installation);
+        let work = if may { of_installation } else { of_tenant };
+        counts.extend(work.iter().flat_map(of_work));
         counts.extend(health.iter().filter_map(of_health));
     }
     for count in &mut counts {
@@ -38,15 +51,24 @@ pub(crate) async fn show(viewer: Viewer) -> Response {
     Json(counts).into_response()
 }
 
-fn of_overview(of: &OverviewResponse) -> Vec<Count> {
-    let all = [
+fn of_runs(of: &OverviewResponse) -> Vec<Count> {
+    above_zero(&[
         ("/runs", of.busy, ""),
         ("/errors", of.failed + of.dead_lettered, "bad"),
         ("/waiting", of.waiting, "warn"),
+    ])
+}
+
+fn of_work(of: &OverviewResponse) -> Vec<Count> {
+    above_zero(&[
         ("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
         ("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
-    ];
-    let some = all.into_iter().filter(|(_, count, _)| *count > 0);
+    ])
+}
+
+/// Those that are not 0.
+fn above_zero(all: &[(&str, i64, &'static str)]) -> Vec<Count> {
+    let some = all.iter().copied().filter(|(_, count, _)| *count > 0);
     some.map(|(path, count, tone)| Count {
         path: path.to_owned(),
         text: show::count(u64::try_from(count).unwrap_or_default()),

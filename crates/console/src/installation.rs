@@ -35,6 +35,7 @@ struct Agents {
 
 struct Agent {
     status: Status,
+    href: String,
     name: String,
     kind: String,
     is_default: bool,
@@ -67,6 +68,7 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
     let (now, here) = (viewer.console.now(), viewer.path("/agents"));
     let agent = |of: AgentResponse| Agent {
         status: show::switch(of.enabled, "enabled", "disabled"),
+        href: viewer.path(&format!("/agents/{}", of.id)),
         name: of.name,
         kind: of.kind,
         is_default: of.is_default,

@@ -28,6 +28,7 @@
 //! 3. A line in `routes` and in `Section`, and the page in the tests of the console in
 //!    `crates/cli/tests/clients`, which look at each in a browser.
 
+mod agents;
 mod api;
 mod assets;
 mod audit;

@@ -1,6 +1,7 @@
 //! The first page: what an operator should look at now.
 
 use askama::Template;
+use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{join, join_all, join3};
@@ -12,6 +13,7 @@ use houston_protocol::model::ModelsResponse;
 use houston_protocol::overview::OverviewResponse;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
@@ -28,6 +30,9 @@ use crate::{questions, threads};
 struct Overview {
     shell: Shell,
     whose: &'static str,
+    /// The page with the numbers of the others, and its name; empty: there is none.
+    other_href: String,
+    other: &'static str,
     tiles: Vec<Tile>,
     /// For the chart: seconds, and the series.
     x: String,
@@ -41,6 +46,7 @@ struct Overview {
 
 /// A number with a name.
 struct Tile {
+    /// Empty: no page has what was counted, since lists of runs are those of one tenant.
     href: String,
     label: &'static str,
     value: String,
@@ -55,19 +61,26 @@ struct Model {
     speed: String,
 }
 
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Whose {
+    /// `tenant`: also for viewers who may see the numbers of all.
+    #[serde(default)]
+    of: String,
+}
+
 /// `GET {prefix}`.
-pub(crate) async fn show(viewer: Viewer) -> Response {
-    match page(&viewer).await {
+pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> Response {
+    match page(&viewer, of == "tenant").await {
         Ok(page) => html(&page),
         Err(refused) => viewer.failed(refused).into_response(),
     }
 }
 
-async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
+async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
     let now = viewer.console.now();
     // At once: no request needs the answer of another.
     let (for_operators, (asked, models, threads)) = join(
-        for_operators(viewer),
+        for_operators(viewer, of_tenant),
         join3(
             viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
             viewer.api.get::<ModelsResponse>("/v1/models"),
@@ -84,6 +97,7 @@ async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
     let bad = |check: &Check| check.status.tone != "good";
     let (x, series) = counts.as_ref().map(|counts| chart(counts, now)).unwrap_or_default();
     let shell = viewer.shell(Section::Overview, "Overview").live();
+    let (other_href, other) = other(viewer, of_tenant);
     Ok(Overview {
         // Also while there is nothing to draw: the first run may end while the page is open.
         shell: shell.with_charts(),
@@ -92,6 +106,8 @@ async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
             Some(_) => "this tenant",
             None => "",
         },
+        other_href,
+        other,
         tiles,
         x,
         series,
@@ -114,17 +130,27 @@ async fn page(viewer: &Viewer) -> Result<Overview, Refused> {
 type ForOperators = (Option<OverviewResponse>, Option<HealthResponse>, Option<ErrorGroupsResponse>);
 
 /// What only viewers see who may see how the installation works.
-async fn for_operators(viewer: &Viewer) -> Result<ForOperators, Refused> {
+async fn for_operators(viewer: &Viewer, of_tenant: bool) -> Result<ForOperators, Refused> {
     if !viewer.may(Scope::Operate) {
         return Ok((None, None, None));
     }
+    let path = if of_tenant { "/v1/overview?of=tenant" } else { "/v1/overview" };
     let (counts, health, groups) = join3(
-        viewer.api.get::<OverviewResponse>("/v1/overview"),
+        viewer.api.get::<OverviewResponse>(path),
         viewer.api.get::<HealthResponse>("/v1/health"),
         viewer.api.get::<ErrorGroupsResponse>("/v1/errors"),
     )
     .await;
     Ok((Some(counts?), health.ok(), groups.ok()))
+}
+
+/// Where viewers who may see both see the numbers of the other.
+fn other(viewer: &Viewer, of_tenant: bool) -> (String, &'static str) {
+    match (viewer.may(Scope::Operate) && viewer.may(Scope::Installation), of_tenant) {
+        (false, _) => (String::new(), ""),
+        (true, true) => (viewer.path(""), "all tenants"),
+        (true, false) => (viewer.path("?of=tenant"), "this tenant only"),
+    }
 }
 
 /// What the counts of the installation or the tenant say.
@@ -138,24 +164,27 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
     let slots = of.slots.map(|slots| format!("of {} slots", number(slots))).unwrap_or_default();
     let put_off = format!("{} out of tokens", number(of.put_off));
     let (day, hour) = ("within 24 h".to_owned(), "in the last hour".to_owned());
-    let retrying = viewer.path("/runs?q=status:retrying");
-    let running = viewer.path("/runs?q=status:running");
-    let given_up = viewer.path("/runs?q=status:dead_lettered");
+    let whole = of.of == "installation";
+    // Of the tenant: a number of all tenants leads to none of these.
+    let list = |path: &str| if whole { String::new() } else { viewer.path(path) };
+    // The page of the queues is of all tenants for viewers who may see them.
+    let is_of_queues = whole || !viewer.may(Scope::Installation);
+    let queues = if is_of_queues { viewer.path("/queues") } else { list("/runs?q=status:queued") };
     let mut tiles = vec![
-        tile(viewer.path("/queues"), ("Queued", queued, oldest), if is_late { "warn" } else { "" }),
-        tile(running, ("Running", number(of.busy), slots), ""),
-        tile(retrying, ("Retrying", number(of.retrying), put_off), ""),
+        tile(queues, ("Queued", queued, oldest), if is_late { "warn" } else { "" }),
+        tile(list("/runs?q=status:running"), ("Running", number(of.busy), slots), ""),
+        tile(list("/runs?q=status:retrying"), ("Retrying", number(of.retrying), put_off), ""),
         tile(
-            viewer.path("/errors"),
+            list("/errors"),
             ("Failed", number(of.failed), day.clone()),
             if of.failed > 0 { "warn" } else { "" },
         ),
         tile(
-            given_up,
+            list("/runs?q=status:dead_lettered"),
             ("Given up", number(of.dead_lettered), day),
             if of.dead_lettered > 0 { "bad" } else { "" },
         ),
-        tile(viewer.path("/usage?hours=1"), ("Spent", show::dollars(Some(of.cost_last_hour)), hour), ""),
+        tile(list("/usage?hours=1"), ("Spent", show::dollars(Some(of.cost_last_hour)), hour), ""),
     ];
     tiles.extend(of.workers.map(|workers| {
         let draining = format!("{} draining", workers.draining);

@@ -5,7 +5,7 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, assets, audit, bulk, counts, errors, headers, health, installation, keys, oidc, origin,
+    Console, agents, assets, audit, bulk, counts, errors, headers, health, installation, keys, oidc, origin,
     overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
 };
 
@@ -31,6 +31,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/runs/bulk"), post(bulk::change))
         .route(&at("/runs/{id}"), get(run::show))
         .route(&at("/runs/{id}/cancel"), post(run::cancel))
+        .route(&at("/runs/{id}/retry"), post(run::retry))
         .route(&at("/runs/{id}/trace"), get(run::trace))
         .route(&at("/runs/{id}/events"), get(tail::events))
         .route(&at("/threads"), get(threads::list::show))
@@ -41,6 +42,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/waiting/{id}"), get(questions::show).post(questions::answer))
         .route(&at("/users"), get(users::list))
         .route(&at("/users/{id}"), get(users::show))
+        .route(&at("/schedules"), get(triggers::list))
         .route(&at("/triggers/{id}"), get(triggers::show))
         .route(&at("/triggers/{id}/enabled"), post(triggers::switch))
         .route(&at("/usage"), get(usage::show))
@@ -53,6 +55,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/audit"), get(audit::show))
         .route(&at("/health"), get(health::show))
         .route(&at("/agents"), get(installation::agents))
+        .route(&at("/agents/{id}"), get(agents::show).post(agents::change))
         .route(&at("/models"), get(installation::models))
         .route(&at("/tools"), get(installation::tools))
         .route(&at("/keys"), get(keys::list))

@@ -7,18 +7,20 @@ use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::{join, join3};
+use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
 use houston_domain::trace::Trace;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
+use houston_protocol::run_list::ChangedRunsResponse;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
 use crate::runs::took;
 use crate::shell::{Section, Shell, html};
-use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
 use crate::waterfall::Waterfall;
 use crate::why::{Reason, reasons};
@@ -28,6 +30,9 @@ pub(crate) struct Options {
     /// Whether texts of models and tools are on the page.
     #[serde(default)]
     contents: bool,
+    /// Why it was not tried again, as the API says it.
+    #[serde(default)]
+    left: String,
 }
 
 #[derive(Template)]
@@ -42,6 +47,8 @@ struct Run {
     tail_href: String,
     status: Status,
     can_cancel: bool,
+    /// What the button says that tries it again; empty: it is not offered.
+    retry_label: &'static str,
     cancelling: bool,
     error_code: String,
     error_text: String,
@@ -94,7 +101,7 @@ impl Call {
 pub(crate) async fn show(
     viewer: Viewer,
     Path(id): Path<String>,
-    Query(Options { contents }): Query<Options>,
+    Query(Options { contents, left }): Query<Options>,
 ) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
     let (calls, trace) = (format!("{path}/model_calls"), format!("{path}/trace?contents={contents}"));
@@ -111,6 +118,7 @@ pub(crate) async fn show(
     let now = viewer.console.now();
     let fall = waterfall(trace, &run, contents, now);
     let mut page = page(&viewer, &run, &calls, (fall, contents), now);
+    page.shell = page.shell.noting("warn", why_left(&left));
     if !run.status.is_terminal() {
         (page.questions, page.reasons) =
             join(questions(&viewer, &run, now), reasons(&viewer, &path, now)).await;
@@ -138,6 +146,7 @@ fn page(
         tail_href: if is_open { format!("{href}/events") } else { String::new() },
         status: show::run_status(run.status),
         can_cancel: is_open && viewer.may(Scope::Post),
+        retry_label: retry_label(viewer, run.status),
         cancelling: run.cancel_requested,
         error_code: run.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
         error_text: run.error.as_ref().and_then(|error| error.message.clone()).unwrap_or_default(),
@@ -210,6 +219,51 @@ pub(crate) async fn cancel(viewer: Viewer, Path(id): Path<String>) -> Response {
         Ok(()) => Redirect::to(&viewer.path(&format!("/runs/{}", segment(&id)))).into_response(),
         Err(refused) => viewer.failed(refused).into_response(),
     }
+}
+
+fn retry_label(viewer: &Viewer, status: RunStatus) -> &'static str {
+    let may = viewer.may(Scope::Operate) && viewer.may(Scope::Post);
+    match status {
+        RunStatus::Retrying if may => "Try again now",
+        RunStatus::Failed | RunStatus::DeadLettered if may => "Try again",
+        _ => "",
+    }
+}
+
+/// `POST {prefix}/runs/{id}/retry`.
+pub(crate) async fn retry(viewer: Viewer, Path(id): Path<String>) -> Response {
+    match tried_again(&viewer, &id).await {
+        Ok(to) => Redirect::to(&to).into_response(),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+/// Tries the run again; returns the page that shows what became of it.
+async fn tried_again(viewer: &Viewer, id: &str) -> Result<String, Refused> {
+    let changed: ChangedRunsResponse = viewer.api.post("/v1/runs/retry", &json!({"ids": [id]})).await?;
+    let here = viewer.path(&format!("/runs/{}", segment(id)));
+    if let Some(skipped) = changed.skipped.first() {
+        return Ok(with_query(&here, &[("left", &skipped.reason)]));
+    }
+    let run: RunResponse = viewer.api.get(&format!("/v1/runs/{}", segment(id))).await?;
+    if !run.status.is_terminal() {
+        return Ok(here);
+    }
+    // Its message was posted again: the new run is in the thread.
+    let kind = &run.owner.kind;
+    Ok(viewer.path(&format!("/threads/{kind}/{}", run.owner.id.public_id(kind))))
+}
+
+/// Why a run was not tried again.
+fn why_left(reason: &str) -> Option<&'static str> {
+    let all = [
+        ("not_failed", "It was not tried again: it has not failed."),
+        ("superseded", "It was not tried again: its thread has had another run since."),
+        ("no_message", "It was not tried again: no message of a user began it."),
+        ("not_conversational", "It was not tried again: it takes no messages."),
+        ("refused", "It was not tried again: its message is not accepted now. Try later."),
+    ];
+    all.into_iter().find(|(name, _)| *name == reason).map(|(_, text)| text)
 }
 
 /// `GET {prefix}/runs/{id}/trace`: the file that `houston replay` reads.

@@ -17,6 +17,7 @@ pub(crate) enum Section {
     Errors,
     Threads,
     Users,
+    Schedules,
     Usage,
     Queues,
     Workers,
@@ -39,6 +40,7 @@ const WORK: &[Entry] = &[
     (Section::Waiting, "Waiting", "/waiting", Scope::Read),
     (Section::Threads, "Threads", "/threads", Scope::Read),
     (Section::Users, "Users", "/users", Scope::Read),
+    (Section::Schedules, "Schedules", "/schedules", Scope::Read),
     (Section::Usage, "Usage", "/usage", Scope::Operate),
 ];
 const INSTALLATION: &[Entry] = &[

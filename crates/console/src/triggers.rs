@@ -8,13 +8,16 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join;
 use houston_domain::scope::Scope;
+use houston_protocol::page::Page;
+use houston_protocol::run_list::ListedRunResponse;
 use houston_protocol::trigger::{
-    TriggerFiring, TriggerFiringList, TriggerResponse, TriggerThen, TriggerWhen,
+    TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen,
 };
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::runs;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment};
 use crate::viewer::Viewer;
@@ -66,6 +69,46 @@ fn when(of: &TriggerWhen) -> String {
             text
         }
     }
+}
+
+#[derive(Template)]
+#[template(path = "schedules.html")]
+struct Schedules {
+    shell: Shell,
+    rows: Vec<runs::Row>,
+    retries_href: String,
+    /// Why no runs are listed.
+    missing: &'static str,
+    triggers: Vec<Row>,
+}
+
+/// `GET {prefix}/schedules`.
+pub(crate) async fn list(viewer: Viewer) -> Response {
+    match schedules(&viewer).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
+    let due: TriggerList = viewer.api.get("/v1/triggers").await?;
+    let operates = viewer.may(Scope::Operate);
+    let retried: Vec<ListedRunResponse> = match operates {
+        true => viewer.api.get::<Page<_>>("/v1/runs?status=retrying&limit=20").await?.data,
+        false => Vec::new(),
+    };
+    let now = viewer.console.now();
+    let retries = if operates { viewer.path("/runs?q=status:retrying") } else { String::new() };
+    Ok(Schedules {
+        shell: viewer.shell(Section::Schedules, "Retries and schedules").live(),
+        rows: retried.iter().map(|of| runs::Row::new(viewer, &of.run, now)).collect(),
+        retries_href: retries,
+        missing: match operates {
+            true => "Runs whose attempt failed are listed here with the time of the next.",
+            false => "A list of them needs the scope operate.",
+        },
+        triggers: due.data.iter().map(|of| Row::new(viewer, of, now)).collect(),
+    })
 }
 
 #[derive(Template)]

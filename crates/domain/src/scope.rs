@@ -15,7 +15,7 @@ pub enum Scope {
     Post,
     /// Change agents, teams, guards, skills and endpoints, with the providers and models they use.
     ManageAgents,
-    /// See how the installation works: health, prompts, state; reload files.
+    /// See how the installation works: health, state; reload files. Prompts and other texts need `read` besides.
     Operate,
     /// Everything of the tenant, and what only this scope allows: keys, erasing users.
     Admin,

@@ -29,7 +29,7 @@ pub struct AuditRecordResponse {
     pub operation: String,
     /// The id or the name in the path; null: none was named.
     pub target: Option<String>,
-    /// The status of the answer; 0 for a command.
+    /// The status of the answer; 0 for a command; 499 if it was not answered: it may have been done.
     pub status: i16,
     /// The code of the problem, if it was refused.
     pub code: Option<String>,

@@ -16,13 +16,13 @@ use crate::time::Time;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OverviewResponse {
-    /// Whose numbers these are: `installation` for keys with that scope, else `tenant`.
+    /// Whose numbers these are: `installation` for keys with that scope, unless those of the tenant were asked for; else `tenant`.
     pub of: String,
     /// Agentables that could be claimed now.
     pub queued: i64,
     /// Runs that workers hold.
     pub busy: i64,
-    /// Runs that the workers can drive at once; null for keys of a tenant.
+    /// Runs that the workers can drive at once; null in those of a tenant.
     pub slots: Option<i64>,
     /// Seconds for which the oldest of the queued has waited; 0 if there is none.
     pub oldest_age_s: i64,
@@ -32,7 +32,7 @@ pub struct OverviewResponse {
     pub put_off: i64,
     /// Agentables that wait for an answer of a person.
     pub waiting: i64,
-    /// Null for keys of a tenant.
+    /// Null in those of a tenant.
     pub workers: Option<WorkerCounts>,
     /// Runs that failed within 24 hours.
     pub failed: i64,

@@ -1,4 +1,5 @@
-//! The audit log. One place records every request that changes something: [`recorded`], around all routes.
+//! The audit log. One place records every request that changes something: [`recorded`], around all routes. One whose client has gone
+//! before the answer, or whose time was up, is recorded as not answered: it may have changed something.
 //!
 //! What reads costs nothing. Messages are not recorded, nor the conversations and users that applications create with them: they
 //! are the data, and their rows say who made them; what comes in through an inbound hook is a message. Nor are requests without a
@@ -7,11 +8,11 @@
 
 pub(crate) mod list;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{MatchedPath, RawPathParams, Request};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{RequestExt as _, extract::State};
@@ -19,6 +20,8 @@ use houston_domain::id::QuestionId;
 use houston_store::TenantStore;
 use houston_store::audit::NewRecord;
 use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::auth::Caller;
 use crate::problem::ResponseError;
@@ -48,12 +51,15 @@ const OF_INSTALLATION: [&str; 2] = ["/v1/queues/", "/v1/workers/"];
 /// The operation of an answer that was given with a link: the same as that of one with a key.
 const LINK: &str = "answer_question";
 
+/// The status and the code of a request that was not answered. No answer has this status.
+const NOT_ANSWERED: (u16, &str) = (499, "not_answered");
+
 /// The most characters that are kept of a name in a path, and of the id of a request.
 const MAX_CHARS: usize = 200;
 
 tokio::task_local! {
     /// Whose request this task answers, once its key was checked.
-    static CALLER: Cell<Option<Caller>>;
+    static CALLER: Arc<OnceLock<Caller>>;
 }
 
 /// The id of a request that changes something.
@@ -62,43 +68,80 @@ pub(crate) struct RequestId(pub(crate) String);
 
 /// Notes whose request it is. Outside of [`recorded`] it does nothing.
 pub(crate) fn note(caller: Caller) {
-    let _ = CALLER.try_with(|of| of.set(Some(caller)));
+    let _ = CALLER.try_with(|of| of.set(caller));
 }
 
 /// Records a request that changes something, when it has been answered.
 pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let Some(route) = route.filter(|route| !request.method().is_safe() && !is_data(route.as_str())) else {
+    let Some(route) = route.filter(|route| changes(request.method(), route.as_str())) else {
         return next.run(request).await;
     };
     let operation = operation(request.method().as_str(), route.as_str());
     let is_of_installation = OF_INSTALLATION.iter().any(|start| route.as_str().starts_with(start));
     let target = target(&mut request).await;
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.chars().take(MAX_CHARS).collect());
-    let answer = CALLER.scope(Cell::new(None), async {
-        let answer = next.run(request).await;
-        (answer, CALLER.with(Cell::get))
-    });
-    let (answer, caller) = answer.await;
-    if let Some(caller) = caller {
-        let code =
-            answer.extensions().get::<ResponseError>().map(|error| error.error().code().as_str().to_owned());
+    let caller = Arc::new(OnceLock::new());
+    let what = What { operation, target, request_id, is_of_installation };
+    let mut attempt = Attempt { app, caller: Arc::clone(&caller), what: Some(what) };
+    let answer = CALLER.scope(caller, next.run(request)).await;
+    let code =
+        answer.extensions().get::<ResponseError>().map(|error| error.error().code().as_str().to_owned());
+    if let Some(writing) = attempt.write(answer.status().as_u16(), code)
+        && let Err(error) = writing.await
+    {
+        tracing::warn!(%error, "a change was not recorded in the audit log");
+    }
+    answer
+}
+
+/// What a request wants to do.
+struct What {
+    operation: String,
+    target: Option<String>,
+    request_id: Option<String>,
+    is_of_installation: bool,
+}
+
+/// A request that is not recorded yet. Dropped like this, it was not answered.
+struct Attempt {
+    app: Arc<App>,
+    caller: Arc<OnceLock<Caller>>,
+    what: Option<What>,
+}
+
+impl Attempt {
+    /// Writes the record in a task of its own: the request may be dropped while it is written. `None`: it has been written before,
+    /// or had no valid key.
+    fn write(&mut self, status: u16, code: Option<String>) -> Option<JoinHandle<()>> {
+        let (what, caller) = (self.what.take()?, *self.caller.get()?);
+        let runtime = Handle::try_current().ok()?;
+        let app = Arc::clone(&self.app);
         let new = NewRecord {
             id: app.state.ids.next(),
             actor: caller.key().to_string(),
             on_behalf_of: caller.user().map(|user| user.to_string()),
-            operation,
-            target,
-            status: i16::try_from(answer.status().as_u16()).unwrap_or_default(),
+            operation: what.operation,
+            target: what.target,
+            status: i16::try_from(status).unwrap_or_default(),
             code,
-            request_id,
+            request_id: what.request_id,
         };
-        let whole = is_of_installation && caller.operates_installation();
-        if let Err(error) = app.record(caller, whole, &new).await {
-            tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
-        }
+        let whole = what.is_of_installation && caller.operates_installation();
+        let writing = async move {
+            if let Err(error) = app.record(caller, whole, &new).await {
+                tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
+            }
+        };
+        Some(self.app.records.spawn_on(writing, &runtime))
     }
-    answer
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let (status, code) = NOT_ANSWERED;
+        drop(self.write(status, Some(code.to_owned())));
+    }
 }
 
 /// Records an answer that was given with a link, without a key: by whom the link was made for.
@@ -119,6 +162,11 @@ pub(crate) async fn record_link(app: &App, store: TenantStore<'_>, by: &str, que
     if let Err(error) = store.write_audit(&new).await {
         tracing::warn!(%error, operation = LINK, "a change was not recorded in the audit log");
     }
+}
+
+/// Whether such a request belongs in the log.
+fn changes(method: &Method, route: &str) -> bool {
+    !method.is_safe() && !is_data(route)
 }
 
 fn is_data(route: &str) -> bool {
@@ -177,10 +225,11 @@ mod tests {
     #[test]
     fn messages_are_data_and_agents_are_not() {
         for route in DATA.into_iter().chain(["/compat/openai/v1/responses"]) {
-            assert!(is_data(route), "{route}");
+            assert!(!changes(&Method::POST, route), "{route}");
         }
         for route in ["/v1/agents", "/v1/runs/{id}/cancel", "/v1/users/{id}", "/v1/{kinds}/{id}"] {
-            assert!(!is_data(route), "{route}");
+            assert!(changes(&Method::POST, route) && !changes(&Method::GET, route), "{route}");
         }
+        assert!(changes(&Method::DELETE, "/v1/client-tokens/{id}"));
     }
 }

@@ -43,6 +43,7 @@ fn requests_without_an_id_go_to_the_home_or_to_all() {
     assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
     assert_eq!(target(Method::GET, "/v1/workers"), Target::Any);
     assert_eq!(target(Method::GET, "/v1/runs?status=failed"), Target::Any);
+    assert_eq!(target(Method::GET, "/v1/triggers"), Target::Any);
     assert_eq!(target(Method::POST, "/v1/runs/retry"), Target::Home);
     assert_eq!(target(Method::POST, &format!("/v1/workers/worker_{}/drain", "0".repeat(32))), Target::Home);
     for path in ["/v1/users", "/v1/goals"] {

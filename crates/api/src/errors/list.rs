@@ -26,7 +26,8 @@ const MAX_GROUPS: usize = 200;
     operation_id = "list_errors",
     summary = "List why runs failed, with runs of the same cause together.",
     description = "Of the latest 10,000 failed runs, runs that were given up (dead letters), and runs that are retried; at most 200 \
-                   groups. `GET /v1/runs?status=failed&error_code=…` lists the runs, `POST /v1/runs/retry` tries them again.",
+                   groups. `GET /v1/runs?status=failed&error_code=…` lists the runs, `POST /v1/runs/retry` tries them again. \
+                   Texts are for keys with the scope `read` besides `operate`.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
     responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
 )]
@@ -42,15 +43,15 @@ pub(crate) async fn list(
     let failures: Vec<_> = found.into_iter().flatten().collect();
     // Up to some MB of text.
     let groups = app.offload.compute(move || grouped(failures)).await?;
-    let data = groups.into_iter().take(MAX_GROUPS).map(response).collect();
+    let data = groups.into_iter().take(MAX_GROUPS).map(|group| response(group, caller)).collect();
     Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))
 }
 
-fn response(group: ErrorGroup) -> ErrorGroupResponse {
+fn response(group: ErrorGroup, caller: Caller) -> ErrorGroupResponse {
     ErrorGroupResponse {
         fingerprint: group.fingerprint,
         code: group.code,
-        message: group.message,
+        message: if caller.reads_contents() { group.message } else { String::new() },
         count: group.count,
         dead_lettered: group.dead_lettered,
         retrying: group.retrying,

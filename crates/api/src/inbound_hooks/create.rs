@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_domain::id::InboundHookId;
 use houston_domain::inbound_hook::{MAX_INSTRUCTIONS, name_problem};
+use houston_domain::scope::Scope;
 use houston_protocol::inbound_hook::{CreateInboundHook, InboundHookWithSecret};
 use houston_store::inbound_hook::InboundHook;
 
@@ -25,6 +26,7 @@ use crate::webhooks::secret;
     tag = "webhooks",
     operation_id = "create_inbound_hook",
     summary = "Make an address at which another program posts messages to an agentable.",
+    description = "Needs the scope `post` besides `operate`.",
     request_body = CreateInboundHook,
     responses(
         (status = 201, description = "The hook; its secret cannot be read again.", body = InboundHookWithSecret),
@@ -37,6 +39,8 @@ pub(crate) async fn create(
     caller: Caller,
     Creation { value: body, key: _ }: Creation<CreateInboundHook>,
 ) -> Result<impl IntoResponse, ApiError> {
+    // Who knows its secret posts messages.
+    caller.needs(Scope::Post)?;
     if let Some(problem) = name_problem(&body.name) {
         return Err(ApiError::field("/name", problem));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_domain::id::InboundHookId;
+use houston_domain::scope::Scope;
 use houston_protocol::inbound_hook::InboundHookWithSecret;
 use houston_protocol::schema;
 use houston_protocol::webhook::RotateSecret;
@@ -23,6 +24,7 @@ use crate::webhooks::secret;
     tag = "webhooks",
     operation_id = "rotate_inbound_secret",
     summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
+    description = "Needs the scope `post` besides `operate`.",
     params(("id" = schema::InboundHookId, Path, description = "Id of the hook.")),
     request_body = RotateSecret,
     responses((status = 200, description = "The hook with its new secret.", body = InboundHookWithSecret)),
@@ -33,6 +35,7 @@ pub(crate) async fn rotate(
     Id(id): Id<InboundHookId>,
     OptionalBody(body): OptionalBody<RotateSecret>,
 ) -> Result<Json<InboundHookWithSecret>, ApiError> {
+    caller.needs(Scope::Post)?;
     let old_until = secret::old_until(&app, body.value)?;
     let secret = secret::make(&app, caller.tenant(), &id.to_string())?;
     app.store(caller).rotate_inbound_secret(id, &secret.sealed, old_until).await?;

@@ -4,11 +4,15 @@
 pub(crate) mod state;
 pub(crate) mod why;
 
+/// In the place of a text that the caller may not read.
+const HIDDEN: &str = "(to see this text needs the scope `read`)";
+
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use houston_domain::scope::Scope;
 use houston_protocol::guard::GuardedCall;
 use houston_protocol::schema;
 use serde_json::Value;
@@ -27,6 +31,7 @@ use crate::state::App;
     tag = "insight",
     operation_id = "get_prompt",
     summary = "Get the prompt that the next model call would be sent.",
+    description = "Needs the scope `read` besides `operate`: it has the conversation.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
@@ -99,6 +104,9 @@ async fn respond(
     topic: ExplainTopic,
 ) -> Result<Json<Value>, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
+    if matches!(topic, ExplainTopic::Prompt) {
+        caller.needs(Scope::Read)?;
+    }
     // Building the prompt of a long conversation takes too long for a thread of the runtime.
     let explanation = app.state.explain.get(topic, agentable);
     app.offload.drive(async move { Ok(Json(explanation.await?)) }).await

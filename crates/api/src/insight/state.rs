@@ -10,6 +10,7 @@ use houston_protocol::schema;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::insight::HIDDEN;
 use crate::state::App;
 
 #[utoipa::path(
@@ -36,6 +37,9 @@ pub(crate) async fn state(
     if let Some(holder) = &mut state.holder {
         // Host names are not for tenants.
         holder.name = None;
+    }
+    if let Some(error) = state.last_error.as_mut().filter(|_| !caller.reads_contents()) {
+        HIDDEN.clone_into(&mut error.message);
     }
     let kind = app.state.agent_types.get(&path.kind);
     let status = kind.and_then(|kind| kind.status(agentable.status.as_deref(), agentable.run_status));

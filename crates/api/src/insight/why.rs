@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, RunId};
+use houston_domain::model::ModelError;
 use houston_domain::why::{Facts, HealthFacts};
 use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
@@ -14,6 +15,7 @@ use houston_queue::{Lane, RedisState};
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::insight::HIDDEN;
 use crate::state::App;
 
 #[utoipa::path(
@@ -54,17 +56,29 @@ pub(crate) async fn run(
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
     let facts = facts(&app, caller, run.agentable, Lane::from(app.urgency(&run.kind))).await?;
-    let error = run.error_code.as_deref().zip(run.error_message.as_deref());
+    let message = run.error_message.as_deref().map(|text| if caller.reads_contents() { text } else { HIDDEN });
+    let error = run.error_code.as_deref().zip(message);
     let public_id = run.agentable.public_id(&run.kind);
     Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))
 }
 
-/// The facts about an agentable, and what this process knows of the health of the installation.
+/// The facts about an agentable, and what this process knows of the health of the installation. Without the texts of
+/// people, models and tools, if the caller may not read them.
 async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result<Facts, ApiError> {
     let redis_down_since = match app.state.redis.state() {
         RedisState::Down { since } => Some(since),
         RedisState::Absent | RedisState::Up { .. } => None,
     };
     let health = HealthFacts { redis_down_since, ..app.api_store().health().await?.facts() };
-    Ok(app.store(caller).why(id, lane.as_str(), health).await?)
+    let mut facts = app.store(caller).why(id, lane.as_str(), health).await?;
+    if !caller.reads_contents() {
+        facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));
+        if let Some(error) = &mut facts.state.last_error {
+            // This much tells whether a circuit breaker is open.
+            let is_breaker = error.message.contains(ModelError::NOT_CALLED);
+            let text = if is_breaker { ModelError::NOT_CALLED } else { HIDDEN };
+            text.clone_into(&mut error.message);
+        }
+    }
+    Ok(facts)
 }

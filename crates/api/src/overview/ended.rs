@@ -26,12 +26,17 @@ pub(crate) struct EndedRuns(Mutex<HashMap<Option<TenantId>, Kept>>);
 type Kept = (Instant, Arc<[Ended]>);
 
 impl EndedRuns {
-    /// How the runs of the caller's tenant, or of all, have ended, by cell.
+    /// How the runs of the caller's tenant, or of all (`whole`), have ended, by cell.
     ///
     /// # Errors
     /// The store's errors.
-    pub(crate) async fn get(&self, app: &Arc<App>, caller: Caller) -> Result<Arc<[Ended]>, ApiError> {
-        let tenant = (!caller.operates_installation()).then(|| caller.tenant());
+    pub(crate) async fn get(
+        &self,
+        app: &Arc<App>,
+        caller: Caller,
+        whole: bool,
+    ) -> Result<Arc<[Ended]>, ApiError> {
+        let tenant = (!whole).then(|| caller.tenant());
         if let Some(fresh) = self.fresh(tenant) {
             return Ok(fresh);
         }

@@ -8,16 +8,39 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use chrono::{DateTime, Utc};
 use houston_domain::lane_work::LaneWork;
+use houston_domain::scope::Scope;
 use houston_protocol::overview::{HourResponse, OverviewResponse, WorkerCounts};
 use houston_protocol::time::Time;
 use houston_store::ended::{Ended, EndedInHour};
 use houston_store::worker_list::RegisteredWorker;
 use rust_decimal::Decimal;
+use serde::Deserialize;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::query::Query;
 use crate::queues::{LANES, slots, works};
 use crate::state::App;
+
+/// Whose numbers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Whose {
+    of: Option<String>,
+}
+
+impl Whose {
+    /// Whether those of all tenants.
+    fn is_whole(&self, caller: Caller) -> Result<bool, ApiError> {
+        let may = caller.operates_installation();
+        match self.of.as_deref() {
+            None => Ok(may),
+            Some("tenant") => Ok(false),
+            Some("installation") => caller.needs(Scope::Installation).map(|()| true),
+            Some(_) => Err(ApiError::parameter("of", "must be `tenant` or `installation`")),
+        }
+    }
+}
 
 #[utoipa::path(
     get,
@@ -26,12 +49,17 @@ use crate::state::App;
     operation_id = "get_overview",
     summary = "Get what an operator sees first: what waits, what runs, what failed.",
     description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
+    params(("of" = Option<String>, Query, description = "`tenant`: of the key's tenant also for a key with the scope `installation`.", example = "tenant")),
     responses((status = 200, description = "The numbers.", body = OverviewResponse)),
 )]
-pub(crate) async fn get(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
-    let whole = caller.operates_installation();
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(whose): Query<Whose>,
+) -> Result<impl IntoResponse, ApiError> {
+    let whole = whose.is_whole(caller)?;
     let ((lanes, workers, missing), ended) =
-        tokio::try_join!(works(&app, caller, &LANES), app.ended.get(&app, caller))?;
+        tokio::try_join!(works(&app, caller, whole, &LANES), app.ended.get(&app, caller, whole))?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
     Ok((missing, Json(response(whole, work, &workers, &ended))))
 }

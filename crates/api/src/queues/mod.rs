@@ -20,13 +20,13 @@ use crate::state::App;
 /// The lanes in which agentables wait, the most urgent first.
 pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
-/// The work of these lanes, over all cells, the workers, if the caller may see them, and the cells that are away.
+/// The work of these lanes, over all cells, and the cells that are away: `whole` is that of all tenants, with the workers.
 pub(crate) async fn works(
     app: &Arc<App>,
     caller: Caller,
+    whole: bool,
     lanes: &[Urgency],
 ) -> Result<(Vec<LaneWork>, Vec<RegisteredWorker>, Missing), ApiError> {
-    let whole = caller.operates_installation();
     let mut works = vec![LaneWork::default(); lanes.len()];
     let mut workers = Vec::new();
     let ask = |cell: Arc<App>| async move {
@@ -59,7 +59,7 @@ async fn queues(
     let whole = caller.operates_installation();
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
     let ((works, workers, missing), (paused, _)) =
-        tokio::try_join!(works(app, caller, lanes), across(app, ask))?;
+        tokio::try_join!(works(app, caller, whole, lanes), across(app, ask))?;
     let paused: Vec<String> = paused.into_iter().flatten().collect();
     let show = |(work, lane): (LaneWork, &Urgency)| {
         let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());

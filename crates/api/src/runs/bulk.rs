@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
+use houston_domain::scope::Scope;
 use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse, RunsFilter, SkippedRun};
 use houston_store::run_list::RunFilter;
 
@@ -53,7 +54,7 @@ impl Change {
     tag = "runs",
     operation_id = "cancel_runs",
     summary = "Cancel many runs, by ids or by a filter.",
-    description = "With `dry_run` nothing is changed: `matched` says how many runs match.",
+    description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
     request_body = ChangeRuns,
     responses((status = 200, description = "What was requested.", body = ChangedRunsResponse)),
 )]
@@ -73,7 +74,7 @@ pub(crate) async fn cancel(
     summary = "Try many runs again, by ids or by a filter.",
     description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
                    last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
-                   changed: `matched` says how many runs match.",
+                   changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
     request_body = ChangeRuns,
     responses((status = 200, description = "What was done.", body = ChangedRunsResponse)),
 )]
@@ -91,6 +92,8 @@ async fn change(
     change: Change,
     request: ChangeRuns,
 ) -> Result<ChangedRunsResponse, ApiError> {
+    // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
+    caller.needs(Scope::Post)?;
     let dry_run = request.dry_run;
     let (runs, matched, next_cursor) = match (request.ids, request.filter) {
         (Some(ids), None) if ids.len() <= MOST => {

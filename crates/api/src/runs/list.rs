@@ -27,7 +27,7 @@ use crate::state::App;
     operation_id = "list_all_runs",
     summary = "List the runs of the tenant, newest first.",
     description = "A page reads at most 20,000 runs of the installation. One with fewer runs than `limit`, or none, has `has_more` if \
-                   there may be older ones.",
+                   there may be older ones. Titles and texts of errors are for keys with the scope `read` besides `operate`.",
     params(
         ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
         ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
@@ -55,7 +55,7 @@ pub(crate) async fn list(
     let (pages, missing) = across(&app, ask).await?;
     let found = merged(pages, limit);
     let next_cursor = found.next.map(cursor);
-    let data = found.runs.into_iter().map(listed).collect();
+    let data = found.runs.into_iter().map(|run| listed(run, caller)).collect();
     Ok((missing, Json(Page { data, has_more: next_cursor.is_some(), next_cursor })))
 }
 
@@ -91,11 +91,16 @@ fn merged(pages: Vec<RunPage>, limit: usize) -> RunPage {
     RunPage { runs, next }
 }
 
-fn listed(found: ListedRun) -> ListedRunResponse {
+fn listed(found: ListedRun, caller: Caller) -> ListedRunResponse {
+    let kind = found.run.kind.clone();
+    let mut run = response(found.run);
+    if let Some(error) = run.error.as_mut().filter(|_| !caller.reads_contents()) {
+        error.message = None;
+    }
     ListedRunResponse {
-        kind: found.run.kind.clone(),
-        run: response(found.run),
-        title: found.title,
+        kind,
+        run,
+        title: if caller.reads_contents() { found.title } else { String::new() },
         user_id: found.user,
         agent_id: found.agent,
     }

@@ -3,6 +3,7 @@
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod due;
 pub(crate) mod firings;
 pub(crate) mod get;
 pub(crate) mod list;

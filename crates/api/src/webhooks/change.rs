@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_domain::id::WebhookId;
+use houston_domain::scope::Scope;
 use houston_protocol::schema;
 use houston_protocol::webhook::{UpdateWebhook, WebhookResponse};
 use houston_store::webhook::WebhookChange;
@@ -22,6 +23,7 @@ use crate::state::App;
     tag = "webhooks",
     operation_id = "update_webhook",
     summary = "Change a webhook, or switch it off and on again.",
+    description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
     params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
     request_body = UpdateWebhook,
     responses((status = 200, description = "The webhook.", body = WebhookResponse)),
@@ -32,6 +34,9 @@ pub(crate) async fn change(
     Id(id): Id<WebhookId>,
     Change(body): Change<UpdateWebhook>,
 ) -> Result<Json<WebhookResponse>, ApiError> {
+    if body.url.is_some() || body.topics.is_some() {
+        caller.needs(Scope::Read)?;
+    }
     body.url.as_deref().map_or(Ok(()), |url| check_url(&app, url))?;
     body.topics.as_deref().map_or(Ok(()), check_topics)?;
     body.description.as_deref().map_or(Ok(()), check_description)?;

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, WebhookId, parse_prefixed, shard};
+use houston_domain::scope::Scope;
 use houston_protocol::webhook::{CreateWebhook, WebhookWithSecret};
 use houston_store::webhook::NewWebhook;
 use uuid::Uuid;
@@ -25,6 +26,7 @@ use crate::tool_sources::put::check_kinds;
     tag = "webhooks",
     operation_id = "create_webhook",
     summary = "Have events sent to an address of yours.",
+    description = "Needs the scope `read` besides `operate`: events have contents.",
     request_body = CreateWebhook,
     responses(
         (status = 201, description = "The webhook; its secret cannot be read again.", body = WebhookWithSecret),
@@ -37,6 +39,8 @@ pub(crate) async fn create(
     caller: Caller,
     Creation { value: body, key: _ }: Creation<CreateWebhook>,
 ) -> Result<impl IntoResponse, ApiError> {
+    // Its events have contents.
+    caller.needs(Scope::Read)?;
     check_url(&app, &body.url)?;
     check_topics(&body.topics)?;
     check_description(&body.description)?;

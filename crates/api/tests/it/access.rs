@@ -9,9 +9,12 @@ use houston_store::api_key::NewApiKey;
 use serde_json::{Value, json};
 
 use crate::http::Answer;
+use crate::operators::question;
 use crate::plans;
+use crate::run_list::failed;
 use crate::shared_state::with_list;
 use crate::test_api::{TestApi, make_tenant};
+use crate::worker::Worker;
 
 const DOCUMENT: &str = include_str!("../../openapi.json");
 
@@ -266,6 +269,34 @@ async fn nothing_of_another_tenant_or_user_is_reached() {
         "hello",
         "nothing was changed"
     );
+}
+
+#[tokio::test]
+async fn operators_without_read_see_no_contents() {
+    const OPERATES: &str = "hou_operates_0123456789";
+    const READS: &str = "hou_reads_0123456789";
+    let api = TestApi::start().await;
+    let operates = [Scope::Operate, Scope::Installation];
+    key_with(&api, OPERATES, operates.into_iter().collect(), None).await;
+    key_with(&api, READS, operates.into_iter().chain([Scope::Read]).collect(), None).await;
+    let (goal, run) = failed(&api, "Pomegranate", ("AUTH", "no Pomegranate")).await;
+    api.post_message("hello").await;
+    Worker::start(&api).await.claim().await.ask(question(&api)).await;
+    let mut seen = 0;
+    for operation in operations().iter().filter(|of| of.method == "GET" && of.scope == Scope::Operate) {
+        for id in [&goal, &run, &api.goal] {
+            let path = filled(&operation.path, id);
+            let says = async |key: &str| {
+                let text = api.send_as(key, "GET", &path, json!(null)).await.text();
+                text.contains("Pomegranate") || text.contains("Which one?")
+            };
+            assert!(!says(OPERATES).await, "{path}");
+            seen += usize::from(says(READS).await);
+        }
+    }
+    assert!(seen >= 6, "only {seen} answers had contents for those who may read them");
+    let webhook = json!({"url": "https://example.com/hook", "topics": ["*"]});
+    api.send_as(OPERATES, "POST", "/v1/webhooks", webhook).await.refused(403, "forbidden");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
+use houston_store::api_key::NewApiKey;
 use serde_json::{Value, json};
 
 use crate::access::key_with;
@@ -145,7 +146,18 @@ async fn overview_counts_what_waits_and_how_runs_ended() {
         (&whole["of"], &whole["workers"]),
         (&json!("installation"), &json!({"alive": 1, "draining": 0}))
     );
-    make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
+    let tenant = make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
+    const BOTH: &str = "hou_both_0123456789";
+    let (id, scopes) = (api.state.ids.next(), Scopes::ALL);
+    let key = NewApiKey { id, name: "test", key: BOTH, scopes, user: None, expires_at: None, issuer: None };
+    api.store.operator().create_api_key(tenant, &key).await.unwrap();
+    let of =
+        async |whose: &str| api.send_as(BOTH, "GET", &format!("/v1/overview?of={whose}"), Value::Null).await;
+    let (own, all) = (of("tenant").await.ok(), of("installation").await.ok());
+    assert_eq!((&own["of"], &own["queued"], &own["workers"]), (&json!("tenant"), &json!(0), &Value::Null));
+    assert_eq!((&all["of"], &all["queued"]), (&json!("installation"), &json!(1)));
+    of("everyone").await.refused(422, "invalid_request");
+    api.get("/v1/overview?of=installation").await.refused(403, "forbidden");
     let other = api.send_as("hou_tenant_0123456789", "GET", "/v1/overview", Value::Null).await.ok();
     assert_eq!((&other["queued"], &other["hours"]), (&json!(0), &json!([])));
 }

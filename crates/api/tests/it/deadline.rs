@@ -17,6 +17,24 @@ async fn send(address: SocketAddr, method: &str, path: &str, body: &Value) -> An
     request(address, method, path, &headers, &body).await
 }
 
+/// What timed out may have been done, so it is in the audit log.
+async fn assert_recorded_as_not_answered(address: SocketAddr, agent: &str) {
+    let path = "/v1/audit?operation=delete_agent";
+    let recorded = async {
+        loop {
+            let found = send(address, "GET", path, &Value::Null).await.ok();
+            if let Some(record) = found["data"].get(0) {
+                break record.clone();
+            }
+        }
+    };
+    let record = tokio::time::timeout(PATIENCE, recorded).await.expect("it is not in the audit log");
+    assert_eq!(
+        (&record["status"], &record["code"], &record["target"]),
+        (&json!(499), &json!("not_answered"), &json!(agent))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_time_out_while_postgres_hangs() {
     let api = TestApi::start().await;
@@ -34,14 +52,16 @@ async fn requests_time_out_while_postgres_hangs() {
     let hello = json!({"content": "hello"});
     let export = api.path("/export");
     let get = async |path: &str| send(address, "GET", path, &Value::Null).await;
-    let (read, posted, exported, opened, probe) = tokio::join!(
+    let no_agent = format!("/v1/agents/agent_{}", "0".repeat(32));
+    let (read, posted, exported, opened, probe, deleted) = tokio::join!(
         get(&goal),
         send(address, "POST", &messages, &hello),
         get(&export),
         get(&events),
         get("/readyz"),
+        send(address, "DELETE", &no_agent, &Value::Null),
     );
-    for answer in [&read, &exported, &opened, &posted] {
+    for answer in [&read, &exported, &opened, &posted, &deleted] {
         answer.refused(503, "timed_out");
         assert_eq!(answer.header("retry-after"), "1");
     }
@@ -55,6 +75,7 @@ async fn requests_time_out_while_postgres_hangs() {
     let thread = get(&messages).await.ok();
     assert_eq!(thread["data"].as_array().unwrap().len(), 1, "{thread}");
     stream.until("houston.message.posted").await;
+    assert_recorded_as_not_answered(address, no_agent.trim_start_matches("/v1/agents/")).await;
     // More requests at once than there are connections: all connections are usable again.
     let all = futures_util::future::join_all((0..30).map(|_| get(&goal))).await;
     assert!(all.iter().all(|answer| answer.status == 200));

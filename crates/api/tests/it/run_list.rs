@@ -1,8 +1,10 @@
 //! The runs of a tenant for operators: listing, cancelling and retrying many, and the causes of failures.
 
 use houston_domain::run::RunStatus;
+use houston_domain::scope::{Scope, Scopes};
 use serde_json::{Value, json};
 
+use crate::access::key_with;
 use crate::test_api::{TestApi, make_tenant};
 use crate::worker::Worker;
 
@@ -14,7 +16,7 @@ async fn posted(api: &TestApi, title: &str) -> (String, String) {
 }
 
 /// A run of a new goal that has failed.
-async fn failed(api: &TestApi, title: &str, (code, text): (&str, &str)) -> (String, String) {
+pub(crate) async fn failed(api: &TestApi, title: &str, (code, text): (&str, &str)) -> (String, String) {
     let (goal, run) = posted(api, title).await;
     let agentable = houston_domain::id::parse_prefixed("goal", &goal).unwrap().into();
     let worker = Worker::start(api).await;
@@ -73,6 +75,18 @@ async fn many_runs_are_counted_before_they_are_cancelled() {
     assert_eq!((&counted["matched"], &counted["changed"]), (&json!(3), &json!(0)));
     let requested = "select count(*) from houston.runs where cancel_seq is not null";
     assert_eq!(api.sql(requested), "0", "a dry run changes nothing");
+    const WATCHER: &str = "hou_watcher_0123456789";
+    let watches: Scopes = [Scope::Read, Scope::Operate, Scope::Installation].into_iter().collect();
+    key_with(&api, WATCHER, watches, None).await;
+    for path in ["/v1/runs/cancel", "/v1/runs/retry"] {
+        let of_all = json!({"filter": {}});
+        let refused = api.send_as(WATCHER, "POST", path, of_all).await.refused(403, "forbidden");
+        assert!(refused["detail"].as_str().unwrap().contains("post"), "{refused}");
+        for filter in [json!({"agnet_id": "agent_1"}), json!({"status": ["broken"]}), json!({"kind": 1})] {
+            api.post(path, json!({"filter": filter})).await.refused(422, "invalid_request");
+        }
+    }
+    assert_eq!(api.sql(requested), "0", "what is refused changes nothing");
     let done = cancel(json!({"filter": {"kind": "goal"}})).await;
     assert_eq!((&done["changed"], &done["next_cursor"]), (&json!(3), &Value::Null));
     assert_eq!(api.sql(requested), "3");

@@ -24,11 +24,14 @@ async fn trigger_is_created_once_changed_and_deleted() {
     assert_eq!((again.header("idempotent-replayed"), &again.body), ("true", &first.body));
     let listed = api.get(&path).await.ok();
     assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+    let due = api.get("/v1/triggers").await.ok();
+    assert_eq!(due, listed, "it is the next of the tenant");
     let one = format!("/v1/triggers/{}", made["id"].as_str().unwrap());
     assert_eq!(api.get(&one).await.ok()["next_at"], made["next_at"]);
     let words = json!({"type": "keyword", "words": ["invoice"]});
     let changed = api.send("PATCH", &one, json!({"when": words, "enabled": false})).await.ok();
     assert_eq!((&changed["next_at"], &changed["enabled"]), (&Value::Null, &json!(false)), "{changed}");
+    assert_eq!(api.get("/v1/triggers").await.ok()["data"], json!([]));
     api.send("PATCH", &one, json!({})).await.refused(422, "invalid_request");
     assert_eq!(api.send("DELETE", &one, Value::Null).await.status, 204);
     api.get(&one).await.refused(404, "not_found");

@@ -164,6 +164,35 @@ fn session_survives_a_restart_and_ends_with_its_key() {
     assert!(browser.get("/console/threads").location().contains("/sign-in"));
 }
 
+/// An agent is changed by those who may, if the API accepts it.
+fn assert_agent_is_changed(dev: &Dev, admin: &mut Browser, operator: &mut Browser) {
+    let agents = dev.get("/v1/agents");
+    let id = agents["data"][0]["id"].as_str().unwrap();
+    let (path, api) = (format!("/console/agents/{id}"), format!("/v1/agents/{id}"));
+    let version = dev.get(&api)["version"].to_string();
+    let body = format!("role=You+count+stars.&version={version}");
+    assert!(!operator.page(&path).contains("Save"), "nothing is offered");
+    assert_eq!(operator.post(&path, &body).status, 403);
+    assert!(admin.page(&path).contains("Save"));
+    let refused = admin.post(&path, &format!("role=Kept&model=a+b&provider=openai&version={version}"));
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("/model") && refused.text.contains("Kept"), "{}", refused.text);
+    assert_eq!(admin.post(&path, &body).location(), path);
+    assert_eq!(dev.get(&api)["role"], "You count stars.");
+    let stale = admin.post(&path, &format!("role=Late&version={version}"));
+    assert_eq!((stale.status, &dev.get(&api)["role"]), (409, &serde_json::json!("You count stars.")));
+}
+
+/// A run that has not failed is not tried again, and the page says so.
+fn assert_open_run_is_left(dev: &Dev, admin: &mut Browser, operator: &mut Browser) {
+    let path = format!("/console/runs/{}", open_run(dev));
+    assert!(!operator.page(&path).contains("Try again"), "to post is missing");
+    assert_eq!(operator.post(&format!("{path}/retry"), "").status, 403);
+    let left = admin.post(&format!("{path}/retry"), "").location().to_owned();
+    assert_eq!(left, format!("{path}?left=not_failed"));
+    assert!(admin.page(&left).contains("it has not failed"));
+}
+
 #[test]
 fn admin_revokes_a_key_after_a_question() {
     let dev = Dev::start();
@@ -180,6 +209,8 @@ fn admin_revokes_a_key_after_a_question() {
     let (of_operator, own) = (id_of(serde_json::json!(["read", "operate"])), dev.get("/v1/key"));
     let mut admin = Browser::new(&dev.url);
     assert_eq!(admin.sign_in(&dev.key), 303);
+    assert_agent_is_changed(&dev, &mut admin, &mut operator);
+    assert_open_run_is_left(&dev, &mut admin, &mut operator);
     let page = admin.page("/console/keys");
     assert!(page.contains(&format!("/console/keys/{of_operator}/revoke")) && page.contains("this session"));
     let own_form = format!("/console/keys/{}/revoke", own["id"].as_str().unwrap());

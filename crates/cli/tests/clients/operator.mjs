@@ -72,6 +72,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
 
   // The run that waits for its next attempt says when that is.
   await page.goto(at('/runs?q=status:retrying'));
+  assert.match(await page.locator('tbody').innerText(), /next attempt in (9|10) min/);
   await page.click(`a[title="${retried}"]`);
   assert.match(await page.locator('.note').first().innerText(), /overloaded[^]*next attempt is due in (9|10) min/);
   await picture(page, 'operator-3-retry');
@@ -85,7 +86,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   assert.match(await page.locator('main').innerText(), /3 runs match/);
   await picture(page, 'operator-4-retry-them');
   await page.click('button:has-text("Try again: 3 runs")');
-  assert.match(await page.locator('main').innerText(), /Done for 3 runs/);
+  assert.match(await page.locator('main').innerText(), /3 runs matched, 3 of them changed/);
   for (const goal of goals) await until(async () => ['completed', 'message_sent'].includes((await newest(goal)).status), `an answer for ${goal.id}`);
 
   // The one that waits need not wait any longer.

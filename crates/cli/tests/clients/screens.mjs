@@ -34,23 +34,23 @@ async function seed() {
   const asking = await post(thread, `/sim tool=delete_note args=${JSON.stringify({ note_id: note.id })}`);
   await until(async () => (await runOf(asking.run_id)).status === 'waiting', 'a question');
   const agent = { name: `A ${HOSTILE}`.slice(0, 100), kind: 'goal', description: HOSTILE, role: 'You help.' };
-  await ask('POST', '/v1/agents', agent);
+  const { id: agentId } = await ask('POST', '/v1/agents', agent);
   const address = `http://127.0.0.1:${process.env.HOUSTON_HOOKS_PORT ?? 9}/hook`;
   const webhook = await ask('POST', '/v1/webhooks', { url: address, topics: ['run.*'], description: HOSTILE });
   const tell = { type: 'tell', agentable_id: goal.id, instructions: HOSTILE };
   const when = { type: 'cron', cron: '30 7 * * 1-5', zone: 'Europe/Berlin' };
   const trigger = await ask('POST', `/v1/users/${user}/triggers`, { name: HOSTILE.slice(0, 100), when, then: tell });
-  return { thread, user, trigger: trigger.id, noted: noted.run_id, failed: failed.run_id, asking: asking.run_id, webhook: webhook.id };
+  return { thread, user, trigger: trigger.id, agent: agentId, noted: noted.run_id, failed: failed.run_id, asking: asking.run_id, webhook: webhook.id };
 }
 
 const open = (t, options) => opened(browser, t, options);
 
 function screens() {
-  const { thread, user, noted, failed, webhook, trigger } = seeded;
+  const { thread, user, noted, failed, webhook, trigger, agent } = seeded;
   const own = (path) => path.replace(/[/?=&:].*/, '');
   const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${failed}`, '/threads'];
-  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', '/models', '/tools', '/webhooks');
-  paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', '/keys', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
+  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/models', '/tools', '/webhooks');
+  paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', '/keys', '/schedules', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
   return paths.map((path, nth) => ({ path, name: `${String(nth).padStart(2, '0')}-${own(path.slice(1)) || 'overview'}` }));
 }
 

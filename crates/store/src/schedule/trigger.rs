@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
+/// The most triggers that are listed as due next.
+pub const MAX_DUE: usize = 100;
+
 /// A trigger as people see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trigger {
@@ -171,6 +174,24 @@ impl TenantStore<'_> {
              where t.tenant_id = $1 and t.user_id = $2 order by t.id limit 100"#,
             self.tenant.0,
             user.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| trigger!(row)).collect())
+    }
+
+    /// The triggers of the tenant that are due at a time, the next one first, at most [`MAX_DUE`].
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn due_triggers(self) -> Result<Vec<Trigger>> {
+        let rows = sqlx::query!(
+            r#"-- store::trigger::due_next
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
+                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
+              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
+             where t.tenant_id = $1 and t.enabled and t.next_at is not null order by t.next_at limit 100"#,
+            self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;
