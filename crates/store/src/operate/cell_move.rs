@@ -2,8 +2,8 @@
 //!
 //! One transaction at the source lets no user be created, and locks those with the shards, their agentables and their locks of
 //! runs. So nothing of them can be claimed, and what is posted to them waits; every other row of theirs refers to one of these,
-//! so none can be added. The rows are then copied to a transaction at the target, parents first, and deleted at the source,
-//! children first. If a row has changed in between, the numbers differ, and nothing is done. The commit has two phases, so
+//! so none can be added. Unless webhooks and triggers have read all their events, nothing is done. The rows are then copied to a
+//! transaction at the target, parents first, and deleted at the source, children first. If a row has changed in between, the numbers differ, and nothing is done. The commit has two phases, so
 //! Postgres at the target needs `max_prepared_transactions`: the target prepares, the source commits its deletion together with
 //! the row that says where the shards are, and then the target commits. Of what a killed attempt left prepared, that row decides
 //! ([`settle`]).
@@ -14,6 +14,7 @@
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
 mod present;
+mod readers;
 mod settle;
 mod tables;
 
@@ -36,7 +37,8 @@ use crate::pool::{Store, connect_options_of};
 pub enum Moved {
     /// They are at the target, with so many rows.
     Done(u64),
-    /// A worker holds a run of theirs, or something of theirs changed: nothing was done, and it may be tried again.
+    /// A worker holds a run of theirs, webhooks or triggers have not read an event of theirs yet, or something of theirs
+    /// changed: nothing was done, and it may be tried again.
     Busy,
 }
 
@@ -129,21 +131,28 @@ async fn move_between(
     settle::take_lock(source).await?;
     settle::settle_between(source, target, between.from).await?;
     execute(target, "begin").await?;
+    let before = text(target, "select pg_current_snapshot()::text").await?;
     let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
+    if !readers::have_read_all(source, &rows).await? {
+        return Ok(Moved::Busy);
+    }
+    let readers = readers::names(source).await?;
     present::move_tokens(source, target, &rows).await?;
     present::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
-    let seen = seen(source).await?;
-    let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    let this = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
     let mut copied = BTreeMap::new();
     for table in &tables {
-        copied.insert(&table.name, copy(source, target, table, &seen, this).await?);
+        copied.insert(&table.name, copy(source, target, table).await?);
     }
     for table in tables.iter().rev() {
         // A row that was added, or that a cascade of another table took.
         if copied.get(&table.name) != Some(&delete(source, table).await?) {
             return Ok(Moved::Busy);
         }
+    }
+    if !readers::leave_out(target, &readers, &before, this).await? {
+        return Ok(Moved::Busy);
     }
     let version = version(source).await?.max(version(target).await?) + 1;
     write_down(source, between.to, shards, version, false).await?;
@@ -153,6 +162,9 @@ async fn move_between(
     execute(source, "commit").await?;
     // If this does not happen, the next attempt or a process does it.
     execute(target, &format!("commit prepared '{name}'")).await?;
+    if let Err(error) = readers::wake(target, &readers).await {
+        tracing::debug!(%error, "readers of events were not told of a move; they look by themselves");
+    }
     Ok(Moved::Done(copied.values().sum()))
 }
 
@@ -200,35 +212,19 @@ async fn ids(connection: &mut PgConnection, sql: &str) -> Result<String> {
     Ok(list(ids?.into_iter()))
 }
 
-/// Which transactions all readers of events have read, as an array of snapshots.
-async fn seen(source: &mut PgConnection) -> Result<String> {
-    let positions = all(source, "select split_part(position, '~', 1) from houston.readers").await?;
-    let positions: std::result::Result<Vec<String>, sqlx::Error> =
-        positions.iter().map(|row| row.try_get(0)).collect();
-    // Positions are numbers with colons and commas.
-    let quoted: Vec<String> =
-        positions?.iter().map(|position| format!("'{}'", position.replace('\'', ""))).collect();
-    Ok(format!("array[{}]::pg_snapshot[]", quoted.join(", ")))
-}
-
-/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what every reader of the
-/// source has read gets the number of the first transaction, and the rest that of the target's, so that its readers read it.
+/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: the rows get that of the first
+/// transaction, which every reader has read.
 async fn copy(
     source: &mut PgConnection,
     target: &mut PgConnection,
     Table { name, columns, condition }: &Table,
-    seen: &str,
-    this: i64,
 ) -> Result<u64> {
     let quoted: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
     let values = columns.iter().zip(&quoted).map(|(column, quoted)| {
         if !is_transaction(name, column) {
             return quoted.clone();
         }
-        format!(
-            "case when {quoted} is null then null when exists (select from unnest({seen}) s
-               where not pg_visible_in_snapshot({quoted}::text::xid8, s)) then {this}::bigint else 3::bigint end"
-        )
+        format!("case when {quoted} is not null then 3::bigint end")
     });
     let values: Vec<String> = values.collect();
     let out = format!(
@@ -278,6 +274,12 @@ async fn all(connection: &mut PgConnection, sql: &str) -> Result<Vec<sqlx::postg
 }
 
 async fn scalar(connection: &mut PgConnection, sql: &str) -> Result<i64> {
+    let rows = all(connection, sql).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(row.try_get(0)?)
+}
+
+async fn text(connection: &mut PgConnection, sql: &str) -> Result<String> {
     let rows = all(connection, sql).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(row.try_get(0)?)

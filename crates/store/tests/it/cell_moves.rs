@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::erasing::{fill, naming, needles, user_of};
 use crate::step::answer;
 use crate::test_store::{TestStore, goal};
+use crate::triggers::{LIMITS, answer_run, event, hear, make};
 
 /// Tables whose rows name users and stay: keys and webhooks, of which each cell has copies, what is deleted by age, and what
 /// may be lost.
@@ -41,6 +42,14 @@ async fn cells() -> (TestStore, TestStore) {
     to.sql("update houston.tenants set name = 'other'");
     // It makes the function that counts rows there, too.
     fill(&to, to.goal, "sparrow");
+    Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
+    (from, to)
+}
+
+/// Two cells with what the tests of one cell begin with.
+async fn small_cells() -> (TestStore, TestStore) {
+    let (from, to) = (TestStore::start().await, TestStore::start().await);
+    to.sql("update houston.tenants set name = 'other'");
     Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
     (from, to)
 }
@@ -121,6 +130,27 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     to.runs().commit(&claimed.fence, &answer(&to, &claimed, "It is noon.")).await.unwrap();
     let moved = back().await.unwrap();
     assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_hear_each_event_once_across_a_move() {
+    let (from, to) = small_cells().await;
+    let user = user_of(&from, from.goal);
+    make(&from, event("run.finished")).await;
+    from.post("What time is it?").await;
+    answer_run(&from, from.goal).await;
+    let forth = || from.store.move_shards(&to.store, FORTH, of(user));
+    assert_eq!(forth().await.unwrap(), Moved::Busy, "the end of the run is not heard yet");
+    assert_eq!(hear(&from, LIMITS).await, 1);
+    answer_run(&from, from.goal).await;
+    from.post("And now?").await;
+    assert_eq!(hear(&from, LIMITS).await, 0, "the end of the run that the trigger has opened");
+
+    let moved = forth().await.unwrap();
+    assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+    assert_eq!(hear(&to, LIMITS).await, 0, "what was heard before");
+    answer_run(&to, from.goal).await;
+    assert_eq!(hear(&to, LIMITS).await, 1, "what happens in the cell that had no trigger");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! `houston cell move`: some shards at a time. A piece with a run that a worker holds is halved and tried again later.
+//! `houston cell move`: some shards at a time. A piece with a run that a worker holds, or with an event that triggers or webhooks
+//! have not read, is halved and tried again later.
 
 use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use crate::output::{print, print_json, print_stderr};
 
 /// About so many users are moved at once, so that nothing that is posted to them waits long.
 const USERS: usize = 32;
-/// The pause before a shard with a held run is tried again.
+/// The pause before a shard that could not be moved is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Move users to another cell.
@@ -32,7 +33,7 @@ pub(super) struct Move {
     /// The cell that gets them, by its name or its shards in cells.toml
     #[arg(long, value_name = "CELL")]
     to: CellName,
-    /// How many seconds to wait for runs that go on; users with longer ones stay, and the exit code is 1
+    /// How many seconds to wait for runs that go on, and for events that triggers and webhooks have not read; users with longer ones stay, and the exit code is 1
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
     /// Print one JSON object
@@ -118,7 +119,8 @@ impl Move {
         if !left.is_empty() {
             let names = names.join(", ");
             print_stderr(&format!(
-                "runs went on for too long, so these stay: {names}; run the same command again"
+                "runs went on for too long, or no worker has read their events for triggers and webhooks, so these stay: {names}; run the \
+                 same command again"
             ));
         }
     }
