@@ -129,7 +129,7 @@ async fn move_between(
     shards: ShardRange,
 ) -> Result<Moved> {
     settle::take_lock(source).await?;
-    settle::settle_between(source, target, between.from).await?;
+    settle::settle_between(source, target, between).await?;
     execute(target, "begin").await?;
     let before = text(target, "select pg_current_snapshot()::text").await?;
     let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
