@@ -15,6 +15,8 @@ pub enum Dropped {
     Revoked,
     /// What it is about was erased.
     Erased,
+    /// Its user was moved to another cell.
+    Moved,
     /// Its client reads too slowly.
     TooSlow,
     /// An event cannot be read.
@@ -22,7 +24,7 @@ pub enum Dropped {
 }
 
 /// The values of the label `reason`, in the order of [`Dropped`].
-const REASONS: [&str; 5] = ["draining", "revoked", "erased", "too_slow", "unreadable"];
+const REASONS: [&str; 6] = ["draining", "revoked", "erased", "moved", "too_slow", "unreadable"];
 
 /// Event streams of clients.
 pub struct Streams {

@@ -3,10 +3,10 @@
 //! One transaction at the source lets no user be created, and locks those with the shards, their agentables and their locks of
 //! runs. So nothing of them can be claimed, and what is posted to them waits; every other row of theirs refers to one of these,
 //! so none can be added. Unless webhooks and triggers have read all their events, nothing is done. The rows are then copied to a
-//! transaction at the target, parents first, and deleted at the source, children first. If a row has changed in between, the numbers differ, and nothing is done. The commit has two phases, so
-//! Postgres at the target needs `max_prepared_transactions`: the target prepares, the source commits its deletion together with
-//! the row that says where the shards are, and then the target commits. Of what a killed attempt left prepared, that row decides
-//! ([`settle`]).
+//! transaction at the target, parents first, and deleted at the source, children first. If a row has changed in between, the
+//! numbers differ, and nothing is done. The commit has two phases, so Postgres at the target needs `max_prepared_transactions`:
+//! the target prepares, the source commits its deletion together with the row that says where the shards are, and then the
+//! target commits. Of what a killed attempt left prepared, that row decides ([`settle`]).
 //!
 //! Afterwards nothing can be written for them at the source, not even by a process that does not know the move: what they had is
 //! gone, and the statement that creates users reads the moves (`creation::batch`).
@@ -31,6 +31,9 @@ use self::tables::{Rows, Table, tables};
 use crate::error::Result;
 use crate::handle::Shared;
 use crate::pool::{Store, connect_options_of};
+
+/// Events of this time before a move are read again at the target by streams of all events: so long may their clients be away.
+const READ_AGAIN: &str = "1 day";
 
 /// What became of an attempt to move users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,9 +144,12 @@ async fn move_between(
     present::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
     let this = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    // What readers of all events may not have read yet; they know by its id what they have.
+    let since =
+        text(source, &format!("select (statement_timestamp() - interval '{READ_AGAIN}')::text")).await?;
     let mut copied = BTreeMap::new();
     for table in &tables {
-        copied.insert(&table.name, copy(source, target, table).await?);
+        copied.insert(&table.name, copy(source, target, table, (since.as_str(), this)).await?);
     }
     for table in tables.iter().rev() {
         // A row that was added, or that a cascade of another table took.
@@ -155,8 +161,8 @@ async fn move_between(
         return Ok(Moved::Busy);
     }
     let version = version(source).await?.max(version(target).await?) + 1;
-    write_down(source, between.to, shards, version, false).await?;
-    write_down(target, between.to, shards, version, true).await?;
+    write_down(source, between.to, shards, version, None).await?;
+    write_down(target, between.to, shards, version, Some(this)).await?;
     let name = settle::prepared(between.from, version);
     execute(target, &format!("prepare transaction '{name}'")).await?;
     execute(source, "commit").await?;
@@ -173,17 +179,19 @@ async fn version(connection: &mut PgConnection) -> Result<i64> {
     scalar(connection, "select coalesce(max(version), 0) from houston.moved_shards").await
 }
 
+/// `came`: the transaction, at the target.
 async fn write_down(
     connection: &mut PgConnection,
     name: &CellName,
     ShardRange { first, last }: ShardRange,
     version: i64,
-    is_here: bool,
+    came: Option<i64>,
 ) -> Result<()> {
     let (first, last) = (first.0, last.0);
+    let (is_here, xid) = (came.is_some(), came.map_or_else(|| "null".to_owned(), |xid| xid.to_string()));
     let row = format!(
-        "insert into houston.moved_shards (version, first, last, cell, is_here)
-         values ({version}, {first}, {last}, '{name}', {is_here})"
+        "insert into houston.moved_shards (version, first, last, cell, is_here, xid)
+         values ({version}, {first}, {last}, '{name}', {is_here}, {xid})"
     );
     execute(connection, &row).await.map(drop)
 }
@@ -212,19 +220,21 @@ async fn ids(connection: &mut PgConnection, sql: &str) -> Result<String> {
     Ok(list(ids?.into_iter()))
 }
 
-/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: the rows get that of the first
-/// transaction, which every reader has read.
+/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what was written since a time
+/// gets that of the target's transaction, so that streams which have not read it at the source read it there, and the rest that
+/// of the first transaction, which every reader has read.
 async fn copy(
     source: &mut PgConnection,
     target: &mut PgConnection,
     Table { name, columns, condition }: &Table,
+    (since, this): (&str, i64),
 ) -> Result<u64> {
     let quoted: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
     let values = columns.iter().zip(&quoted).map(|(column, quoted)| {
-        if !is_transaction(name, column) {
-            return quoted.clone();
-        }
-        format!("case when {quoted} is not null then 3::bigint end")
+        let Some(time) = time_of_transaction(name, column) else { return quoted.clone() };
+        format!(
+            "case when {quoted} is null then null when {time} >= '{since}'::timestamptz then {this}::bigint else 3::bigint end"
+        )
     });
     let values: Vec<String> = values.collect();
     let out = format!(
@@ -245,12 +255,14 @@ async fn pipe(source: &mut PgConnection, out: &str, target: &mut PgConnection, i
     Ok(sink.finish().await?)
 }
 
-/// Whether a column has the number of a transaction.
-fn is_transaction(table: &str, column: &str) -> bool {
-    matches!(
-        (table, column),
-        ("events" | "messages", "xid") | ("runs", "first_xid" | "started_xid" | "last_xid")
-    )
+/// For a column with the number of a transaction, that with its time.
+fn time_of_transaction(table: &str, column: &str) -> Option<&'static str> {
+    match (table, column) {
+        ("events" | "messages", "xid") | ("runs", "first_xid") => Some("created_at"),
+        ("runs", "started_xid") => Some("started_at"),
+        ("runs", "last_xid") => Some("ended_at"),
+        _ => None,
+    }
 }
 
 async fn delete(connection: &mut PgConnection, Table { name, condition, .. }: &Table) -> Result<u64> {

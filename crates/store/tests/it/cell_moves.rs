@@ -146,8 +146,15 @@ async fn triggers_hear_each_event_once_across_a_move() {
     from.post("And now?").await;
     assert_eq!(hear(&from, LIMITS).await, 0, "the end of the run that the trigger has opened");
 
+    let before = to.store.api().event_position().await.unwrap();
     let moved = forth().await.unwrap();
     assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+    let arrival = to.store.api().arrival(Some(shard(user))).await.unwrap().unwrap();
+    for position in [before, arrival] {
+        let page = to.store.tenant(from.tenant).events_of_all(&position, 100).await.unwrap();
+        let finished = page.events.iter().filter(|event| event.event.event.topic() == "run.finished");
+        assert_eq!(finished.count(), 2, "a stream may not have read them at the source");
+    }
     assert_eq!(hear(&to, LIMITS).await, 0, "what was heard before");
     answer_run(&to, from.goal).await;
     assert_eq!(hear(&to, LIMITS).await, 1, "what happens in the cell that had no trigger");

@@ -62,6 +62,11 @@ impl EventPosition {
         end <= now.seen.end() && now.seen.end() - self.seen.end() <= MAX_BEHIND
     }
 
+    /// The position behind what was written before this transaction.
+    pub(crate) fn before(xid: u64) -> Self {
+        Self { seen: Snapshot(format!("{xid}:{xid}:")), page: None }
+    }
+
     /// The same, but what this transaction wrote counts as read. `None` when the position is too far behind it.
     pub(crate) fn with_read(&self, xid: u64) -> Option<Self> {
         let page = match &self.page {
