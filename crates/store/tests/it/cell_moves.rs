@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use houston_domain::cell::{CellName, Cells, MovedShards, ShardRange};
-use houston_domain::id::{Shard, UserId, shard};
+use houston_domain::id::{ApiKeyId, Shard, UserId, shard};
+use houston_domain::scope::{Scope, Scopes};
 use houston_store::agentable::NewAgentable;
 use houston_store::cell_move::{Moved, Names, settle};
+use houston_store::client_token::NewClientToken;
 use houston_store::copies::Copies;
 use houston_store::moves::Moves;
 use houston_store::user::User;
@@ -253,6 +255,50 @@ async fn users_who_are_created_during_moves_are_in_one_cell() {
     there.sort_unstable();
     created.sort_unstable();
     assert_eq!(there, created);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_tokens_made_during_a_move_are_there_after_it() {
+    let (from, to) = small_cells().await;
+    let user = user_of(&from, from.goal);
+    let parent: ApiKeyId = from.ids.next();
+    from.sql(&format!(
+        "insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256) values ('{}', '{}', 'parent', 'hou_', '\\x01')",
+        parent.0, from.tenant.0
+    ));
+    Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
+    let scopes: Scopes = [Scope::Read].into_iter().collect();
+    let make = async {
+        let mut made = Vec::new();
+        for nth in 0.. {
+            let id: ApiKeyId = from.ids.beside(user);
+            let (token, lifetime) = (format!("hou_client_{}", id.0), Duration::from_secs(600));
+            let new = NewClientToken { id, parent, token: &token, scopes, user, agentables: None, lifetime };
+            match from.requests().create_client_token(&new).await {
+                Ok(_) => made.push(id),
+                Err(Error::NotFound { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            if nth % 2 == 0 {
+                continue;
+            }
+            match from.requests().delete_client_token_of_user(id, None).await {
+                Ok(()) => {
+                    made.pop();
+                }
+                Err(Error::NotFound { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        made
+    };
+    let moves =
+        async { while from.store.move_shards(&to.store, FORTH, of(user)).await.unwrap() == Moved::Busy {} };
+    let (made, ()) = tokio::join!(make, moves);
+    let of_user = format!("select id from houston.api_keys where user_id = '{}' order by id", user.0);
+    let mut made: Vec<String> = made.iter().map(|id| id.0.to_string()).collect();
+    made.sort_unstable();
+    assert_eq!(to.sql(&of_user).lines().collect::<Vec<_>>(), made);
 }
 
 #[tokio::test(flavor = "multi_thread")]
