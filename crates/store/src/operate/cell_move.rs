@@ -121,6 +121,9 @@ async fn connect(to: &Shared) -> Result<PgConnection> {
         ("statement_timeout", "60s"),
         ("lock_timeout", "1s"),
         ("idle_in_transaction_session_timeout", "60s"),
+        // Few rows of large tables are wanted. What the planner makes of a table without an index must not compile anything.
+        ("enable_seqscan", "off"),
+        ("jit", "off"),
     ];
     Ok(connect_options_of(&to.sessions).options(settings).connect().await?)
 }
@@ -203,13 +206,18 @@ async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Ro
     let with = rows.in_shards("id");
     rows.users =
         ids(source, &format!("select id from houston.users where {with} order by id for update")).await?;
-    let of_users = format!("where user_id = any ({}) order by 1 for update", rows.users);
-    let held = format!("select agentable_id, holder is not null from houston.run_locks {of_users}");
+    // Nothing is added to them any more. Steps lock the locks of runs first, and so does this.
+    let of_users = format!("select id from houston.agentables where user_id = any ({})", rows.users);
+    let agentables = ids(source, &of_users).await?;
+    let held = format!(
+        "select agentable_id, holder is not null from houston.run_locks
+          where agentable_id = any ({agentables}) order by 1 for update"
+    );
     let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
     if is_held {
         return Ok(None);
     }
-    rows.agentables = ids(source, &format!("select id from houston.agentables {of_users}")).await?;
+    rows.agentables = ids(source, &format!("{of_users} order by id for update")).await?;
     Ok(Some(rows))
 }
 
