@@ -63,7 +63,13 @@ impl Move {
             check_workers(&stores, to).await?;
             // What users refer to must be there before them.
             Copies::new(&apis).copy_all().await?;
-            let (rows, left) = self.move_all(&stores, to).await?;
+            let moved = self.move_all(&stores, to).await;
+            for store in stores.iter() {
+                if let Err(error) = store.end_moves().await {
+                    print_stderr(&format!("the index of the move stays until the next one: {error}"));
+                }
+            }
+            let (rows, left) = moved?;
             let target = format!("{} to {}", self.shards, self.to);
             audit::record(stores.home(), None, "move_shards", target).await;
             super::close(&stores).await;
@@ -77,9 +83,13 @@ impl Move {
         let until = Instant::now() + Duration::from_secs(self.wait);
         let mut users = Vec::new();
         for (nth, store) in stores.iter().enumerate() {
-            if nth != to {
-                users.extend(store.users_of(self.shards).await?.into_iter().map(shard));
+            let found = if nth == to { Vec::new() } else { store.users_of(self.shards).await? };
+            if !found.is_empty()
+                && let Err(error) = store.begin_moves().await
+            {
+                print_stderr(&format!("without an index, idempotency keys are read more slowly: {error}"));
             }
+            users.extend(found.into_iter().map(shard));
         }
         users.sort_unstable();
         let mut waiting: VecDeque<ShardRange> = pieces(self.shards, &users).into();
