@@ -172,7 +172,7 @@ async fn move_between(
     // If this does not happen, the next attempt or a process does it.
     execute(target, &format!("commit prepared '{name}'")).await?;
     if let Err(error) = readers::wake(target, &readers).await {
-        tracing::debug!(%error, "readers of events were not told of a move; they look by themselves");
+        tracing::debug!(%error, "readers of events were not notified of a move; they look by themselves");
     }
     Ok(Moved::Done(copied.values().sum()))
 }

@@ -51,7 +51,7 @@ impl ApiStore {
     }
 
     /// The position before the last move that brought this shard to the cell: where readers go on who have read the events of its
-    /// users in another cell. Without a shard, before the first move to the cell. `None` when no move is known.
+    /// users in another cell. Without a shard, before the first move to the cell. `None` when there was no such move, or none that wrote it down.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
