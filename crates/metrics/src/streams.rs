@@ -15,6 +15,8 @@ pub enum Dropped {
     Revoked,
     /// What it is about was erased.
     Erased,
+    /// Its user was moved to another cell.
+    Moved,
     /// Its client reads too slowly.
     TooSlow,
     /// An event cannot be read.
@@ -24,7 +26,7 @@ pub enum Dropped {
 }
 
 /// The values of the label `reason`, in the order of [`Dropped`].
-const REASONS: [&str; 6] = ["draining", "revoked", "erased", "too_slow", "unreadable", "expired"];
+const REASONS: [&str; 7] = ["draining", "revoked", "erased", "moved", "too_slow", "unreadable", "expired"];
 
 /// Event streams of clients.
 pub struct Streams {

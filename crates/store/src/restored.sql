@@ -36,5 +36,6 @@ begin
     update houston.readers set position = pg_current_snapshot()::text;
     -- No position of the other server is valid here.
     update houston.retention_walks set xid = null;
+    update houston.moved_shards set xid = null where xid is not null;
 end $$;
 commit;

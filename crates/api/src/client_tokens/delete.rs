@@ -31,9 +31,9 @@ pub(crate) async fn delete(
         return Err(ApiError::BoundKey);
     }
     let cell = app.with_shard(shard(id));
+    cell.store(caller).delete_client_token_of_user(id, caller.user()).await?;
     if !Arc::ptr_eq(&cell, &app) {
-        cell.store(caller).delete_client_token(id, caller.user()).await?;
+        app.store(caller).delete_client_token(id, caller.user()).await?;
     }
-    app.store(caller).delete_client_token(id, caller.user()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

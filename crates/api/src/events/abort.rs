@@ -21,6 +21,9 @@ pub(crate) enum Abort {
     /// The agentable was erased.
     #[error("the agentable was erased")]
     Gone,
+    /// The user was moved to another cell, where the stream goes on.
+    #[error("the user was moved to another cell")]
+    Moved,
     /// The client reads too slowly.
     #[error("the client is too slow")]
     TooSlow,
@@ -37,6 +40,7 @@ impl Abort {
             Self::Draining => Dropped::Draining,
             Self::Revoked => Dropped::Revoked,
             Self::Gone => Dropped::Erased,
+            Self::Moved => Dropped::Moved,
             Self::TooSlow => Dropped::TooSlow,
             Self::Unreadable(Error::EventsExpired { .. } | Error::EventsDeleted) => Dropped::Expired,
             Self::Unreadable(_) => Dropped::Unreadable,

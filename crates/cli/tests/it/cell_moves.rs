@@ -155,6 +155,10 @@ async fn client_token_goes_with_its_user() {
     let user = &here[0]["id"];
     let goal = houston.create("/v1/goals", "goal", &json!({"user_id": user, "title": "Tokyo"})).await;
     let token = houston.create("/v1/client-tokens", "token", &json!({"user_id": user})).await;
+    let events = houston.url(&format!("/v1/users/{}/events", user.as_str().unwrap()));
+    let position = houston.open(&events).await.headers()["location"].to_str().unwrap().to_owned();
+    let messages = format!("/v1/goals/{}/messages", goal["id"].as_str().unwrap());
+    houston.create(&messages, "hello", &json!({"content": "Hello?"})).await;
     houston.run(&["cell", "move", &shards_of(user), "--to", "8000-ffff"], &[]);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let (goal, token) = (goal["id"].as_str().unwrap(), token["token"].as_str().unwrap());
@@ -163,6 +167,14 @@ async fn client_token_goes_with_its_user() {
         assert_eq!(answer.status(), 200, "{path}");
         assert!(answer.text().await.unwrap().contains(goal), "{path}");
     }
+    // A stream with a position of the other cell goes on here, with what its client has not read there.
+    let mut resumed = houston.open(&houston.url(&position)).await;
+    let mut read = String::new();
+    while !read.contains("message.posted") {
+        let chunk = tokio::time::timeout(PATIENCE, resumed.chunk()).await.unwrap().unwrap().unwrap();
+        read.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    assert!(read.contains("8000-ffff!"), "{read}");
     // Commands find the user there, too.
     assert!(houston.run(&["why", goal], &[]).contains(goal));
 }

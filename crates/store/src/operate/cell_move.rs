@@ -2,11 +2,11 @@
 //!
 //! One transaction at the source lets no user be created, and locks those with the shards, their agentables and their locks of
 //! runs. So nothing of them can be claimed, and what is posted to them waits; every other row of theirs refers to one of these,
-//! so none can be added. The rows are then copied to a transaction at the target, parents first, and deleted at the source,
-//! children first. If a row has changed in between, the numbers differ, and nothing is done. The commit has two phases, so
-//! Postgres at the target needs `max_prepared_transactions`: the target prepares, the source commits its deletion together with
-//! the row that says where the shards are, and then the target commits. Of what a killed attempt left prepared, that row decides
-//! ([`settle`]).
+//! so none can be added. Unless webhooks and triggers have read all their events, nothing is done. The rows are then copied to a
+//! transaction at the target, parents first, and deleted at the source, children first. If a row has changed in between, the
+//! numbers differ, and nothing is done. The commit has two phases, so Postgres at the target needs `max_prepared_transactions`:
+//! the target prepares, the source commits its deletion together with the row that says where the shards are, and then the
+//! target commits. Of what a killed attempt left prepared, that row decides ([`settle`]).
 //!
 //! Afterwards nothing can be written for them at the source, not even by a process that does not know the move: what they had is
 //! gone, and the statement that creates users reads the moves (`creation::batch`).
@@ -14,6 +14,7 @@
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
 mod present;
+mod readers;
 mod settle;
 mod tables;
 
@@ -31,12 +32,16 @@ use crate::error::Result;
 use crate::handle::Shared;
 use crate::pool::{Store, connect_options_of};
 
+/// Events of this time before a move are read again at the target by streams of all events: so long may their clients be away.
+const READ_AGAIN: &str = "1 day";
+
 /// What became of an attempt to move users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
     /// They are at the target, with so many rows.
     Done(u64),
-    /// A worker holds a run of theirs, or something of theirs changed: nothing was done, and it may be tried again.
+    /// A worker holds a run of theirs, webhooks or triggers have not read an event of theirs yet, or something of theirs
+    /// changed: nothing was done, and it may be tried again.
     Busy,
 }
 
@@ -116,6 +121,9 @@ async fn connect(to: &Shared) -> Result<PgConnection> {
         ("statement_timeout", "60s"),
         ("lock_timeout", "1s"),
         ("idle_in_transaction_session_timeout", "60s"),
+        // Few rows of large tables are wanted. What the planner makes of a table without an index must not compile anything.
+        ("enable_seqscan", "off"),
+        ("jit", "off"),
     ];
     Ok(connect_options_of(&to.sessions).options(settings).connect().await?)
 }
@@ -127,17 +135,24 @@ async fn move_between(
     shards: ShardRange,
 ) -> Result<Moved> {
     settle::take_lock(source).await?;
-    settle::settle_between(source, target, between.from).await?;
+    settle::settle_between(source, target, between).await?;
     execute(target, "begin").await?;
+    let before = text(target, "select pg_current_snapshot()::text").await?;
     let Some(rows) = lock(source, shards).await? else { return Ok(Moved::Busy) };
+    if !readers::have_read_all(source, &rows).await? {
+        return Ok(Moved::Busy);
+    }
+    let readers = readers::names(source).await?;
     present::move_tokens(source, target, &rows).await?;
     present::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
-    let seen = seen(source).await?;
-    let this: i64 = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    let this = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
+    // What readers of all events may not have read yet; they know by its id what they have.
+    let since =
+        text(source, &format!("select (statement_timestamp() - interval '{READ_AGAIN}')::text")).await?;
     let mut copied = BTreeMap::new();
     for table in &tables {
-        copied.insert(&table.name, copy(source, target, table, &seen, this).await?);
+        copied.insert(&table.name, copy(source, target, table, (since.as_str(), this)).await?);
     }
     for table in tables.iter().rev() {
         // A row that was added, or that a cascade of another table took.
@@ -145,14 +160,20 @@ async fn move_between(
             return Ok(Moved::Busy);
         }
     }
+    if !readers::leave_out(target, &readers, &before, this).await? {
+        return Ok(Moved::Busy);
+    }
     let version = version(source).await?.max(version(target).await?) + 1;
-    write_down(source, between.to, shards, version, false).await?;
-    write_down(target, between.to, shards, version, true).await?;
+    write_down(source, between.to, shards, version, None).await?;
+    write_down(target, between.to, shards, version, Some(this)).await?;
     let name = settle::prepared(between.from, version);
     execute(target, &format!("prepare transaction '{name}'")).await?;
     execute(source, "commit").await?;
     // If this does not happen, the next attempt or a process does it.
     execute(target, &format!("commit prepared '{name}'")).await?;
+    if let Err(error) = readers::wake(target, &readers).await {
+        tracing::debug!(%error, "readers of events were not notified of a move; they look by themselves");
+    }
     Ok(Moved::Done(copied.values().sum()))
 }
 
@@ -161,17 +182,19 @@ async fn version(connection: &mut PgConnection) -> Result<i64> {
     scalar(connection, "select coalesce(max(version), 0) from houston.moved_shards").await
 }
 
+/// `came`: the transaction, at the target.
 async fn write_down(
     connection: &mut PgConnection,
     name: &CellName,
     ShardRange { first, last }: ShardRange,
     version: i64,
-    is_here: bool,
+    came: Option<i64>,
 ) -> Result<()> {
     let (first, last) = (first.0, last.0);
+    let (is_here, xid) = (came.is_some(), came.map_or_else(|| "null".to_owned(), |xid| xid.to_string()));
     let row = format!(
-        "insert into houston.moved_shards (version, first, last, cell, is_here)
-         values ({version}, {first}, {last}, '{name}', {is_here})"
+        "insert into houston.moved_shards (version, first, last, cell, is_here, xid)
+         values ({version}, {first}, {last}, '{name}', {is_here}, {xid})"
     );
     execute(connection, &row).await.map(drop)
 }
@@ -183,13 +206,18 @@ async fn lock(source: &mut PgConnection, shards: ShardRange) -> Result<Option<Ro
     let with = rows.in_shards("id");
     rows.users =
         ids(source, &format!("select id from houston.users where {with} order by id for update")).await?;
-    let of_users = format!("where user_id = any ({}) order by 1 for update", rows.users);
-    let held = format!("select agentable_id, holder is not null from houston.run_locks {of_users}");
+    // Nothing is added to them any more. Steps lock the locks of runs first, and so does this.
+    let of_users = format!("select id from houston.agentables where user_id = any ({})", rows.users);
+    let agentables = ids(source, &of_users).await?;
+    let held = format!(
+        "select agentable_id, holder is not null from houston.run_locks
+          where agentable_id = any ({agentables}) order by 1 for update"
+    );
     let is_held = all(source, &held).await?.iter().any(|row| row.try_get(1).unwrap_or(true));
     if is_held {
         return Ok(None);
     }
-    rows.agentables = ids(source, &format!("select id from houston.agentables {of_users}")).await?;
+    rows.agentables = ids(source, &format!("{of_users} order by id for update")).await?;
     Ok(Some(rows))
 }
 
@@ -200,34 +228,20 @@ async fn ids(connection: &mut PgConnection, sql: &str) -> Result<String> {
     Ok(list(ids?.into_iter()))
 }
 
-/// Which transactions all readers of events have read, as an array of snapshots.
-async fn seen(source: &mut PgConnection) -> Result<String> {
-    let positions = all(source, "select split_part(position, '~', 1) from houston.readers").await?;
-    let positions: std::result::Result<Vec<String>, sqlx::Error> =
-        positions.iter().map(|row| row.try_get(0)).collect();
-    // Positions are numbers with colons and commas.
-    let quoted: Vec<String> =
-        positions?.iter().map(|position| format!("'{}'", position.replace('\'', ""))).collect();
-    Ok(format!("array[{}]::pg_snapshot[]", quoted.join(", ")))
-}
-
-/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what every reader of the
-/// source has read gets the number of the first transaction, and the rest that of the target's, so that its readers read it.
+/// Copies the rows of a table; returns how many. Numbers of transactions are those of one server: what was written since a time
+/// gets that of the target's transaction, so that streams which have not read it at the source read it there, and the rest that
+/// of the first transaction, which every reader has read.
 async fn copy(
     source: &mut PgConnection,
     target: &mut PgConnection,
     Table { name, columns, condition }: &Table,
-    seen: &str,
-    this: i64,
+    (since, this): (&str, i64),
 ) -> Result<u64> {
     let quoted: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
     let values = columns.iter().zip(&quoted).map(|(column, quoted)| {
-        if !is_transaction(name, column) {
-            return quoted.clone();
-        }
+        let Some(time) = time_of_transaction(name, column) else { return quoted.clone() };
         format!(
-            "case when {quoted} is null then null when exists (select from unnest({seen}) s
-               where not pg_visible_in_snapshot({quoted}::text::xid8, s)) then {this}::bigint else 3::bigint end"
+            "case when {quoted} is null then null when {time} >= '{since}'::timestamptz then {this}::bigint else 3::bigint end"
         )
     });
     let values: Vec<String> = values.collect();
@@ -249,12 +263,14 @@ async fn pipe(source: &mut PgConnection, out: &str, target: &mut PgConnection, i
     Ok(sink.finish().await?)
 }
 
-/// Whether a column has the number of a transaction.
-fn is_transaction(table: &str, column: &str) -> bool {
-    matches!(
-        (table, column),
-        ("events" | "messages", "xid") | ("runs", "first_xid" | "started_xid" | "last_xid")
-    )
+/// For a column with the number of a transaction, that with its time.
+fn time_of_transaction(table: &str, column: &str) -> Option<&'static str> {
+    match (table, column) {
+        ("events" | "messages", "xid") | ("runs", "first_xid") => Some("created_at"),
+        ("runs", "started_xid") => Some("started_at"),
+        ("runs", "last_xid") => Some("ended_at"),
+        _ => None,
+    }
 }
 
 async fn delete(connection: &mut PgConnection, Table { name, condition, .. }: &Table) -> Result<u64> {
@@ -278,6 +294,12 @@ async fn all(connection: &mut PgConnection, sql: &str) -> Result<Vec<sqlx::postg
 }
 
 async fn scalar(connection: &mut PgConnection, sql: &str) -> Result<i64> {
+    let rows = all(connection, sql).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(row.try_get(0)?)
+}
+
+async fn text(connection: &mut PgConnection, sql: &str) -> Result<String> {
     let rows = all(connection, sql).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(row.try_get(0)?)

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cell_move::settle;
 use crate::error::Result;
+use crate::event::EventPosition;
 use crate::handle::{ApiStore, Shared};
 
 /// How often all cells are asked.
@@ -47,6 +48,27 @@ impl ApiStore {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn moves(&self) -> Result<Vec<MovedShards>> {
         self.shared.read_moves().await
+    }
+
+    /// The position before the last move that brought this shard to the cell: where readers go on who have read the events of its
+    /// users in another cell. Without a shard, before the first move to the cell. `None` when there was no such move, or none that wrote it down.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn arrival(&self, shard: Option<Shard>) -> Result<Option<EventPosition>> {
+        let rows: Vec<(i32, i32, Option<i64>)> = sqlx::query_as(
+            "-- store::moves::arrivals
+            select first, last, xid from houston.moved_shards where is_here order by version, first",
+        )
+        .fetch_all(&self.shared.pool)
+        .await?;
+        let xid = match shard.map(|shard| i32::from(shard.0)) {
+            Some(shard) => {
+                rows.iter().rfind(|row| row.0 <= shard && shard <= row.1).and_then(|(_, _, xid)| *xid)
+            }
+            None => rows.iter().filter_map(|(_, _, xid)| *xid).min(),
+        };
+        Ok(xid.map(|xid| EventPosition::before(xid.unsigned_abs())))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, UserId};
 use houston_domain::scope::Scopes;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::api_key::{hash, prefix};
@@ -32,16 +33,20 @@ pub struct NewClientToken<'a> {
 }
 
 impl TenantStore<'_> {
-    /// Stores a token in the cell of its user, and deletes expired ones of the same key. Returns when it expires.
+    /// Stores a token in the cell of its user, and deletes expired ones of the same key. Returns when it expires. Waits for a move
+    /// of the user to another cell, and then does not find the user.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's,
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
         let agentables = agentables(new);
+        let mut tx = self.pool.begin().await?;
         let missing = sqlx::query_scalar!(
             r#"-- store::client_token::missing
-            select case when not exists (select from houston.users where tenant_id = $1 and id = $2) then 'user'
+            with u as materialized (
+                select u.id from houston.users u where u.tenant_id = $1 and u.id = $2 for key share)
+            select case when not exists (select from u) then 'user'
                         when exists (
                              select from unnest($3::uuid[]) as of (id)
                               where not exists (select from houston.agentables a
@@ -51,20 +56,34 @@ impl TenantStore<'_> {
             new.user.0,
             agentables.as_deref()
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *tx)
         .await?;
         match missing.as_deref() {
-            Some("user") => Err(Error::NotFound { what: "user" }),
-            Some(_) => Err(Error::NotFound { what: "agentable" }),
-            None => self.copy_client_token(new).await,
+            Some("user") => return Err(Error::NotFound { what: "user" }),
+            Some(_) => return Err(Error::NotFound { what: "agentable" }),
+            None => {}
         }
+        let expires_at = self.insert_client_token(&mut tx, new).await?;
+        tx.commit().await?;
+        Ok(expires_at)
     }
 
-    /// Stores a token that the cell of its user has, in another cell. Returns when it expires.
+    /// Stores a token that the cell of its user has, in another cell, unless it came there with its user. Returns when it expires.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn copy_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
+        let mut tx = self.pool.begin().await?;
+        let expires_at = self.insert_client_token(&mut tx, new).await?;
+        tx.commit().await?;
+        Ok(expires_at)
+    }
+
+    async fn insert_client_token(
+        self,
+        connection: &mut PgConnection,
+        new: &NewClientToken<'_>,
+    ) -> Result<DateTime<Utc>> {
         let agentables = agentables(new);
         let expires_at = sqlx::query_scalar!(
             r#"-- store::client_token::create
@@ -77,6 +96,7 @@ impl TenantStore<'_> {
             insert into houston.api_keys
                    (id, tenant_id, parent_id, name, prefix, secret_sha256, scopes, user_id, agentables, expires_at)
             values ($1, $2, $3, 'client token', $4, $5, $6, $7, $8, statement_timestamp() + make_interval(secs => $9))
+            on conflict (id) do update set name = excluded.name
             returning expires_at as "expires_at!""#,
             new.id.0,
             self.tenant.0,
@@ -88,12 +108,37 @@ impl TenantStore<'_> {
             agentables.as_deref(),
             new.lifetime.as_secs_f64()
         )
-        .fetch_one(&self.pool)
+        .fetch_one(connection)
         .await?;
         Ok(expires_at)
     }
 
-    /// Deletes a client token; with `user`, only if it is one of this user's.
+    /// Deletes a client token in the cell of its user; with `user`, only if it is one of this user's. Waits for a move of the user
+    /// to another cell, and then does not find the token: it is to be deleted there.
+    ///
+    /// # Errors
+    /// As [`Self::delete_client_token`].
+    pub async fn delete_client_token_of_user(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
+        let deleted = sqlx::query!(
+            "-- store::client_token::delete_of_user
+            with u as materialized (
+                select u.id from houston.users u
+                 where u.tenant_id = $1
+                   and u.id = (select k.user_id from houston.api_keys k where k.tenant_id = $1 and k.id = $2)
+                   for key share)
+            delete from houston.api_keys
+             where tenant_id = $1 and id = $2 and parent_id is not null and user_id = coalesce($3, user_id)
+               and user_id in (select u.id from u)",
+            self.tenant.0,
+            id.0,
+            user.map(|user| user.0)
+        )
+        .execute(&self.pool)
+        .await?;
+        if deleted.rows_affected() == 0 { Err(Error::NotFound { what: "client token" }) } else { Ok(()) }
+    }
+
+    /// Deletes the copy of a client token in another cell than that of its user; with `user`, only if it is one of this user's.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use houston_domain::cell::{CellName, Cells, MovedShards, ShardRange};
-use houston_domain::id::{Shard, UserId, shard};
+use houston_domain::id::{ApiKeyId, Shard, UserId, shard};
+use houston_domain::scope::{Scope, Scopes};
 use houston_store::agentable::NewAgentable;
 use houston_store::cell_move::{Moved, Names, settle};
+use houston_store::client_token::NewClientToken;
 use houston_store::copies::Copies;
 use houston_store::moves::Moves;
 use houston_store::user::User;
@@ -16,6 +18,7 @@ use serde_json::Value;
 use crate::erasing::{fill, naming, needles, user_of};
 use crate::step::answer;
 use crate::test_store::{TestStore, goal};
+use crate::triggers::{LIMITS, answer_run, event, hear, make};
 
 /// Tables whose rows name users and stay: keys and webhooks, of which each cell has copies, what is deleted by age, and what
 /// may be lost.
@@ -41,6 +44,14 @@ async fn cells() -> (TestStore, TestStore) {
     to.sql("update houston.tenants set name = 'other'");
     // It makes the function that counts rows there, too.
     fill(&to, to.goal, "sparrow");
+    Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
+    (from, to)
+}
+
+/// Two cells with what the tests of one cell begin with.
+async fn small_cells() -> (TestStore, TestStore) {
+    let (from, to) = (TestStore::start().await, TestStore::start().await);
+    to.sql("update houston.tenants set name = 'other'");
     Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
     (from, to)
 }
@@ -121,6 +132,34 @@ async fn moved_user_has_the_same_rows_in_the_other_cell() {
     to.runs().commit(&claimed.fence, &answer(&to, &claimed, "It is noon.")).await.unwrap();
     let moved = back().await.unwrap();
     assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_hear_each_event_once_across_a_move() {
+    let (from, to) = small_cells().await;
+    let user = user_of(&from, from.goal);
+    make(&from, event("run.finished")).await;
+    from.post("What time is it?").await;
+    answer_run(&from, from.goal).await;
+    let forth = || from.store.move_shards(&to.store, FORTH, of(user));
+    assert_eq!(forth().await.unwrap(), Moved::Busy, "the end of the run is not heard yet");
+    assert_eq!(hear(&from, LIMITS).await, 1);
+    answer_run(&from, from.goal).await;
+    from.post("And now?").await;
+    assert_eq!(hear(&from, LIMITS).await, 0, "the end of the run that the trigger has opened");
+
+    let before = to.store.api().event_position().await.unwrap();
+    let moved = forth().await.unwrap();
+    assert!(matches!(moved, Moved::Done(_)), "{moved:?}");
+    let arrival = to.store.api().arrival(Some(shard(user))).await.unwrap().unwrap();
+    for position in [before, arrival] {
+        let page = to.store.tenant(from.tenant).events_of_all(&position, 100).await.unwrap();
+        let finished = page.events.iter().filter(|event| event.event.event.topic() == "run.finished");
+        assert_eq!(finished.count(), 2, "a stream may not have read them at the source");
+    }
+    assert_eq!(hear(&to, LIMITS).await, 0, "what was heard before");
+    answer_run(&to, from.goal).await;
+    assert_eq!(hear(&to, LIMITS).await, 1, "what happens in the cell that had no trigger");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,15 +258,65 @@ async fn users_who_are_created_during_moves_are_in_one_cell() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn client_tokens_made_during_a_move_are_there_after_it() {
+    let (from, to) = small_cells().await;
+    let user = user_of(&from, from.goal);
+    let parent: ApiKeyId = from.ids.next();
+    from.sql(&format!(
+        "insert into houston.api_keys (id, tenant_id, name, prefix, secret_sha256) values ('{}', '{}', 'parent', 'hou_', '\\x01')",
+        parent.0, from.tenant.0
+    ));
+    Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
+    let scopes: Scopes = [Scope::Read].into_iter().collect();
+    let make = async {
+        let mut made = Vec::new();
+        for nth in 0.. {
+            let id: ApiKeyId = from.ids.beside(user);
+            let (token, lifetime) = (format!("hou_client_{}", id.0), Duration::from_secs(600));
+            let new = NewClientToken { id, parent, token: &token, scopes, user, agentables: None, lifetime };
+            match from.requests().create_client_token(&new).await {
+                Ok(_) => made.push(id),
+                Err(Error::NotFound { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            if nth % 2 == 0 {
+                continue;
+            }
+            match from.requests().delete_client_token_of_user(id, None).await {
+                Ok(()) => {
+                    made.pop();
+                }
+                Err(Error::NotFound { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        made
+    };
+    let moves =
+        async { while from.store.move_shards(&to.store, FORTH, of(user)).await.unwrap() == Moved::Busy {} };
+    let (made, ()) = tokio::join!(make, moves);
+    let of_user = format!("select id from houston.api_keys where user_id = '{}' order by id", user.0);
+    let mut made: Vec<String> = made.iter().map(|id| id.0.to_string()).collect();
+    made.sort_unstable();
+    assert_eq!(to.sql(&of_user).lines().collect::<Vec<_>>(), made);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn attempt_that_was_killed_is_settled_by_the_next() {
     let (from, to) = cells().await;
-    // Killed before the source committed, and after it: the source's row decides.
-    for (version, committed, by_process, stays) in
-        [(101, false, false, "0"), (102, true, false, "1"), (201, false, true, "0"), (202, true, true, "1")]
-    {
-        if committed {
+    // Killed before the source committed, and after it: the source's row decides. So it does when the source has used the
+    // version for a move to another cell since.
+    for (version, committed, by_process, stays) in [
+        (101, None, false, "0"),
+        (102, Some("8000-ffff"), false, "1"),
+        (201, None, true, "0"),
+        (202, Some("8000-ffff"), true, "1"),
+        (301, Some("third"), true, "0"),
+        (401, Some("third"), false, "0"),
+    ] {
+        if let Some(cell) = committed {
             from.sql(&format!(
-                "insert into houston.moved_shards (version, first, last, cell) values ({version}, 1, 1, '8000-ffff')"
+                "insert into houston.moved_shards (version, first, last, cell) values ({version}, 1, 1, '{cell}')"
             ));
         }
         to.sql(&format!(
@@ -241,7 +330,7 @@ async fn attempt_that_was_killed_is_settled_by_the_next() {
             move_forth(&from, &to, ShardRange { first: Shard(2), last: Shard(2) }).await;
         }
         let lanes = to.sql(&format!("select count(*) from houston.paused_lanes where lane = '{version}'"));
-        assert_eq!(lanes, stays, "committed {committed}, by a process {by_process}");
+        assert_eq!(lanes, stays, "committed {committed:?}, by a process {by_process}");
     }
     assert_eq!(to.sql("select count(*) from pg_prepared_xacts where gid like 'houston move%' and database = current_database()"), "0");
 }

@@ -10,6 +10,7 @@ use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
 use houston_protocol::cloud_event::CloudEvent;
 use houston_protocol::schema;
+use houston_store::event::EventPosition;
 use serde::Deserialize;
 
 use super::position::Positions;
@@ -109,35 +110,30 @@ async fn open(
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
     let given = given(headers, options.after.as_deref())?;
-    let cells = user.map_or_else(|| app.all_cells(), |user| vec![app.with_shard(shard(user))]);
-    if given.as_ref().is_some_and(|given| given.0.len() != cells.len()) {
-        return Err(unusable("it is of another stream"));
+    let mut cells = app.cells_by_name();
+    if let Some(user) = user {
+        let of_user = app.with_shard(shard(user));
+        cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
     }
     let permit = StreamPermit::new(Arc::clone(app), caller)?;
     if given.is_some() {
         app.state.metrics.streams.resumes.inc();
     }
-    let mut sources = Vec::with_capacity(cells.len());
-    for (nth, cell) in cells.into_iter().enumerate() {
+    let count = cells.len();
+    let mut sources = Vec::with_capacity(count);
+    for (nth, (name, cell)) in cells.into_iter().enumerate() {
         // Before the position, so that no event is missed.
         let listener = cell.feeds.listen(caller.tenant());
-        let now = cell.api_store().event_position().await?;
-        let source = match given.as_ref().map(|given| given.0[nth].clone()) {
-            Some(position) if position.is_behind(&now) => {
-                if !cell.api_store().keeps_events_since(&position).await? {
-                    return Err(unusable("events since were deleted by age"));
-                }
-                Source::new(cell, listener, position, true)
-            }
-            Some(_) => return Err(unusable("too much has happened since, or it is of another database")),
-            None => Source::new(cell, listener, now, false),
+        let position = match &given {
+            Some(given) => resumed(&cell, user, given.of(&name, (nth, count))).await?,
+            None => cell.api_store().event_position().await?,
         };
-        sources.push(source);
+        sources.push(Source::new((name, cell), listener, position, given.is_some()));
     }
     let types = options.types.as_ref().map_or_else(String::new, |types| format!("&types={types}"));
     let of_user = if path == "/v1/events" { user } else { None };
     let of_user = of_user.map_or_else(String::new, |user| format!("&user_id={user}"));
-    let location = sources.iter().map(|source| source.position.clone()).collect();
+    let location = sources.iter().map(Source::place).collect();
     let location = format!("{path}?after={}{types}{of_user}", Positions(location));
     let stream = AllEvents::new(app, sources, filter, permit, path.to_owned());
     let headers = [
@@ -147,6 +143,30 @@ async fn open(
         (header::LOCATION, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""))),
     ];
     Ok((headers, Body::new(stream)).into_response())
+}
+
+/// Where a stream goes on in a cell: behind what its client has of it. If that is of another cell, where the user was before,
+/// behind what was there before the user came.
+async fn resumed(
+    cell: &App,
+    user: Option<UserId>,
+    given: Option<&EventPosition>,
+) -> Result<EventPosition, ApiError> {
+    let store = cell.api_store();
+    let position = match given {
+        Some(position) => position.clone(),
+        None => {
+            let arrival = store.arrival(user.map(shard)).await?;
+            arrival.ok_or_else(|| unusable("it is of another stream"))?
+        }
+    };
+    if !position.is_behind(&store.event_position().await?) {
+        return Err(unusable("too much has happened since, or it is of another database"));
+    }
+    if !store.keeps_events_since(&position).await? {
+        return Err(unusable("events since were deleted by age"));
+    }
+    Ok(position)
 }
 
 /// The patterns of a list with commas.

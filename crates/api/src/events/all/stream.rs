@@ -10,7 +10,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use houston_domain::cell::CellName;
 use houston_domain::event::topic::EventFilter;
+use houston_domain::id::shard;
 use houston_protocol::cloud_event::CloudEvent;
 use houston_protocol::sse::SseEncoder;
 use houston_protocol::time::Time;
@@ -21,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::feeds::{Feed, FeedPage, Listener};
-use super::position::Positions;
+use super::position::{Place, Positions};
 use crate::auth::Caller;
 use crate::events::abort::Abort;
 use crate::events::heartbeat::Heartbeat;
@@ -41,6 +43,8 @@ type Reading = Pin<Box<dyn Future<Output = Result<(FeedPage, bool), Error>> + Se
 
 /// The events of one cell.
 pub(super) struct Source {
+    /// The name of the cell.
+    name: CellName,
     pub(super) app: Arc<App>,
     pub(super) position: EventPosition,
     pub(super) listener: Listener,
@@ -50,8 +54,18 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(app: Arc<App>, listener: Listener, position: EventPosition, catches_up: bool) -> Self {
-        Self { app, position, listener, catches_up, reading: None }
+    pub(super) fn new(
+        (name, app): (CellName, Arc<App>),
+        listener: Listener,
+        position: EventPosition,
+        catches_up: bool,
+    ) -> Self {
+        Self { name, app, position, listener, catches_up, reading: None }
+    }
+
+    /// The position, and of which cell.
+    pub(super) fn place(&self) -> Place {
+        (Some(self.name.clone()), self.position.clone())
     }
 
     /// The next page of events.
@@ -123,7 +137,13 @@ impl AllEvents {
     }
 
     fn positions(&self) -> String {
-        Positions(self.sources.iter().map(|source| source.position.clone()).collect()).to_string()
+        Positions(self.sources.iter().map(Source::place).collect()).to_string()
+    }
+
+    /// Whether the user of the stream is in another cell now.
+    fn is_moved(&self) -> bool {
+        let (Some(user), Some(source)) = (self.filter.user, self.sources.first()) else { return false };
+        !Arc::ptr_eq(&source.app.with_shard(shard(user)), &source.app)
     }
 
     /// Sends the position alone, if the client has another one.
@@ -220,6 +240,9 @@ impl Body for AllEvents {
             return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
         let Poll::Ready(heartbeat) = self.heartbeat.poll(cx) else { return Poll::Pending };
+        if self.is_moved() {
+            return Poll::Ready(Some(Err(self.permit.dropped(Abort::Moved))));
+        }
         self.move_on();
         let bytes = self.frames.take().map_or(heartbeat, Bytes::from);
         Poll::Ready(Some(Ok(Frame::data(bytes))))

@@ -1,4 +1,5 @@
-//! `houston cell move`: some shards at a time. A piece with a run that a worker holds is halved and tried again later.
+//! `houston cell move`: some shards at a time. A piece with a run that a worker holds, or with an event that triggers or webhooks
+//! have not read, is halved and tried again later.
 
 use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use crate::output::{print, print_json, print_stderr};
 
 /// About so many users are moved at once, so that nothing that is posted to them waits long.
 const USERS: usize = 32;
-/// The pause before a shard with a held run is tried again.
+/// The pause before a shard that could not be moved is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Move users to another cell.
@@ -32,7 +33,7 @@ pub(super) struct Move {
     /// The cell that gets them, by its name or its shards in cells.toml
     #[arg(long, value_name = "CELL")]
     to: CellName,
-    /// How many seconds to wait for runs that go on; users with longer ones stay, and the exit code is 1
+    /// How many seconds to wait for runs that go on, and for events that triggers and webhooks have not read; users with longer ones stay, and the exit code is 1
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
     /// Print one JSON object
@@ -62,7 +63,13 @@ impl Move {
             check_workers(&stores, to).await?;
             // What users refer to must be there before them.
             Copies::new(&apis).copy_all().await?;
-            let (rows, left) = self.move_all(&stores, to).await?;
+            let moved = self.move_all(&stores, to).await;
+            for store in stores.iter() {
+                if let Err(error) = store.end_moves().await {
+                    print_stderr(&format!("the index of the move stays until the next one: {error}"));
+                }
+            }
+            let (rows, left) = moved?;
             let target = format!("{} to {}", self.shards, self.to);
             audit::record(stores.home(), None, "move_shards", target).await;
             super::close(&stores).await;
@@ -76,9 +83,13 @@ impl Move {
         let until = Instant::now() + Duration::from_secs(self.wait);
         let mut users = Vec::new();
         for (nth, store) in stores.iter().enumerate() {
-            if nth != to {
-                users.extend(store.users_of(self.shards).await?.into_iter().map(shard));
+            let found = if nth == to { Vec::new() } else { store.users_of(self.shards).await? };
+            if !found.is_empty()
+                && let Err(error) = store.begin_moves().await
+            {
+                print_stderr(&format!("without an index, idempotency keys are read more slowly: {error}"));
             }
+            users.extend(found.into_iter().map(shard));
         }
         users.sort_unstable();
         let mut waiting: VecDeque<ShardRange> = pieces(self.shards, &users).into();
@@ -118,7 +129,8 @@ impl Move {
         if !left.is_empty() {
             let names = names.join(", ");
             print_stderr(&format!(
-                "runs went on for too long, so these stay: {names}; run the same command again"
+                "runs went on for too long, or no worker has read their events for triggers and webhooks, so these stay: {names}; run the \
+                 same command again"
             ));
         }
     }

@@ -1,11 +1,49 @@
 //! Rows of users that the target may have already.
 
-use sqlx::{PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::tables::Rows;
-use super::{all, execute, ids, pipe};
+use super::{all, connect, execute, ids, pipe};
 use crate::error::Result;
+use crate::pool::Store;
+
+impl Store {
+    /// Makes the index by which moves from this cell find idempotency keys. It is there only while users are moved, because each
+    /// request with a key writes to it. Without it, each piece of a move reads all keys.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
+    pub async fn begin_moves(&self) -> Result<()> {
+        // One that was not finished is of no use.
+        self.end_moves().await?;
+        let mut connection = connect(self).await?;
+        wait_longer(&mut connection).await?;
+        let index = "create index concurrently if not exists idempotency_keys_moving
+                         on houston.idempotency_keys (right(resource_id::text, 4))";
+        execute(&mut connection, index).await?;
+        let _ = connection.close().await;
+        Ok(())
+    }
+
+    /// Drops the index of [`Self::begin_moves`], if it is there.
+    ///
+    /// # Errors
+    /// As [`Self::begin_moves`].
+    pub async fn end_moves(&self) -> Result<()> {
+        let mut connection = connect(self).await?;
+        wait_longer(&mut connection).await?;
+        execute(&mut connection, "drop index concurrently if exists houston.idempotency_keys_moving").await?;
+        let _ = connection.close().await;
+        Ok(())
+    }
+}
+
+/// An index is made and dropped without stopping others, so it may wait for them.
+async fn wait_longer(connection: &mut PgConnection) -> Result<()> {
+    execute(connection, "set lock_timeout = 0").await?;
+    execute(connection, "set statement_timeout = '1min'").await.map(drop)
+}
 
 /// Makes the client tokens of the users at the target those of the source. The home has a copy of each, so the target may have
 /// them, and what the source has stays: nothing of the users is found there by them.

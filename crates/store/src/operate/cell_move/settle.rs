@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_domain::cell::{CellName, Cells};
 use sqlx::{Connection as _, PgConnection, Row as _};
 
-use super::{all, connect, execute, scalar};
+use super::{Names, all, connect, execute, scalar};
 use crate::error::Result;
 use crate::handle::{ApiStore, Shared};
 use crate::pool::Store;
@@ -18,14 +18,17 @@ use crate::pool::Store;
 /// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement.
 pub async fn settle(stores: &Cells<ApiStore>, prepared_for: Duration) -> Result<usize> {
     let mut settled = 0;
-    for target in stores.iter() {
+    for (to_name, target) in stores.named() {
         for (name, source) in stores.named() {
             if !left(target, name, prepared_for).await? {
                 continue;
             }
             let (mut from, mut to) = (connect(source).await?, connect(target).await?);
             match take_lock(&mut from).await {
-                Ok(()) => settled += settle_between(&mut from, &mut to, name).await?,
+                Ok(()) => {
+                    let between = Names { from: name, to: to_name };
+                    settled += settle_between(&mut from, &mut to, between).await?;
+                }
                 Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
                 Err(error) => return Err(error),
             }
@@ -71,11 +74,12 @@ pub(super) async fn take_lock(source: &mut PgConnection) -> Result<()> {
 }
 
 /// Commits what the target has prepared if the source has committed it, and takes it back if not. The source must be locked
-/// ([`take_lock`]): a move that goes on has not committed yet.
+/// ([`take_lock`]): a move that goes on has not committed yet. A move that was taken back at the source leaves its version to the
+/// next one, which may go to another cell; so the version alone does not decide.
 pub(super) async fn settle_between(
     source: &mut PgConnection,
     target: &mut PgConnection,
-    from: &CellName,
+    Names { from, to }: Names<'_>,
 ) -> Result<usize> {
     let start = start(from);
     let left = all(
@@ -91,8 +95,9 @@ pub(super) async fn settle_between(
         let Some(version) = name.strip_prefix(&start).and_then(|text| text.parse::<i64>().ok()) else {
             continue;
         };
-        let is_gone =
-            format!("select count(*) from houston.moved_shards where version = {version} and not is_here");
+        let is_gone = format!(
+            "select count(*) from houston.moved_shards where version = {version} and not is_here and cell = '{to}'"
+        );
         let end = if scalar(source, &is_gone).await? > 0 { "commit" } else { "rollback" };
         execute(target, &format!("{end} prepared '{name}'")).await?;
         settled += 1;

@@ -71,23 +71,37 @@ pub(super) async fn tables(source: &mut PgConnection, of: &Rows) -> Result<Vec<T
                        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
                        order by a.attnum),
                 array(select distinct p.relname::text from pg_constraint f join pg_class p on p.oid = f.confrelid
-                       where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid)
+                       where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid),
+                exists (select from pg_attribute a
+                         where a.attrelid = c.oid and a.attname = 'agentable_id' and a.attnotnull)
            from pg_class c where c.relnamespace = 'houston'::regnamespace and c.relkind = 'r' order by c.relname",
     )
     .await?;
     let mut left = Vec::with_capacity(found.len());
     for row in found {
-        let (name, columns, parents): (String, Vec<String>, Vec<String>) =
+        let (name, columns, mut parents): (String, Vec<String>, Vec<String>) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        if let Some(condition) = condition(&name, &columns, of) {
+        if let Some(condition) = condition(&name, (columns.as_slice(), row.try_get(3)?), of) {
+            parents.extend(found_by(&name).iter().map(|parent| (*parent).to_owned()));
             left.push((Table { name, columns, condition }, parents));
         }
     }
     Ok(in_order(left))
 }
 
-/// The condition for the rows of users; `None` for a table that stays.
-fn condition(table: &str, columns: &[String], of: &Rows) -> Option<String> {
+/// Tables by whose rows those of a table are found, which are therefore deleted after it.
+fn found_by(table: &str) -> &'static [&'static str] {
+    match table {
+        "attachment_parts" => &["attachments"],
+        "model_calls" => &["runs", "sessions"],
+        "tool_calls" => &["runs"],
+        _ => &[],
+    }
+}
+
+/// The condition for the rows of users, by columns that have an index; `None` for a table that stays. With `names_agentable`,
+/// each row names one.
+fn condition(table: &str, (columns, names_agentable): (&[String], bool), of: &Rows) -> Option<String> {
     let Rows { users, agentables, .. } = of;
     let in_users = |column: &str| format!("{column} = any ({users})");
     let in_both = |column: &str| format!("({} or {column} = any ({agentables}))", in_users(column));
@@ -101,10 +115,23 @@ fn condition(table: &str, columns: &[String], of: &Rows) -> Option<String> {
         }
         // Also of users who are gone.
         "erasures" => return Some(of.in_shards("id")),
+        "attachment_parts" => {
+            let attachments = format!("select id from houston.attachments where {}", in_users("user_id"));
+            return Some(format!("attachment_id = any (array({attachments}))"));
+        }
+        "model_calls" | "tool_calls" => {
+            let by = found_by(table).iter();
+            let ids =
+                by.map(|by| format!("select id from houston.{by} where agentable_id = any ({agentables})"));
+            return Some(format!("run_id = any (array({}))", ids.collect::<Vec<_>>().join(" union all ")));
+        }
         // The others are the tenant's, of which each cell has a copy.
         "webhooks" => return Some(format!("run_id is not null and agentable_id = any ({agentables})")),
         _ if STAY.contains(&table) => return None,
         _ => {}
+    }
+    if names_agentable {
+        return Some(format!("agentable_id = any ({agentables})"));
     }
     let has = |column: &str| columns.iter().any(|other| other == column);
     let keys: Vec<String> = ["agentable_id", "user_id", "owner_id", "plan_id"]
@@ -153,12 +180,16 @@ mod tests {
     fn rows_are_found_by_user_and_agentable() {
         let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let rows = Rows { users: "U".into(), agentables: "A".into(), shards: "0010-001f".parse().unwrap() };
-        let of = |table: &str, names: &[&str]| condition(table, &columns(names), &rows);
+        let of = |table: &str, names: &[&str]| condition(table, (columns(names).as_slice(), false), &rows);
         assert_eq!(of("users", &["id"]).unwrap(), "id = any (U)");
         assert_eq!(of("history", &["agentable_id", "seq"]).unwrap(), "(agentable_id = any (A))");
         let both = of("knowledge_items", &["agentable_id", "user_id"]).unwrap();
         assert_eq!(both, "(agentable_id = any (A) or user_id = any (U))");
         assert_eq!(of("erasures", &["id"]).unwrap(), "right(id::text, 4) between '0010' and '001f'");
+        let always = condition("run_locks", (columns(&["agentable_id", "user_id"]).as_slice(), true), &rows);
+        assert_eq!(always.unwrap(), "agentable_id = any (A)", "the users of locks have no index");
+        let calls = "run_id = any (array(select id from houston.runs where agentable_id = any (A)))";
+        assert_eq!(of("tool_calls", &["run_id", "agentable_id"]).unwrap(), calls);
         assert_eq!(of("api_keys", &["user_id"]), None);
         assert_eq!(of("workers", &["id"]), None);
     }

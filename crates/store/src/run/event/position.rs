@@ -31,6 +31,26 @@ impl Snapshot {
     fn end(&self) -> u64 {
         self.0.split(':').nth(1).and_then(|end| end.parse().ok()).unwrap_or(u64::MAX)
     }
+
+    /// What it shows, and this transaction. `None` when it would have to name too many others that it does not show.
+    fn with(&self, xid: u64) -> Option<Self> {
+        let mut parts = self.0.splitn(3, ':').skip(1);
+        let mut end: u64 = parts.next()?.parse().ok()?;
+        let running = parts.next()?.split(',').filter(|running| !running.is_empty());
+        let running: std::result::Result<Vec<u64>, _> = running.map(str::parse).collect();
+        let mut running = running.ok()?;
+        if xid < end {
+            running.retain(|other| *other != xid);
+        } else if xid - end > MAX_BETWEEN {
+            return None;
+        } else {
+            running.extend(end..xid);
+            end = xid + 1;
+        }
+        let start = running.first().copied().unwrap_or(end);
+        let running: Vec<String> = running.iter().map(u64::to_string).collect();
+        Some(Self(format!("{start}:{end}:{}", running.join(","))))
+    }
 }
 
 impl EventPosition {
@@ -41,10 +61,26 @@ impl EventPosition {
         let end = self.page.as_ref().map_or(0, |(target, ..)| target.end()).max(self.seen.end());
         end <= now.seen.end() && now.seen.end() - self.seen.end() <= MAX_BEHIND
     }
+
+    /// The position behind what was written before this transaction.
+    pub(crate) fn before(xid: u64) -> Self {
+        Self { seen: Snapshot(format!("{xid}:{xid}:")), page: None }
+    }
+
+    /// The same, but what this transaction wrote counts as read. `None` when the position is too far behind it.
+    pub(crate) fn with_read(&self, xid: u64) -> Option<Self> {
+        let page = match &self.page {
+            Some((target, agentable, seq)) => Some((target.with(xid)?, *agentable, *seq)),
+            None => None,
+        };
+        Some(Self { seen: self.seen.with(xid)?, page })
+    }
 }
 
 /// How many transactions a stream may read over when it resumes.
 const MAX_BEHIND: u64 = 10_000_000;
+/// How many transactions a reader may be behind one that it leaves out.
+const MAX_BETWEEN: u64 = 10_000;
 
 /// An event of any agentable.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,5 +332,29 @@ impl Shared {
             Some(Stretch { agentable: AgentableId(agentable), tenant: TenantId(tenant), first, last })
         });
         Ok((target, stretches.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_that_is_left_out_counts_as_read() {
+        let with = |position: &str, xid| {
+            let position: EventPosition = position.parse().unwrap();
+            position.with_read(xid).map(|position| position.to_string())
+        };
+        assert_eq!(with("5:5:", 5).unwrap(), "6:6:");
+        assert_eq!(with("5:5:", 8).unwrap(), "5:9:5,6,7");
+        assert_eq!(with("5:9:5,7", 5).unwrap(), "7:9:7");
+        assert_eq!(with("5:9:7", 10).unwrap(), "7:11:7,9");
+        assert_eq!(with("5:9:7", 7).unwrap(), "9:9:");
+        let page = |seen, target| format!("{seen}~{target}~0190a5c1e0e07000800000000000cafe~3");
+        assert_eq!(with(&page("5:6:5", "5:9:8"), 8).unwrap(), page("5:9:5,6,7", "9:9:"));
+        assert_eq!(with("5:5:", 20_000), None);
+        for position in ["5:9:7", "5:5:", "9:9:"] {
+            assert!(with(position, 9).unwrap().parse::<EventPosition>().is_ok(), "Postgres reads it");
+        }
     }
 }
