@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A Houston process and a connection to it.
 pub(crate) struct ProviderInstallation {
-    _installation: Installation,
+    installation: Installation,
     connection: Connection,
     user: String,
 }
@@ -45,11 +45,13 @@ impl ProviderInstallation {
         let installation = Installation::start(program, servers, &variables).await?;
         let user = installation.user("Ann").await?;
         let connection = installation.connect().await?;
-        Ok(Self { _installation: installation, connection, user })
+        Ok(Self { installation, connection, user })
     }
 
-    /// Creates a goal; returns its id.
+    /// Creates a goal, over a new connection; returns its id.
     pub(crate) async fn goal(&mut self, title: &str) -> Result<String> {
+        // Houston closes a connection on which no request comes for 10 s, and others may take longer to be ready.
+        self.connection = self.installation.connect().await?;
         goal(&mut self.connection, &self.user, title).await
     }
 
