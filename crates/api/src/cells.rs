@@ -113,7 +113,9 @@ impl Target {
             ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
             ["v1", "webhooks", ..] => Self::Copied,
             // Their handlers ask all cells.
-            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..] | ["v1", "runs"]
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
+            | ["v1", "runs"]
+            | ["v1", "health", "history"]
                 if reads =>
             {
                 Self::Any

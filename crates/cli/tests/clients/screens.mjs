@@ -119,6 +119,10 @@ test('screens: lists and forms work without JavaScript', { skip }, async (t) => 
   const { run_id: run } = await post(conversation, '/sim chunks=20000 delay_ms=5');
   await page.goto(at('/threads'));
   assert.ok((await page.locator('tbody tr').count()) >= 2);
+  await page.goto(at('/health'));
+  const changes = await page.locator('section:has(h2:text-is("Changes")) tbody tr').allInnerTexts();
+  assert.ok(changes.some((text) => /ok\s+redis\s+answers/.test(text)), `${changes}`);
+  assert.ok(changes.some((text) => text.includes('<img src=x')), `${changes}`);
   await page.goto(at(`/runs/${run}`));
   await page.click('button:has-text("Cancel run")');
   await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
