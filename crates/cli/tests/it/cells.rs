@@ -164,9 +164,30 @@ async fn external_id_of_another_cell_is_refused() {
     test.ok("PATCH", &path, json!({"external_id": null})).await;
 }
 
+/// Pages of the console, as its viewer with the key gets them.
+async fn console_pages(houston: &TestHouston, paths: [&str; 2]) -> [String; 2] {
+    let client =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let sign_in = client
+        .post(houston.url("/console/sign-in"))
+        .header("origin", houston.url(""))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("key={}", houston.key));
+    let signed_in = sign_in.send().await.unwrap();
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let mut pages = [String::new(), String::new()];
+    for (page, path) in pages.iter_mut().zip(paths) {
+        let response = client.get(houston.url(path)).header("cookie", &cookie).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        *page = response.text().await.unwrap();
+    }
+    pages
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_cell_harms_only_its_own_users() {
-    let test = start(answer).await;
+    let keys = [("HOUSTON_SECRETS_KEY", SECRETS_KEY)];
+    let test = Scripted::over(TestHouston::with_two_cells(&keys), answer).await;
     let _worker = test.worker("local/one");
     let mut goals = Vec::new();
     for users in users(&test.houston, 1).await {
@@ -196,6 +217,11 @@ async fn dead_cell_harms_only_its_own_users() {
     }
     let health = test.houston.get("/v1/health").await;
     assert_eq!(health["status"], "red", "{health}");
+    // So do the pages of the console.
+    let pages = console_pages(&test.houston, ["/console/runs", "/console/health"]).await;
+    for page in pages {
+        assert!(page.contains("Cells that do not answer: 8000-ffff."), "{page}");
+    }
 
     tokio::task::block_in_place(|| {
         test.houston.servers.lock().unwrap().cell_mut(dead).restart_postgres().unwrap();
