@@ -33,11 +33,12 @@ fn http_agent_survives_a_killed_server_with_one_post() {
 #[test]
 fn console_is_right_on_every_screen() {
     let dev = Dev::start();
-    // What a check has found may quote the error of a server.
+    // What a check has found may quote the error of a server, and the name of a key is that of a person who signed in.
     dev.sql(
         "insert into houston.health_changes (check_id, at, status, detail)
-         values ('redis', now() - interval '2 hours', 'warn', '<img src=x onerror=document.title=1>{{7*7}}'),
-                ('redis', now() - interval '1 hour', 'ok', 'answers')",
+         values ('redis', now() - interval '2 hours', 'warn', 'check <img src=x onerror=document.title=''hacked''>'),
+                ('redis', now() - interval '1 hour', 'ok', 'answers');
+         update houston.api_keys set name = 'key <img src=x onerror=document.title=''hacked''>'",
     );
     let report = succeed(node(&dev).args(["--test", "screens.mjs"]));
     assert!(report.contains("screens: every screen"), "no test ran:\n{report}");

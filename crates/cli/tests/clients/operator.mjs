@@ -10,7 +10,7 @@ let browser;
 let refusal = null;
 const KEY_REFUSED = { status: 401, error: { message: 'Incorrect API key provided: sk-brok**', type: 'invalid_request_error', code: 'invalid_api_key' } };
 const OVERLOADED = { status: 503, headers: { 'retry-after': '600' }, error: { message: 'The server is overloaded', type: 'server_error' } };
-const BROKEN = { status: 500, error: { message: 'Something has exploded', type: 'server_error' } };
+const BROKEN = { status: 500, error: { message: 'Something has exploded <img src=x onerror=alert()>', type: 'server_error' } };
 
 const provider = createServer((request, response) => {
   request.resume().on('end', () => {
@@ -121,6 +121,9 @@ test('operator: what failed at its last attempt is found with its attempts, and 
   const attempts = (await page.locator('.step .name').allInnerTexts()).filter((name) => name.includes('Attempt'));
   assert.ok(attempts.length >= 2, `${attempts}`);
   await picture(page, 'operator-5-attempts', { fullPage: true });
+  // What a provider says is text.
+  assert.match(await page.locator('main').textContent(), /exploded <img src=x/);
+  assert.equal(await page.locator('main img').count(), 0);
   refusal = null;
   await page.goto(runs);
   await page.click('button:has-text("Try again")');
