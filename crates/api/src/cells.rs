@@ -115,6 +115,7 @@ impl Target {
             // Their handlers ask all cells.
             ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
             | ["v1", "runs" | "triggers"]
+            | ["v1", "health", "history"]
                 if reads =>
             {
                 Self::Any

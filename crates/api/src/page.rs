@@ -55,6 +55,7 @@ pub(crate) enum List {
     PlanSteps,
     PlanVersions,
     Keys,
+    HealthChanges,
 }
 
 impl List {
@@ -91,6 +92,7 @@ impl List {
             Self::PlanSteps => 'P',
             Self::PlanVersions => 'V',
             Self::Keys => 'K',
+            Self::HealthChanges => 'H',
         }
     }
 }

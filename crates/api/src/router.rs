@@ -60,6 +60,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .open(routes!(health::ready))
         .open(routes!(health::version))
         .routes(TENANT.all(Scope::Operate), routes!(health::get::get))
+        .routes(TENANT.all(Scope::Operate), routes!(health::history::list))
         .routes(TENANT.all(Scope::Read), routes!(models::list::list))
         .routes(TENANT.all(Scope::Read), routes!(models::get::get))
         .routes(TENANT.all(Scope::Read), routes!(models::estimate::estimate))

@@ -1,5 +1,8 @@
 //! Requests of the API in the name of a viewer, within the process.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::request::Parts;
@@ -18,12 +21,40 @@ const MAX_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 const CARRIED: [HeaderName; 2] =
     [HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("last-event-id")];
 
+/// Names the cells that are missing in an answer, with commas between.
+const MISSING_CELLS: &str = "houston-missing-cells";
+
 /// The API as one viewer may use it.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     router: Router,
     headers: HeaderMap,
     client: Extensions,
+    /// In all answers so far.
+    pub(crate) missing: MissingCells,
+}
+
+/// The cells that were missing in the answers of which a page consists.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MissingCells(Arc<Mutex<BTreeSet<String>>>);
+
+impl MissingCells {
+    fn note(&self, headers: &HeaderMap) {
+        let Some(names) = headers.get(MISSING_CELLS).and_then(|names| names.to_str().ok()) else { return };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(names.split(',').map(|name| name.trim().to_owned()));
+    }
+
+    /// Whether there is one.
+    pub(crate) fn any(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Their names, with commas between.
+    pub(crate) fn names(&self) -> String {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Why the API did not do it.
@@ -73,7 +104,7 @@ impl Api {
         }
         let mut client = Extensions::new();
         carry(&request.extensions, &mut client);
-        Some(Self { router, headers, client })
+        Some(Self { router, headers, client, missing: MissingCells::default() })
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
@@ -120,6 +151,7 @@ impl Api {
         }
         *request.extensions_mut() = self.client.clone();
         let Ok(response) = self.router.clone().oneshot(request).await;
+        self.missing.note(response.headers());
         response
     }
 
@@ -136,4 +168,21 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
         tracing::error!(%error, "an answer of the API has another shape than the console expects");
         Refused::unreadable(StatusCode::BAD_GATEWAY)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_cells_of_all_answers_are_named_once() {
+        let missing = MissingCells::default();
+        missing.note(&HeaderMap::new());
+        assert!(!missing.any());
+        for names in ["third, 0000-3fff", "0000-3fff"] {
+            let value = HeaderValue::from_static(names);
+            missing.note(&[(HeaderName::from_static(MISSING_CELLS), value)].into_iter().collect());
+        }
+        assert_eq!((missing.any(), missing.names().as_str()), (true, "0000-3fff, third"));
+    }
 }

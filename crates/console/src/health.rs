@@ -1,13 +1,23 @@
 //! The checks of the health monitor, and whether this process takes requests.
 
 use askama::Template;
+use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join;
-use houston_protocol::health::{HealthResponse, ReadinessResponse, VersionResponse};
+use futures_util::future::{join, join3};
+use houston_protocol::health::{HealthChangeResponse, HealthResponse, ReadinessResponse, VersionResponse};
+use houston_protocol::page::Page;
+use serde::Deserialize;
 
 use crate::shell::{Section, Shell, html};
-use crate::show::{self, Fact, Status, When, fact};
+use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
+
+/// Where the list of changes begins.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Place {
+    #[serde(default)]
+    cursor: String,
+}
 
 #[derive(Template)]
 #[template(path = "health.html")]
@@ -17,6 +27,17 @@ struct Health {
     checked: When,
     checks: Vec<Check>,
     ready: Vec<Fact>,
+    changes: Vec<Change>,
+    older: String,
+    newer: String,
+}
+
+/// A check had another status than before.
+struct Change {
+    at: When,
+    status: Status,
+    name: String,
+    detail: String,
 }
 
 /// A check of the health monitor.
@@ -39,19 +60,35 @@ pub(crate) fn checks(health: &HealthResponse, now: chrono::DateTime<chrono::Utc>
 }
 
 /// `GET {prefix}/health`.
-pub(crate) async fn show(viewer: Viewer) -> Response {
-    let (health, ready) = join(viewer.api.get::<HealthResponse>("/v1/health"), ready(&viewer)).await;
-    let health = match health {
-        Ok(health) => health,
-        Err(refused) => return viewer.failed(refused).into_response(),
+pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
+    let path = with_query("/v1/health/history", &[("limit", "20"), ("cursor", &cursor)]);
+    let (health, page, ready) = join3(
+        viewer.api.get::<HealthResponse>("/v1/health"),
+        viewer.api.get::<Page<HealthChangeResponse>>(&path),
+        ready(&viewer),
+    )
+    .await;
+    let (health, page) = match (health, page) {
+        (Ok(health), Ok(page)) => (health, page),
+        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
-    let now = viewer.console.now();
+    let (now, here) = (viewer.console.now(), viewer.path("/health"));
+    let shell = viewer.shell(Section::Health, "Health");
+    let change = |of: HealthChangeResponse| Change {
+        at: show::when(of.at, now),
+        status: show::severity(of.status),
+        name: of.check.replace('_', " "),
+        detail: of.detail.unwrap_or_default(),
+    };
     html(&Health {
-        shell: viewer.shell(Section::Health, "Health").live(),
+        shell: if cursor.is_empty() { shell.live() } else { shell },
         status: show::severity(health.status),
         checked: show::when_if(health.checked_at, now),
         checks: checks(&health, now),
         ready,
+        changes: page.data.into_iter().map(change).collect(),
+        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
+        newer: if cursor.is_empty() { String::new() } else { here },
     })
 }
 

@@ -14,7 +14,8 @@
 //! - The cookie has the viewer's key, sealed with a key of the installation: every process opens it, also after a restart, and
 //!   nothing is stored. Signing out removes the cookie, and revokes the key if it was made for the session; revoking a key ends
 //!   all sessions of it.
-//! - Lists are pages of the API's lists; no page grows with the installation.
+//! - Lists are pages of the API's lists; no page grows with the installation. Cells that are missing in any answer of which a
+//!   page consists are named at its beginning (`api`).
 //! - Lists and forms work without JavaScript. What refreshes by itself does so by asking for the same page again.
 //!
 //! # Deliberately absent

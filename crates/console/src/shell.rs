@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use houston_domain::scope::Scope;
 
+use crate::api::MissingCells;
 use crate::assets::Assets;
 use crate::viewer::Viewer;
 
@@ -65,6 +66,7 @@ pub(crate) struct Shell {
     pub(crate) viewer: Who,
     pub(crate) groups: Vec<Group>,
     pub(crate) notes: Vec<Note>,
+    pub(crate) missing: MissingCells,
     pub(crate) live: bool,
     pub(crate) charts: bool,
     pub(crate) every_s: u32,
@@ -118,6 +120,7 @@ impl Viewer {
                 Group { name: "Installation", links: links(INSTALLATION) },
             ],
             notes: Vec::new(),
+            missing: self.api.missing.clone(),
             live: false,
             charts: false,
             every_s: config.refresh_s,

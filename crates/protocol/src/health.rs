@@ -36,6 +36,24 @@ pub struct HealthCheckResponse {
     pub since: Time,
 }
 
+/// A check of the health monitor had another status than before, or its first.
+///
+/// ```json
+/// {"check": "stuck_runs", "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HealthChangeResponse {
+    /// The name of the check, as in `stuck_runs`.
+    pub check: String,
+    /// The status from then on.
+    #[schema(value_type = schema::HealthStatus)]
+    pub status: HealthStatus,
+    #[schema(value_type = schema::Time)]
+    pub at: Time,
+    /// What was found. It is about all tenants: null for keys without the scope `installation`.
+    pub detail: Option<String>,
+}
+
 /// Whether the process accepts requests.
 ///
 /// ```json

@@ -40,6 +40,7 @@ fn requests_without_an_id_go_to_the_home_or_to_all() {
     assert_eq!(target(Method::GET, "/v1/erasures"), Target::Page(List::Erasures));
     assert_eq!(target(Method::GET, "/v1/questions"), Target::Page(List::Questions));
     assert_eq!(target(Method::GET, "/v1/health"), Target::Health);
+    assert_eq!(target(Method::GET, "/v1/health/history"), Target::Any);
     assert_eq!(target(Method::GET, "/readyz"), Target::Ready);
     assert_eq!(target(Method::GET, "/v1/workers"), Target::Any);
     assert_eq!(target(Method::GET, "/v1/runs?status=failed"), Target::Any);

@@ -2,6 +2,7 @@
 
 pub(crate) mod disk;
 pub(crate) mod get;
+pub(crate) mod history;
 
 use std::sync::Arc;
 use std::time::Duration;

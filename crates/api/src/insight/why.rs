@@ -56,7 +56,8 @@ pub(crate) async fn run(
 ) -> Result<impl IntoResponse, ApiError> {
     let run = app.store(caller).run(id).await?;
     let facts = facts(&app, caller, run.agentable, Lane::from(app.urgency(&run.kind))).await?;
-    let message = run.error_message.as_deref().map(|text| if caller.reads_contents() { text } else { HIDDEN });
+    let message =
+        run.error_message.as_deref().map(|text| if caller.reads_contents() { text } else { HIDDEN });
     let error = run.error_code.as_deref().zip(message);
     let public_id = run.agentable.public_id(&run.kind);
     Ok(Json(WhyResponse::of_run(public_id, &facts, run.id, run.status, error)))

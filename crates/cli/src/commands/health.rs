@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use chrono::SecondsFormat;
 use clap::Args;
 
+use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::connect;
 use crate::output::print;
@@ -17,6 +19,8 @@ use crate::system::host;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// The beginning of an answer that is read: its status, and what is not ready.
 const MAX_ANSWER: u64 = 4096;
+/// How many changes of checks are listed.
+const LISTED: u16 = 50;
 
 /// Check whether the API on this machine can do its work (`GET /readyz`), or with --worker, whether a worker of this host may
 /// claim runs. Changes nothing. Exits 1 when not.
@@ -28,12 +32,18 @@ pub(crate) struct Health {
     /// Address of the API, `address:port` [default: HOUSTON_SERVER__ADDRESS, server.toml]
     #[arg(long, conflicts_with = "worker")]
     address: Option<String>,
+    /// List when checks of the health monitor last changed their status and what they found, from Postgres
+    #[arg(long, conflicts_with_all = ["worker", "address"])]
+    history: bool,
 }
 
 impl Health {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if self.worker {
             return worker(context);
+        }
+        if self.history {
+            return history(context);
         }
         let address = self.address.as_ref().unwrap_or(&context.loaded.settings.server.address);
         let address = reachable(address).map_err(Failure::Usage)?;
@@ -86,6 +96,32 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
             store.close().await;
         }
         print("ready");
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The latest changes of all cells, the newest first.
+fn history(context: &Context) -> Result<ExitCode, Failure> {
+    let settings = &context.loaded.settings;
+    let addresses = connect::database(settings, &context.folder)?;
+    runtime()?.block_on(async {
+        connect::probe_all(&addresses).await?;
+        let stores = connect::open_all(settings, &addresses)?;
+        connect::find_primaries(&stores).await?;
+        let mut changes = Vec::new();
+        for store in stores.iter() {
+            changes.extend(store.api().health_changes(None, None, i64::from(LISTED)).await?);
+            store.close().await;
+        }
+        changes.sort_by_key(|change| std::cmp::Reverse(change.at));
+        let row = |change: &houston_store::health::history::Change| {
+            let at = change.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            [at, change.status.as_str().to_owned(), change.check.clone(), change.detail.clone()]
+        };
+        let rows: Vec<[String; 4]> = changes.iter().take(usize::from(LISTED)).map(row).collect();
+        for line in table(&["AT", "STATUS", "CHECK", "FOUND"], &rows) {
+            print(&line);
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,5 +1,9 @@
 //! Clients from npm.
 
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
 use crate::dev::Dev;
 use crate::scripts::{folder, node, succeed};
 
@@ -29,6 +33,13 @@ fn http_agent_survives_a_killed_server_with_one_post() {
 #[test]
 fn console_is_right_on_every_screen() {
     let dev = Dev::start();
+    // What a check has found may quote the error of a server, and the name of a key is that of a person who signed in.
+    dev.sql(
+        "insert into houston.health_changes (check_id, at, status, detail)
+         values ('redis', now() - interval '2 hours', 'warn', 'check <img src=x onerror=document.title=''hacked''>'),
+                ('redis', now() - interval '1 hour', 'ok', 'answers');
+         update houston.api_keys set name = 'key <img src=x onerror=document.title=''hacked''>'",
+    );
     let report = succeed(node(&dev).args(["--test", "screens.mjs"]));
     assert!(report.contains("screens: every screen"), "no test ran:\n{report}");
 }
@@ -59,6 +70,35 @@ fn people_sign_in_with_an_identity_provider() {
     assert!(report.contains("oidc: a code is used once"), "no test ran:\n{report}");
 }
 
+/// A run in whose first model call its worker was killed, once the next worker has given it up; with its goal.
+fn killing_run(dev: &mut Dev, provider: u16) -> (String, String) {
+    // Connections are made, and nothing is answered.
+    let silent = std::net::TcpListener::bind(("127.0.0.1", provider)).unwrap();
+    let text = |of: &Value, name: &str| of[name].as_str().unwrap().to_owned();
+    let user = text(&dev.post("/v1/users", &json!({"name": "Gil"})), "id");
+    let goal = text(&dev.post("/v1/goals", &json!({"user_id": user, "title": "Gil"})), "id");
+    let message = json!({"content": "Who are you?"});
+    let run = text(&dev.post(&format!("/v1/goals/{goal}/messages"), &message), "run_id");
+    wait_for_status(dev, &run, "running");
+    dev.kill();
+    drop(silent);
+    dev.start_again();
+    wait_for_status(dev, &run, "dead_lettered");
+    (goal, run)
+}
+
+fn wait_for_status(dev: &Dev, run: &str, status: &str) {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let found = dev.get(&format!("/v1/runs/{run}"));
+        if found["status"] == status {
+            return;
+        }
+        assert!(Instant::now() < end, "the run never was {status}: {found}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn operator_mends_a_broken_provider() {
     let free = free_port();
@@ -68,10 +108,15 @@ fn operator_mends_a_broken_provider() {
         ("OPENAI_API_KEY", "sk-broken".to_owned()),
         // What fails is tried again later, and then given up.
         ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0".to_owned()),
+        // A message that kills its worker once is given up.
+        ("HOUSTON_ORCHESTRATOR__LEASE__MAX_CRASHES", "1".to_owned()),
+        ("HOUSTON_ORCHESTRATOR__LEASE__DOUBT_MS", "200".to_owned()),
     ];
-    let dev = Dev::start_with(variables.into());
+    let mut dev = Dev::start_with(variables.into());
+    let (goal, run) = killing_run(&mut dev, free);
     let mut command = node(&dev);
     command.args(["--test", "operator.mjs"]).env("PROVIDER_PORT", free.to_string());
+    command.env("GIVEN_UP_GOAL", goal).env("GIVEN_UP_RUN", run);
     let report = succeed(&mut command);
     assert!(report.contains("operator: a refused key"), "no test ran:\n{report}");
 }

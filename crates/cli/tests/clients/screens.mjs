@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { assertAccessible, at, launch, open as opened, picture, skip } from './console.mjs';
-import { ask, newConversation, post, runOf, until } from './houston.mjs';
+import { ask, headers, newConversation, post, runOf, until, url } from './houston.mjs';
 
 // Whatever executes it changes the page's title.
 const HOSTILE = `"><img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>{{7*7}}'`;
@@ -119,6 +119,10 @@ test('screens: lists and forms work without JavaScript', { skip }, async (t) => 
   const { run_id: run } = await post(conversation, '/sim chunks=20000 delay_ms=5');
   await page.goto(at('/threads'));
   assert.ok((await page.locator('tbody tr').count()) >= 2);
+  await page.goto(at('/health'));
+  const changes = await page.locator('section:has(h2:text-is("Changes")) tbody tr').allInnerTexts();
+  assert.ok(changes.some((text) => /ok\s+redis\s+answers/.test(text)), `${changes}`);
+  assert.ok(changes.some((text) => text.includes('<img src=x')), `${changes}`);
   await page.goto(at(`/runs/${run}`));
   await page.click('button:has-text("Cancel run")');
   await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
@@ -145,4 +149,61 @@ test('screens: a question is answered with its form', { skip }, async (t) => {
   await page.click('button:has-text("Approve") >> nth=0');
   const { state } = await ask('GET', `/v1/questions/${question.id}`);
   assert.equal(state, 'answered', await page.locator('main').innerText());
+});
+
+// One text for each field, so that the test knows which of them a page shows.
+const hostile = (field) => `${field} <img src=x onerror=document.title='hacked'>`;
+
+async function seedFields() {
+  const user = (await ask('POST', '/v1/users', { name: hostile('user'), external_id: hostile('external') })).id;
+  const agent = { name: hostile('agent'), kind: 'goal', description: hostile('agent text'), role: hostile('role') };
+  const agent_id = (await ask('POST', '/v1/agents', agent)).id;
+  const team = { name: hostile('team'), description: hostile('team text'), agents: [agent_id], router: { by: 'model' } };
+  await ask('POST', '/v1/teams', team);
+  const goal = await ask('POST', '/v1/goals', { user_id: user, title: hostile('title'), description: hostile('goal text'), agent_id });
+  const thread = { id: goal.id, path: `/v1/goals/${goal.id}` };
+  // The model calls a tool of this name, which nobody has.
+  const { run_id: run } = await post(thread, `${hostile('message')}\n/sim tool=<img/src=x/onerror=document.title='hacked'> args=${JSON.stringify({ x: hostile('argument') })}`);
+  await until(async () => (await runOf(run)).ended_at, `the end of ${run}`);
+  const when = { type: 'cron', cron: '30 7 * * 1-5', zone: 'Europe/Berlin' };
+  const tell = { type: 'tell', agentable_id: goal.id, instructions: hostile('trigger text') };
+  const trigger = (await ask('POST', `/v1/users/${user}/triggers`, { name: hostile('trigger'), when, then: tell })).id;
+  const address = `http://127.0.0.1:${process.env.HOUSTON_HOOKS_PORT ?? 9}/hook?${hostile('url')}`;
+  const webhook = (await ask('POST', '/v1/webhooks', { url: address, topics: ['run.*'], description: hostile('webhook') })).id;
+  // Refused, and recorded with what was named.
+  await fetch(`${url}/v1/mcp-servers/${encodeURIComponent(hostile('target'))}`, { method: 'DELETE', headers });
+  return { user, goal: goal.id, run, trigger, webhook };
+}
+
+test('screens: hostile text is text in every field', { skip }, async (t) => {
+  const { user, goal, run, trigger, webhook } = await seedFields();
+  const page = await open(t);
+  for (const [path, ...fields] of [
+    ['', 'title'],
+    ['/users', 'user', 'external'],
+    [`/users/${user}`, 'user', 'trigger'],
+    ['/threads', 'title'],
+    [`/threads/goal/${goal}`, 'title', 'goal text', 'message'],
+    [`/threads/goal/${goal}/history`],
+    ['/runs', 'title'],
+    [`/runs?q=${encodeURIComponent(hostile('search'))}`],
+    [`/runs/${run}?contents=true`],
+    ['/agents', 'agent', 'agent text', 'team', 'team text'],
+    ['/usage'],
+    [`/triggers/${trigger}`, 'trigger', 'trigger text'],
+    ['/webhooks', 'webhook', 'url'],
+    [`/webhooks/${webhook}`, 'url'],
+    ['/waiting'],
+    ['/tools'],
+    ['/keys', 'key'],
+    ['/audit', 'key', 'target'],
+    ['/health', 'check'],
+  ]) {
+    await page.goto(at(path));
+    const text = await page.locator('main').textContent();
+    for (const field of fields) assert.ok(text.includes(hostile(field)), `${path} does not show the ${field}`);
+    assert.equal(await page.locator('main img').count(), 0, `${path}: a text has become an element`);
+    assert.match(await page.title(), / · Houston$/, path);
+  }
+  assert.deepEqual(page.said, []);
 });

@@ -165,9 +165,46 @@ async fn external_id_of_another_cell_is_refused() {
     test.ok("PATCH", &path, json!({"external_id": null})).await;
 }
 
+/// Pages of the console, as its viewer with the key gets them.
+async fn console_pages(houston: &TestHouston, paths: [&str; 2]) -> [String; 2] {
+    let client =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let sign_in = client
+        .post(houston.url("/console/sign-in"))
+        .header("origin", houston.url(""))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("key={}", houston.key));
+    let signed_in = sign_in.send().await.unwrap();
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let mut pages = [String::new(), String::new()];
+    for (page, path) in pages.iter_mut().zip(paths) {
+        let response = client.get(houston.url(path)).header("cookie", &cookie).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        *page = response.text().await.unwrap();
+    }
+    pages
+}
+
+/// Waits until the metrics tell that the second cell is away. What was read of the cells is used again for some seconds.
+async fn wait_for_metrics_without_a_cell(houston: &TestHouston) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    let mut metrics = scrape(&houston._serve).await;
+    while !metrics.contains("houston_postgres_up{cell=\"8000-ffff\"} 0") {
+        assert!(tokio::time::Instant::now() < until, "{metrics}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        metrics = scrape(&houston._serve).await;
+    }
+    assert!(metrics.contains("houston_postgres_up{cell=\"0000-7fff\"} 1"), "{metrics}");
+    for of_queues in ["houston_queue_depth", "houston_queue_oldest_age_seconds", "houston_queue_paused"] {
+        assert!(metrics.contains(&format!("{of_queues}{{cell=\"0000-7fff\"")), "{of_queues}: {metrics}");
+        assert!(!metrics.contains(&format!("{of_queues}{{cell=\"8000-ffff\"")), "{of_queues}: {metrics}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_cell_harms_only_its_own_users() {
-    let test = Scripted::over(TestHouston::with_two_cells(&[LISTEN]), answer).await;
+    let variables = [LISTEN, ("HOUSTON_SECRETS_KEY", SECRETS_KEY)];
+    let test = Scripted::over(TestHouston::with_two_cells(&variables), answer).await;
     let _worker = test.worker("local/one");
     let mut goals = Vec::new();
     for users in users(&test.houston, 1).await {
@@ -198,18 +235,11 @@ async fn dead_cell_harms_only_its_own_users() {
     }
     let health = test.houston.get("/v1/health").await;
     assert_eq!(health["status"], "red", "{health}");
-    // What was read of the cells is used again for some seconds.
-    let until = tokio::time::Instant::now() + PATIENCE;
-    let mut metrics = scrape(&test.houston._serve).await;
-    while !metrics.contains("houston_postgres_up{cell=\"8000-ffff\"} 0") {
-        assert!(tokio::time::Instant::now() < until, "{metrics}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        metrics = scrape(&test.houston._serve).await;
-    }
-    assert!(metrics.contains("houston_postgres_up{cell=\"0000-7fff\"} 1"), "{metrics}");
-    for of_queues in ["houston_queue_depth", "houston_queue_oldest_age_seconds", "houston_queue_paused"] {
-        assert!(metrics.contains(&format!("{of_queues}{{cell=\"0000-7fff\"")), "{of_queues}: {metrics}");
-        assert!(!metrics.contains(&format!("{of_queues}{{cell=\"8000-ffff\"")), "{of_queues}: {metrics}");
+    wait_for_metrics_without_a_cell(&test.houston).await;
+    // So do the pages of the console.
+    let pages = console_pages(&test.houston, ["/console/runs", "/console/health"]).await;
+    for page in pages {
+        assert!(page.contains("Cells that do not answer: 8000-ffff."), "{page}");
     }
 
     tokio::task::block_in_place(|| {

@@ -277,6 +277,10 @@ fn health_is_that_of_the_api_or_of_a_worker() {
     assert!(code == Some(1) && says.contains("the API at 127.0.0.1:1 does not answer"), "{says}");
     let (code, says) = health(&["--worker"]);
     assert!(code == Some(1) && says.contains("no worker of the host"), "{says}");
+    houston
+        .sql("insert into houston.health_changes values ('redis', '2026-11-01 09:00Z', 'warn', 'is away')");
+    let (code, says) = health(&["--history"]);
+    assert!(code == Some(0) && says.contains("2026-11-01T09:00:00Z  warn    redis  is away"), "{says}");
     let _worker = houston.worker();
     assert_eq!(health(&["--worker"]), (Some(0), "ready\n".to_owned()));
     houston.sql("update houston.workers set name = 'elsewhere-1'");

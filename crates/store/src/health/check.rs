@@ -10,6 +10,9 @@ use super::seconds;
 use crate::error::Result;
 use crate::handle::{ApiStore, RunStore};
 
+/// How many changes of one check are kept, besides that none older than 90 days is.
+const CHANGES_KEPT: i64 = 200;
+
 /// The result of a check that was just made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -46,7 +49,8 @@ impl Health {
 
 impl RunStore {
     /// Stores the results and returns them with the time since which each status holds. A result is valid for
-    /// `lasting`. Results of checks that no release makes any more are deleted after a day.
+    /// `lasting`. Results of checks that no release makes any more are deleted after a day. Where the status is another
+    /// than before, that is noted ([`health_changes`](ApiStore::health_changes)), and the oldest notes are deleted.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -59,19 +63,32 @@ impl RunStore {
             r#"-- store::health::check::record
             with gone as (
                 delete from houston.health_checks
-                 where stale_at < now() - interval '1 day' and id <> all ($1))
-            insert into houston.health_checks as h (id, status, detail, since, checked_at, stale_at)
-            select f.id, f.status, f.detail, now(), now(), now() + make_interval(secs => $4)
-              from unnest($1::text[], $2::text[], $3::text[]) as f (id, status, detail) order by f.id
-            on conflict (id) do update
-               set status = excluded.status, detail = excluded.detail, checked_at = excluded.checked_at,
-                   stale_at = excluded.stale_at,
-                   since = case when h.status = excluded.status then h.since else excluded.since end
-            returning id, since"#,
+                 where stale_at < now() - interval '1 day' and id <> all ($1)),
+            stored as (
+                insert into houston.health_checks as h (id, status, detail, since, checked_at, stale_at)
+                select f.id, f.status, f.detail, now(), now(), now() + make_interval(secs => $4)
+                  from unnest($1::text[], $2::text[], $3::text[]) as f (id, status, detail) order by f.id
+                on conflict (id) do update
+                   set status = excluded.status, detail = excluded.detail, checked_at = excluded.checked_at,
+                       stale_at = excluded.stale_at,
+                       since = case when h.status = excluded.status then h.since else excluded.since end
+                returning id, status, detail, since, checked_at),
+            noted as (
+                insert into houston.health_changes (check_id, at, status, detail)
+                select s.id, s.since, s.status, s.detail from stored s where s.since = s.checked_at
+                on conflict do nothing),
+            old as (
+                delete from houston.health_changes c using stored s
+                 where s.since = s.checked_at and c.check_id = s.id
+                   and (c.at < now() - interval '90 days'
+                        or c.at < (select k.at from houston.health_changes k where k.check_id = s.id
+                                    order by k.at desc offset $5 limit 1)))
+            select id as "id!", since as "since!" from stored"#,
             &ids as &[&str],
             &statuses as &[&str],
             &details as &[&str],
-            seconds(lasting)
+            seconds(lasting),
+            CHANGES_KEPT - 1
         )
         .fetch_all(&self.pool)
         .await?;

@@ -10,6 +10,7 @@
 
 pub mod check;
 pub mod finished;
+pub mod history;
 pub mod intervention;
 pub mod lease;
 pub mod outcome;

@@ -148,7 +148,7 @@ impl TenantStore<'_> {
                            where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
                     where ($5::text[] is null or s.status = any ($5))
                       and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
-                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
+                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
                       and ($10::timestamptz is null or s.created_at >= $10)
                       and ($11::timestamptz is null or s.created_at < $11)
                     order by s.id desc limit $12) as f on true"#,
@@ -204,7 +204,7 @@ impl Shared {
                            where g.id = s.agentable_id and g.tenant_id = $1 limit 1) as a
                     where s.tenant_id = $1 and ($5::text[] is null or s.status = any ($5))
                       and ($6::text is null or a.kind = $6) and ($7::uuid is null or a.agent_id = $7)
-                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or s.error_code = $9)
+                      and ($8::uuid is null or a.user_id = $8) and ($9::text is null or coalesce(s.error_code, upper(s.status)) = $9)
                       and ($10::timestamptz is null or s.created_at >= $10)
                       and ($11::timestamptz is null or s.created_at < $11)
                       and (s.cancel_seq is null or not $13)

@@ -23,7 +23,7 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const WITHOUT_USER: [&str; 20] = [
+const WITHOUT_USER: [&str; 21] = [
     "moved_shards",
     "paused_lanes",
     // Its run is only how far a walk is.
@@ -38,6 +38,7 @@ const WITHOUT_USER: [&str; 20] = [
     "cron_ticks",
     "erased_spending",
     "erasures",
+    "health_changes",
     "health_checks",
     "readers",
     // An agentable in it is only where the replay goes on.

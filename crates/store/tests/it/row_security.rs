@@ -15,9 +15,10 @@ use crate::test_store::{TestStore, goal};
 
 /// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
 /// here and, if requests read it, into `row_security.sql`.
-const WITHOUT_TENANT: [(&str, &str); 12] = [
+const WITHOUT_TENANT: [(&str, &str); 13] = [
     ("cron_ticks", ""),
     ("functions", ""),
+    ("health_changes", ""),
     ("health_checks", ""),
     ("installation", "SELECT"),
     ("migrations", ""),

@@ -11,7 +11,7 @@ const COPIED: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 14] = [
+const LOCAL: [&str; 15] = [
     "moved_shards",
     "paused_lanes",
     "retention_walks",
@@ -19,6 +19,7 @@ const LOCAL: [&str; 14] = [
     "migrations",
     "workers",
     "cron_ticks",
+    "health_changes",
     "health_checks",
     "settings",
     "installation",

@@ -66,6 +66,13 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
         let kept = check.since.to_rfc3339().starts_with("2026-01-01");
         assert_eq!(kept, check.id != "clock", "{check:?}");
     }
+    // Each check was noted once, and the only one that changed a second time.
+    let noted = cluster.store.api().health_changes(None, None, 100).await.unwrap();
+    assert_eq!(noted.len(), checks.len() + 1, "{noted:?}");
+    assert_eq!(noted[0].check, "clock");
+    let older = (noted[0].at, noted[0].check.clone());
+    let of_clock = cluster.store.api().health_changes(Some("clock"), Some(&older), 100).await.unwrap();
+    assert_eq!(of_clock.len(), 1, "{of_clock:?}");
     let health = cluster.store.api().health().await.unwrap();
     assert_eq!(health.checks.len(), checks.len());
     assert!(health.is_monitored, "{health:?}");

@@ -7,13 +7,14 @@ use super::all;
 use crate::error::Result;
 
 /// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
-const STAY: [&str; 20] = [
+const STAY: [&str; 21] = [
     "agents",
     "api_keys",
     "audit",
     "cron_ticks",
     "erased_spending",
     "functions",
+    "health_changes",
     "health_checks",
     "installation",
     "migrations",
