@@ -22,16 +22,22 @@ impl TenantStore<'_> {
         let rows = sqlx::query!(
             r#"-- store::run_error::list
             (select r.id as "id!", coalesce(r.error_code, upper(r.status)) as "code!",
-                    left(coalesce(r.error_message, ''), $4) as "message!", coalesce(r.ended_at, r.created_at) as "at!",
-                    r.status as "status!"
-               from (select * from houston.runs f where f.tenant_id = $1 and f.status in ('failed', 'dead_lettered')
+                    -- Most texts are short, and `left` would count the characters of each.
+                    case when octet_length(r.error_message) > $4 then left(r.error_message, $4)
+                         else coalesce(r.error_message, '') end as "message!",
+                    coalesce(r.ended_at, r.created_at) as "at!", r.status as "status!"
+               from (select f.id, f.status, f.error_code, f.error_message, f.created_at, f.ended_at
+                       from houston.runs f where f.tenant_id = $1 and f.status in ('failed', 'dead_lettered')
                          -- Ids are made of the time, and no run takes longer than two days.
                          and f.id >= (lpad(to_hex((extract(epoch from now() - make_interval(days => 2, secs => $2)) * 1000)::bigint),
                                            12, '0') || repeat('0', 20))::uuid
                       order by f.id desc limit $3) as r
               where r.ended_at > now() - make_interval(secs => $2))
             union all
-            (select r.id, coalesce(r.error_code, 'RETRYING'), left(coalesce(r.error_message, ''), $4), r.created_at, r.status
+            (select r.id, coalesce(r.error_code, 'RETRYING'),
+                    case when octet_length(r.error_message) > $4 then left(r.error_message, $4)
+                         else coalesce(r.error_message, '') end,
+                    r.created_at, r.status
                from houston.runs r
               where r.tenant_id = $1 and r.status = 'retrying'
               order by r.created_at desc limit $3)"#,

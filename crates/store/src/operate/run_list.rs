@@ -132,7 +132,7 @@ impl TenantStore<'_> {
         let rows = sqlx::query!(
             r#"-- store::run_list::failed
             with scanned as materialized (
-                select r.id, r.agentable_id, r.status, r.error_code, r.created_at from houston.runs r
+                select r.id from houston.runs r
                  where r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and r.id < $2 and r.id >= $3
                  order by r.id desc limit $4)
             select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
@@ -141,7 +141,10 @@ impl TenantStore<'_> {
               from (select 1) as one
               left join lateral (
                    select s.id, a.title, a.user_id, a.agent_id
-                     from scanned s
+                     -- Once more, and not from `scanned`: rows of a page are mostly found before all are read, in their order.
+                     from (select r.id, r.agentable_id, r.status, r.error_code, r.created_at from houston.runs r
+                            where r.tenant_id = $1 and r.status in ('failed', 'dead_lettered') and r.id < $2 and r.id >= $3
+                            order by r.id desc limit $4) as s
                     cross join lateral (
                           -- One by one: a join might read all agentables.
                           select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g
@@ -189,15 +192,16 @@ impl Shared {
         let rows = sqlx::query!(
             r#"-- store::run_list::scan
             with scanned as materialized (
-                select r.id, r.tenant_id, r.agentable_id, r.status, r.error_code, r.created_at, r.cancel_seq from houston.runs r
-                 where r.id < $2 and r.id >= $3 order by r.id desc limit $4)
+                select r.id from houston.runs r where r.id < $2 and r.id >= $3 order by r.id desc limit $4)
             select f.id as "id?", f.title as "title?", f.user_id as "user_id?", f.agent_id as "agent_id?",
                    (select count(*) from scanned) as "scanned!",
                    (select s.id from scanned s order by s.id limit 1) as "last?"
               from (select 1) as one
               left join lateral (
                    select s.id, a.title, a.user_id, a.agent_id
-                     from scanned s
+                     -- Once more, and not from `scanned`: rows of a page are mostly found before all are read, in their order.
+                     from (select r.id, r.tenant_id, r.agentable_id, r.status, r.error_code, r.created_at, r.cancel_seq
+                             from houston.runs r where r.id < $2 and r.id >= $3 order by r.id desc limit $4) as s
                     cross join lateral (
                           -- One by one: a join might read all agentables.
                           select g.title, g.user_id, g.agent_id, g.kind from houston.agentables g

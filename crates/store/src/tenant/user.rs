@@ -133,13 +133,15 @@ impl TenantStore<'_> {
             r#"-- store::user::list
             select u.id, u.external_id, u.name, u.time_zone, u.created_at,
                    s.cost as "cost!", s.unpriced_calls as "unpriced_calls!"
-              from houston.users u
+              -- First the page: otherwise Postgres may sum up what all users have spent, and then sort.
+              from (select p.id, p.external_id, p.name, p.time_zone, p.created_at from houston.users p
+                     where p.tenant_id = $1 and ($2::text is null or p.external_id = $2) and ($3::uuid is null or p.id < $3)
+                     order by p.id desc limit $4) as u
               cross join lateral (
                     select coalesce(sum(d.cost), 0) as cost,
                            coalesce(sum(d.unpriced_calls), 0)::integer as unpriced_calls
                       from houston.spending d where d.user_id = u.id) s
-             where u.tenant_id = $1 and ($2::text is null or u.external_id = $2) and ($3::uuid is null or u.id < $3)
-             order by u.id desc limit $4"#,
+             order by u.id desc"#,
             self.tenant.0,
             external_id,
             before.map(|before| before.0),

@@ -51,8 +51,7 @@ const WITHOUT_USER: [&str; 21] = [
 ];
 
 pub(crate) fn fill(test: &TestStore, goal: AgentableId, word: &str) {
-    let text = include_str!("erasing.sql");
-    let text = text.replace(":goal", &goal.0.to_string()).replace(":word", word);
+    let text = include_str!("erasing.sql").replace(":goal", &goal.0.to_string()).replace(":word", word);
     test.sql(&text.replace(":memory", &format!("memory of {word}")));
 }
 
