@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 22] = [
+const WITHOUT_TENANT: [(&str, &str); 23] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -43,6 +43,7 @@ const WITHOUT_TENANT: [(&str, &str); 22] = [
     ("store::message::posted_into", "the message was posted or found with its tenant"),
     ("store::row_security::leave", "reads no table"),
     ("store::event::position::setting", "reads no table"),
+    ("store::event::position::keeps", "reads how far events of all tenants were deleted, and no event"),
     ("store::fan_out::ensure_reader", "the reader is one for all tenants; only that it exists is written"),
     ("store::fan_out::notify", "reads no table"),
     ("store::trigger_reader::ensure", "the reader is one for all tenants; only that it exists is written"),
@@ -52,7 +53,7 @@ const WITHOUT_TENANT: [(&str, &str); 22] = [
 
 /// What a request reaches and that runs without row-level security, and why. Everything else has the connections of its
 /// `TenantStore`, or those of `pool_of`.
-const WITHOUT_ROW_SECURITY: [(&str, &str); 6] = [
+const WITHOUT_ROW_SECURITY: [(&str, &str); 7] = [
     (
         "audit::write_record",
         "writes also what was done to the whole installation, which is of no tenant; names the tenant otherwise",
@@ -61,6 +62,7 @@ const WITHOUT_ROW_SECURITY: [(&str, &str); 6] = [
         "ended::ended_runs",
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
     ),
+    ("event::position::keeps_events_since", "reads how far events of all tenants were deleted, and no event"),
     (
         "run_list::scan_runs",
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
