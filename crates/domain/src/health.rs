@@ -37,6 +37,9 @@ impl HealthStatus {
     }
 }
 
+/// What the detail of a check begins with that could not be made: it is red, but nobody knows whether what it looks for is so.
+pub const NOT_MADE: &str = "could not be checked";
+
 /// The latest result of one check.
 ///
 /// ```json

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
-use houston_domain::why::{Facts, HealthFacts};
+use houston_domain::why::Facts;
 use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
 use houston_queue::{Lane, RedisState};
@@ -66,11 +66,14 @@ pub(crate) async fn run(
 /// The facts about an agentable, and what this process knows of the health of the installation. Without the texts of
 /// people, models and tools, if the caller may not read them.
 async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result<Facts, ApiError> {
-    let redis_down_since = match app.state.redis.state() {
-        RedisState::Down { since } => Some(since),
-        RedisState::Absent | RedisState::Up { .. } => None,
-    };
-    let health = HealthFacts { redis_down_since, ..app.api_store().health().await?.facts() };
+    let found = app.api_store().health().await?;
+    let checked_at = found.checked_at;
+    let mut health = found.facts();
+    match app.state.redis.state() {
+        RedisState::Down { since } => health.redis_down_since = Some(since),
+        RedisState::Up { since } if checked_at.is_some_and(|at| at < since) => health.forget_redis(),
+        RedisState::Absent | RedisState::Up { .. } => {}
+    }
     let mut facts = app.store(caller).why(id, lane.as_str(), health).await?;
     if !caller.reads_contents() {
         facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));

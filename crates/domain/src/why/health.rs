@@ -32,45 +32,43 @@ struct Explanation {
     todo: &'static str,
 }
 
-/// Causes of a run that no worker has claimed.
-const UNCLAIMED: &[Cause] =
-    &[Cause::Queued, Cause::RedisAway, Cause::SlotsFull, Cause::HolderDead, Cause::NoWorker];
-
-/// One row for each check that explains a cause.
+/// One row for each check that explains a cause. What passes within seconds is left out where it is usual.
 const EXPLANATIONS: [Explanation; 5] = [
     Explanation {
         check: "schema",
         least: HealthStatus::Red,
-        causes: UNCLAIMED,
+        // Workers that live have checked it when they started.
+        causes: &[Cause::NoWorker, Cause::Draining],
         text: "The schema of Postgres is not that of this release: no worker of it starts.",
         todo: "`houston migrate`.",
     },
     Explanation {
         check: "connections",
         least: HealthStatus::Red,
-        causes: UNCLAIMED,
-        text: "Almost all connections of Postgres are in use: workers wait for one.",
+        causes: &[Cause::SlotsFull, Cause::HolderDead, Cause::NoWorker, Cause::Draining],
+        text: "Almost all connections of Postgres are in use: a worker may wait for one.",
         todo: "Raise max_connections of Postgres, or lower `worker.database_connections`.",
     },
     Explanation {
         check: "dead_leases",
         least: HealthStatus::Red,
-        causes: &[Cause::HolderDead, Cause::SlotsFull],
-        text: "Leases of dead workers stay: no living worker releases their locks.",
+        causes: &[Cause::HolderDead],
+        text: "The health monitor found leases of dead workers that no living worker had released.",
         todo: "`houston monitor --now` releases them; read the logs of the workers that live.",
     },
     Explanation {
         check: "overdue_work",
         least: HealthStatus::Red,
         causes: &[Cause::SlotsFull],
-        text: "Others wait for long, too: the installation has too few slots.",
-        todo: "Start more workers: `houston work`.",
+        text: "The health monitor found work that waits for long: there are too few slots, or workers do not take what waits.",
+        todo: "See whether slots are free (`houston workers`): start more workers if not, else read the logs of those that live.",
     },
     Explanation {
         check: "failed_runs",
         least: HealthStatus::Warn,
-        causes: &[Cause::Retry, Cause::BreakerOpen, Cause::Failed],
-        text: "Many runs of the installation fail at the moment: it is not this one alone.",
+        // Not of a run that failed: that may be long ago.
+        causes: &[Cause::Retry, Cause::BreakerOpen],
+        text: "Many of the latest runs of the installation failed, too.",
         todo: "`houston monitor` says how many, and *Errors* in the console groups them by their cause.",
     },
 ];
@@ -79,6 +77,11 @@ const EXPLANATIONS: [Explanation; 5] = [
 const MONITORED: &[Cause] = &[Cause::Forgotten, Cause::HolderDead, Cause::SlotsFull];
 
 impl HealthFacts {
+    /// Forgets that the monitor did not reach Redis: the process that is asked has reached it since.
+    pub fn forget_redis(&mut self) {
+        self.failing.retain(|check| check.id != REDIS);
+    }
+
     /// Whether hints are not delivered at the moment.
     pub(super) fn redis_is_away(&self, now: DateTime<Utc>) -> bool {
         let checked = self.failing.iter().find(|check| check.id == REDIS).map(|check| check.since);

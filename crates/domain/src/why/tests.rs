@@ -201,13 +201,15 @@ fn failed_checks_are_named_where_they_explain_something() {
         (queued(), down(999), vec![Cause::Queued]),
         (old.clone(), down(990), vec![Cause::SlotsFull]),
         (held(1_010), down(990), vec![Cause::Running]),
-        (queued(), red("schema"), vec![Cause::Queued, Cause::Health]),
-        (queued(), warn("schema"), vec![Cause::Queued]),
+        (queued(), red("schema"), vec![Cause::Queued]),
+        (queued(), red("connections"), vec![Cause::Queued]),
         (old.clone(), red("connections"), vec![Cause::SlotsFull, Cause::Health]),
         (old.clone(), red("overdue_work"), vec![Cause::SlotsFull, Cause::Health]),
         (held(990), red("dead_leases"), vec![Cause::HolderDead, Cause::Health]),
         (held(1_010), red("dead_leases"), vec![Cause::Running]),
+        (old.clone(), red("dead_leases"), vec![Cause::SlotsFull]),
         (retry, warn("failed_runs"), vec![Cause::Retry, Cause::Health]),
+        (state(RunStatus::Failed), warn("failed_runs"), vec![Cause::Failed]),
         (held(990), silent.clone(), vec![Cause::HolderDead, Cause::Health]),
         (old, red("retention"), vec![Cause::SlotsFull]),
         (state(RunStatus::MessageSent), silent, vec![Cause::Idle]),
@@ -215,6 +217,12 @@ fn failed_checks_are_named_where_they_explain_something() {
         let facts = Facts { health, ..facts(state) };
         assert_eq!(causes(&facts), expected, "{facts:?}");
     }
+    let without = |health| causes(&Facts { claiming_workers: 0, health, ..facts(queued()) });
+    assert_eq!(without(red("schema")), [Cause::NoWorker, Cause::Health]);
+    assert_eq!(without(warn("schema")), [Cause::NoWorker]);
+    let mut recovered = warn("redis");
+    recovered.forget_redis();
+    assert_eq!(causes(&Facts { health: recovered, ..facts(queued()) }), [Cause::Queued]);
 }
 
 #[test]

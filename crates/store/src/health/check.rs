@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::health::{Check, HealthStatus};
+use houston_domain::health::{Check, HealthStatus, NOT_MADE};
 use houston_domain::why::HealthFacts;
 
 use super::seconds;
@@ -36,13 +36,14 @@ pub struct Health {
 }
 
 impl Health {
-    /// What it says about why an agentable does not go on.
+    /// What it says about why an agentable does not go on. A check that could not be made says nothing about it.
     #[must_use]
     pub fn facts(self) -> HealthFacts {
         if !self.is_monitored {
             return HealthFacts { silent_since: self.checked_at, ..HealthFacts::default() };
         }
-        let failing = self.checks.into_iter().filter(|check| check.status != HealthStatus::Ok).collect();
+        let found = |check: &Check| check.status != HealthStatus::Ok && !check.detail.starts_with(NOT_MADE);
+        let failing = self.checks.into_iter().filter(found).collect();
         HealthFacts { failing, ..HealthFacts::default() }
     }
 }
@@ -106,7 +107,8 @@ impl RunStore {
 }
 
 impl ApiStore {
-    /// The stored results. A result that is too old counts as red, and says so.
+    /// The stored results. A result that is too old counts as red, and says so; if others are recent, it is left out, because then
+    /// no release makes that check any more.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -120,7 +122,8 @@ impl ApiStore {
         .await?;
         let checked_at = rows.iter().map(|row| row.checked_at).max();
         let is_monitored = rows.iter().any(|row| !row.stale);
-        let checks = rows.into_iter().map(|row| {
+        let made = rows.into_iter().filter(|row| !row.stale || !is_monitored);
+        let checks = made.map(|row| {
             if row.stale {
                 let at = row.checked_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
                 let detail = format!(
@@ -133,5 +136,25 @@ impl ApiStore {
             Check { id: row.id, status, detail: row.detail, since: row.since }
         });
         Ok(Health { checks: checks.collect(), checked_at, is_monitored })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_that_could_not_be_made_explains_nothing() {
+        let check = |id: &str, detail: &str| Check {
+            id: id.to_owned(),
+            status: HealthStatus::Red,
+            detail: detail.to_owned(),
+            since: DateTime::UNIX_EPOCH,
+        };
+        let unknown = check("schema", &format!("{NOT_MADE}: Postgres is away"));
+        let checks = vec![unknown, check("connections", "97 of 97 are in use")];
+        let health = Health { checks, checked_at: None, is_monitored: true };
+        let failing: Vec<String> = health.facts().failing.into_iter().map(|check| check.id).collect();
+        assert_eq!(failing, ["connections"]);
     }
 }

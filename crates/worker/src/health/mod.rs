@@ -35,7 +35,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use houston_domain::clock::Clock;
 use houston_domain::event::{Live, LiveItem};
-use houston_domain::health::{Check, HealthStatus};
+use houston_domain::health::{Check, HealthStatus, NOT_MADE};
 use houston_queue::{DeltaBus, Hint, HintSender, Redis};
 use houston_store::RunStore;
 use houston_store::health::check::Finding as Found;
@@ -129,7 +129,7 @@ impl Monitor {
         for (id, check) in CHECKS {
             let finding = match check(self).await {
                 Ok(finding) => finding,
-                Err(error) => Finding::red(format!("could not be checked: {error}")),
+                Err(error) => Finding::red(format!("{NOT_MADE}: {error}")),
             };
             match finding.status {
                 HealthStatus::Ok => tracing::debug!(check = id, detail = finding.detail, "checked"),

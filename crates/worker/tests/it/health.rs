@@ -81,9 +81,10 @@ async fn since_changes_with_the_status_and_old_results_are_red() {
     assert!(old.checks.iter().all(|check| check.status == HealthStatus::Red));
     assert!(old.checks[0].detail.contains("not checked since"), "{:?}", old.checks[0]);
     assert!(!old.is_monitored, "{old:?}");
-    // Results of checks that no longer exist are deleted.
+    // Results of checks that no longer exist are left out, and deleted later.
     cluster.servers
-        .sql("insert into houston.health_checks values ('gone', 'ok', '', now(), now(), now() - interval '2 days')")
+        .sql("insert into houston.health_checks values ('gone', 'ok', '', now(), now(), now() - interval '2 days'),
+              ('renamed', 'red', '', now(), now(), now() - interval '1 hour')")
         .unwrap();
     monitor.run_checks().await.unwrap();
     assert!(
