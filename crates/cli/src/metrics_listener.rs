@@ -146,7 +146,7 @@ impl Sampler {
     }
 
     async fn look_at(&self, cell: &Cell, with_size: bool) {
-        let sample = match timeout(SAMPLE_TIMEOUT, self.ask(cell, with_size)).await {
+        let mut sample = match timeout(SAMPLE_TIMEOUT, self.ask(cell)).await {
             Ok(Ok(sample)) => Some(sample),
             Ok(Err(error)) => {
                 tracing::debug!(%error, cell = cell.name, "the cell could not be read for metrics");
@@ -154,11 +154,15 @@ impl Sampler {
             }
             Err(_) => None,
         };
+        if let Some(sample) = sample.as_mut().filter(|_| with_size) {
+            // By itself: a database of very many files must not take the other series with it.
+            sample.bytes = size(cell).await;
+        }
         self.metrics.cells.set_postgres(&cell.name, sample.as_ref());
     }
 
     /// What the Postgres of a cell says.
-    async fn ask(&self, cell: &Cell, with_size: bool) -> houston_store::Result<PostgresSample> {
+    async fn ask(&self, cell: &Cell) -> houston_store::Result<PostgresSample> {
         let runs = cell.store.runs();
         let mut queues = self.queues(&runs.queues().await?);
         let paused = runs.paused_lanes().await?;
@@ -166,9 +170,8 @@ impl Sampler {
             sample.paused = paused.iter().any(|lane| lane == queue.as_str());
         }
         let health = cell.store.api().health().await?;
-        let bytes = if with_size { Some(runs.database_bytes().await?) } else { None };
         let checks = health.checks.into_iter().map(|check| (check.id, check.status)).collect();
-        Ok(PostgresSample { queues, checks, is_monitored: health.is_monitored, bytes })
+        Ok(PostgresSample { queues, checks, is_monitored: health.is_monitored, bytes: None })
     }
 
     /// Sums up the kinds of each queue. A kind that this process does not have counts as interactive, as for hints.
@@ -191,4 +194,9 @@ impl Sampler {
         }
         queues
     }
+}
+
+/// The size of the database of a cell; `None`: it takes too long to say, or failed.
+async fn size(cell: &Cell) -> Option<i64> {
+    timeout(SAMPLE_TIMEOUT, cell.store.runs().database_bytes()).await.ok()?.ok()
 }
