@@ -48,6 +48,9 @@ pub(crate) async fn list(
     Query(query): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
     let check = query.check;
+    if check.as_deref().is_some_and(|check| check.contains('\0')) {
+        return Err(ApiError::parameter("check", "must not contain the character U+0000"));
+    }
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let limit = page.limit()?;
     let before = page.text(List::HealthChanges)?.map(|text| place(&text)).transpose()?;
