@@ -254,7 +254,11 @@ impl Facts {
     /// Why its next attempt is not due yet.
     fn later(&self, run: LatestRun, next: DateTime<Utc>) -> Reason {
         let failed = self.state.failed_attempts;
-        let reason = if run.status == RunStatus::Retrying || failed > 0 {
+        // A claim that doubts the death of the holder leaves the status, and the attempts that failed before, as they were.
+        let reason = if run.status != RunStatus::Retrying && self.state.deaths > 0 {
+            let text = "The worker that held it seems to be dead: another takes it over.";
+            Reason::new(Cause::HolderDead, text, Some("Wait: it is taken over within half a minute."))
+        } else if run.status == RunStatus::Retrying || failed > 0 {
             let error = self.error_of(run);
             let why = described(error);
             // An attempt that met an open breaker does not count as failed.
@@ -269,9 +273,6 @@ impl Facts {
                 let text = format!("Attempt {failed} failed{why}");
                 Reason::new(Cause::Retry, text, Some("`POST /v1/runs/retry` tries it at once."))
             }
-        } else if self.state.deaths > 0 {
-            let text = "The worker that held it seems to be dead: another takes it over.";
-            Reason::new(Cause::HolderDead, text, Some("Wait: it is taken over within half a minute."))
         } else {
             let text = "The tokens of its user are used up: it begins when its turn comes.";
             let todo = "`tokens.quota` of jobs/rates.toml is the limit.";

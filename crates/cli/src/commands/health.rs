@@ -109,16 +109,22 @@ fn history(context: &Context) -> Result<ExitCode, Failure> {
         let stores = connect::open_all(settings, &addresses)?;
         connect::find_primaries(&stores).await?;
         let mut changes = Vec::new();
-        for store in stores.iter() {
-            changes.extend(store.api().health_changes(None, None, i64::from(LISTED)).await?);
+        for (cell, store) in stores.named() {
+            for mut change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
+                if stores.count() > 1 {
+                    change.check = format!("{} ({cell})", change.check);
+                }
+                changes.push(change);
+            }
             store.close().await;
         }
         changes.sort_by_key(|change| std::cmp::Reverse(change.at));
-        let row = |change: &houston_store::health::history::Change| {
+        changes.truncate(usize::from(LISTED));
+        let rows = changes.into_iter().map(|change| {
             let at = change.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-            [at, change.status.as_str().to_owned(), change.check.clone(), change.detail.clone()]
-        };
-        let rows: Vec<[String; 4]> = changes.iter().take(usize::from(LISTED)).map(row).collect();
+            [at, change.status.as_str().to_owned(), change.check, change.detail]
+        });
+        let rows: Vec<[String; 4]> = rows.collect();
         for line in table(&["AT", "STATUS", "CHECK", "FOUND"], &rows) {
             print(&line);
         }

@@ -103,7 +103,8 @@ fn run_without_a_worker_names_what_keeps_it() {
     let overdue = RuntimeState { next_attempt_at: Some(at(999)), ..retry.clone() };
     let not_called = failure(&format!("acme: {}", ModelError::NOT_CALLED));
     let first_not_called = RuntimeState { failed_attempts: 0, ..retry.clone() };
-    let doubted = RuntimeState { run: Some(run(RunStatus::Running)), deaths: 1, ..put_off.clone() };
+    let doubted =
+        RuntimeState { run: Some(run(RunStatus::Running)), failed_attempts: 1, deaths: 1, ..put_off.clone() };
     for (facts, cause) in [
         (facts(queued()), Cause::Queued),
         (facts(old.clone()), Cause::SlotsFull),
