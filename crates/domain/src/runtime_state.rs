@@ -206,8 +206,8 @@ impl RuntimeState {
             Some(next) if next > self.at && self.failed_attempts == 0 => {
                 let seconds = (next - self.at).num_seconds();
                 format!(
-                    "It goes on in {seconds} s: the tokens of its user are used up, or its model is not called for a while; \
-                     `houston why` says which."
+                    "It goes on in {seconds} s: the tokens of its user are used up, its model is not called for a while, or its \
+                     worker may be dead; `houston why` says which."
                 )
             }
             Some(next) if next > self.at => {
