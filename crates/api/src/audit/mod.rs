@@ -22,6 +22,7 @@ use houston_store::audit::NewRecord;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::auth::Caller;
 use crate::problem::ResponseError;
@@ -128,10 +129,15 @@ impl Attempt {
             request_id: what.request_id,
         };
         let whole = what.is_of_installation && caller.operates_installation();
+        // The time limit of requests does not hold in a task of its own, and it would keep a connection that hangs.
+        let within = app.state.config.request_timeout();
         let writing = async move {
-            if let Err(error) = app.record(caller, whole, &new).await {
-                tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
-            }
+            let error = match timeout(within, app.record(caller, whole, &new)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(late) => late.to_string(),
+            };
+            tracing::warn!(error, operation = new.operation, "a change was not recorded in the audit log");
         };
         Some(self.app.records.spawn_on(writing, &runtime))
     }
