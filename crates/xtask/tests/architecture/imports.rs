@@ -31,7 +31,7 @@ const OWNERS: [(&str, &[&str]); 34] = [
     ("clap", &["cli", "harness", "xtask"]),
     ("anyhow", &["cli", "harness", "xtask"]),
     ("fail", &["faults"]),
-    ("stateright", &["harness"]),
+    ("stateright", &["verify"]),
     ("figment", &["cli"]),
     // Houston's own tools write their schemas by hand, for the model to read.
     ("schemars", &["houston"]),

@@ -1,7 +1,7 @@
 //! A model of the run protocol of one agentable, checked exhaustively: every order of events, with a limited number of
 //! faults of each kind.
 //!
-//! `cargo nextest run -p houston-harness --test protocol --no-capture` prints the visited states and violations.
+//! `cargo nextest run -p houston-verify --test protocol --no-capture` prints the visited states and violations.
 //!
 //! # What is modelled
 //!
