@@ -17,8 +17,8 @@ const AT_TERMINAL: &str = "warn";
 const ERRORS: &str = "error";
 
 /// While Postgres is unreachable, sqlx's pool warns for each connection and each waiting caller. The callers log the
-/// failure themselves.
-const QUIET: &str = "sqlx::pool=error,sqlx_core::pool=error";
+/// failure themselves. For each connection to a standby or a former primary, which is refused, it even logs an error.
+const QUIET: &str = "sqlx::pool=error,sqlx_core::pool=off";
 
 /// The default filter of a command, when HOUSTON_LOG is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ mod tests {
     fn pool_is_quiet_unless_the_filter_names_sqlx() {
         for given in [DEFAULT, AT_TERMINAL, "info", "warn,houston_worker=debug"] {
             let shown = read(given).unwrap().to_string();
-            assert!(shown.contains("sqlx_core::pool=error") && shown.contains("sqlx::pool=error"), "{shown}");
+            assert!(shown.contains("sqlx_core::pool=off") && shown.contains("sqlx::pool=error"), "{shown}");
         }
         assert_eq!(read(DEFAULT).unwrap().max_level_hint(), Some(LevelFilter::INFO));
         assert!(!read("info,sqlx=debug").unwrap().to_string().contains("pool"));

@@ -53,6 +53,13 @@ fn no_server(what: &'static str) -> Failure {
     Failure::Redis((ErrorKind::Client, what).into())
 }
 
+/// For a connection that is opened only to see whether the server is the right one.
+fn brief() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(CONNECT_TIMEOUT))
+}
+
 /// A URL for one host of a list, in the form that the `redis` crate parses.
 fn url_of(scheme: &str, login: &str, host: &str, port: Option<u16>, db: &str) -> String {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -132,9 +139,7 @@ impl Servers {
         match self {
             Self::One(client) => Ok(Client::clone(client)),
             Self::Several(seeds) => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                    .set_response_timeout(Some(CONNECT_TIMEOUT));
+                let config = brief();
                 Ok(Box::pin(seeds.connect(&config)).await?.0)
             }
         }
@@ -172,27 +177,29 @@ impl Seeds {
         Err(last)
     }
 
-    /// Fails when more seeds name another server than name this one. Some may be cut off together with a former master, so the
-    /// first answer is not enough; and some may have another name for the same server.
+    /// Fails when more seeds name another server than name this one, and that one takes writes. Some may be cut off together with
+    /// a former master, so the first answer is not enough; some may have another name for the same server; and those that know
+    /// less may be more: without a look at the other server, connections would be given up again and again.
     async fn check(&self, client: &Client) -> Result<(), Failure> {
         let address = client.get_connection_info().addr().to_string();
         let asked: Vec<_> = self.seeds.iter().map(|seed| within_limit(self.ask(seed))).collect();
         let named = join_all(asked).await;
-        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, Vec<(usize, Client)>> = BTreeMap::new();
         for (nth, named) in named.into_iter().enumerate() {
             if let Ok(named) = named {
-                by_name.entry(named.get_connection_info().addr().to_string()).or_default().push(nth);
+                let name = named.get_connection_info().addr().to_string();
+                by_name.entry(name).or_default().push((nth, named));
             }
         }
         let own = by_name.remove(&address).map_or(0, |seeds| seeds.len());
-        let other = by_name.into_values().max_by_key(Vec::len).unwrap_or_default();
-        match other.first() {
-            Some(first) if other.len() > own => {
-                self.first.store(*first, Relaxed);
-                Err(no_server("another server takes the writes by now"))
-            }
-            _ => Ok(()),
+        let others = by_name.into_values().max_by_key(Vec::len).filter(|others| others.len() > own);
+        let Some((first, other)) = others.and_then(|others| others.into_iter().next()) else { return Ok(()) };
+        let config = brief();
+        if Box::pin(self.open(&other, &config)).await.is_err() {
+            return Ok(());
         }
+        self.first.store(first, Relaxed);
+        Err(no_server("another server takes the writes by now"))
     }
 
     /// Finds the server, and connects to it.

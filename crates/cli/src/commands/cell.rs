@@ -108,6 +108,7 @@ async fn look(name: &CellName, addresses: &CellAddresses, store: &Store) -> List
         return away(format!("unreachable: {error}"));
     }
     let read = async {
+        store.find_primary().await?;
         store.check_schema().await?;
         Ok::<_, houston_store::Error>((store.count_users().await?, store.operator().list_workers().await?))
     };

@@ -205,6 +205,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     let first = TestHouston::own_postgres_with(&[]);
     let old_worker = first.worker();
     let goal = first.goal("ann").await;
+    let position = first.sql("select translate(pg_current_snapshot()::text, ':,', '.-')");
     let second = TestInstallation::start_with_own_postgres(|_| async {}).unwrap();
     let with_cells = |mut command: Command| {
         let servers = first.servers.lock().unwrap();
@@ -238,6 +239,8 @@ async fn added_cell_gets_the_users_it_is_given() {
     assert!(code == Some(2) && refused.contains("no worker claims"), "{refused}");
 
     let (address, _serve) = serve(with_cells(command(&first)));
+    let before = format!("http://{address}/v1/events?after=0000-ffff!{position}");
+    assert_eq!(first.open(&before).await.status(), 200, "a stream from before goes on");
     let worker = Process::spawn(with_cells(first.command()).arg("work")).unwrap();
     worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();
     let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);

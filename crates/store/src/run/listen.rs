@@ -4,16 +4,27 @@
 //! are payloads of another version or with another `<what>`. Notifications may be lost: each reports a change of a
 //! row that the sweep or the reaper would find.
 
+use std::time::{Duration, Instant};
+
 use houston_domain::id::{AgentableId, RunId};
 use sqlx::postgres::PgListener;
 use uuid::Uuid;
 
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::timeline::Newest;
+
+/// How often a connection looks whether it is to a former primary by now, which may send nothing and break nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection that listens to `NOTIFY houston`.
 #[derive(Debug)]
-pub struct Notifications(PgListener);
+pub struct Notifications {
+    listener: PgListener,
+    opened: Instant,
+    /// If Postgres has several hosts.
+    newest: Option<Newest>,
+}
 
 /// A notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +65,12 @@ impl RunStore {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn listen(&self) -> Result<Notifications> {
+        let newest = Some(&self.addresses).filter(|addresses| addresses.sessions.len() > 1);
+        let newest = newest.map(|addresses| addresses.newest.clone());
+        let opened = Instant::now();
         let mut listener = PgListener::connect_with(&self.sessions).await?;
         listener.listen("houston").await?;
-        Ok(Notifications(listener))
+        Ok(Notifications { listener, opened, newest })
     }
 }
 
@@ -64,10 +78,25 @@ impl Notifications {
     /// Waits for the next notification; `None` for a payload of a newer Houston or of another program.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when the connection broke: notifications sent meanwhile are
-    /// lost, and the sweep finds what they reported.
+    /// [`Error::Database`](crate::Error::Database) when the connection broke, or is to a former primary: notifications sent
+    /// meanwhile are lost, and the sweep finds what they reported.
     pub async fn recv(&mut self) -> Result<Option<Notification>> {
-        Ok(Notification::read(self.0.recv().await?.payload()))
+        let former = is_former(self.newest.clone(), self.opened);
+        tokio::select! {
+            received = self.listener.recv() => Ok(Notification::read(received?.payload())),
+            () = former => {
+                let text = "notifications came from a former primary";
+                Err(sqlx::Error::Io(std::io::Error::other(text)).into())
+            }
+        }
+    }
+}
+
+/// Returns when a connection that was opened then may be to a former primary.
+async fn is_former(newest: Option<Newest>, opened: Instant) {
+    let Some(newest) = newest else { return std::future::pending().await };
+    while newest.is_current(opened.elapsed()) {
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

@@ -86,13 +86,18 @@ async fn former_primary_is_refused_while_the_new_one_is_away() {
     let store = open(url.clone());
     store.find_primary().await.unwrap();
     store.ping().await.unwrap();
+    let mut notifications = store.runs().listen().await.unwrap();
     // The former primary lives on, as if it had been cut off: no connection to it breaks.
     tokio::task::block_in_place(|| promoted.promote()).unwrap();
     store.find_primary().await.unwrap();
-    store.ping().await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, notifications.recv()).await.unwrap().unwrap_err();
+    assert!(ended.to_string().contains("former primary"), "{ended}");
+    drop(notifications);
     let left = "select count(*) from pg_stat_activity where application_name = 'houston'";
     let begun = Instant::now();
     while former.sql(left).unwrap() != "0" {
+        // Whatever is idle is looked at when it is used.
+        store.ping().await.unwrap();
         assert!(begun.elapsed() < PATIENCE, "a connection to the former primary is kept");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -110,7 +110,8 @@ impl Listener {
     /// How far the poll has read, if the stream has received everything up to there.
     pub(crate) fn position(&self) -> Option<EventPosition> {
         let state = self.feeds.lock();
-        state.position.clone().filter(|_| self.pages.is_empty())
+        // Closed: it was too slow, and has missed some.
+        state.position.clone().filter(|_| self.pages.is_empty() && !self.pages.is_closed())
     }
 }
 

@@ -6,10 +6,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use houston_domain::cell::CellName;
 use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
 use houston_protocol::cloud_event::CloudEvent;
 use houston_protocol::schema;
+use houston_store::ApiStore;
 use houston_store::event::EventPosition;
 use serde::Deserialize;
 
@@ -125,7 +127,7 @@ async fn open(
         // Before the position, so that no event is missed.
         let listener = cell.feeds.listen(caller.tenant());
         let position = match &given {
-            Some(given) => resumed(&cell, user, given.of(&name, (nth, count))).await?,
+            Some(given) => resumed(&cell, &name, user, given.of(&name, (nth, count))).await?,
             None => cell.api_store().event_position().await?,
         };
         sources.push(Source::new((name, cell), listener, position, given.is_some()));
@@ -149,6 +151,7 @@ async fn open(
 /// behind what was there before the user came.
 async fn resumed(
     cell: &App,
+    name: &CellName,
     user: Option<UserId>,
     given: Option<&EventPosition>,
 ) -> Result<EventPosition, ApiError> {
@@ -156,7 +159,7 @@ async fn resumed(
     let position = match given {
         Some(position) => position.clone(),
         None => {
-            let arrival = store.arrival(user.map(shard)).await?;
+            let arrival = arrival(store, name, user).await?;
             arrival.ok_or_else(|| unusable("it is of another stream"))?
         }
     };
@@ -167,6 +170,22 @@ async fn resumed(
         return Err(unusable("events since were deleted by age"));
     }
     Ok(position)
+}
+
+/// The position in a cell before the users came to it whose events the client has of other cells; `None` when it is unknown.
+async fn arrival(
+    store: &ApiStore,
+    name: &CellName,
+    user: Option<UserId>,
+) -> Result<Option<EventPosition>, ApiError> {
+    if user.is_none() && name.shards().is_none() {
+        // The cell was added since. Read before the moves: whoever comes to it later is behind this position.
+        let now = store.event_position().await?;
+        if store.moves().await?.is_empty() {
+            return Ok(Some(now));
+        }
+    }
+    Ok(store.arrival(user.map(shard)).await?)
 }
 
 /// The patterns of a list with commas.

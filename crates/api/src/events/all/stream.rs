@@ -105,6 +105,8 @@ pub(super) struct AllEvents {
     frames: SseEncoder,
     heartbeat: Heartbeat,
     position_at: Instant,
+    /// When the sources last went to the position of the poll.
+    followed_at: Instant,
     /// The position that the client has.
     sent: Option<String>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -129,6 +131,7 @@ impl AllEvents {
             frames: SseEncoder::new(config.retry_ms),
             heartbeat: Heartbeat::new(config.heartbeat()),
             position_at: Instant::now(),
+            followed_at: Instant::now(),
             sent: None,
             draining: Box::pin(app.state.draining.clone().cancelled_owned()),
             revoked: Box::pin(permit.key.ended(permit.caller.expires())),
@@ -197,17 +200,25 @@ impl AllEvents {
         }
     }
 
-    /// The present position of the poll, for a stream that nothing was sent to for long.
-    fn move_on(&mut self) {
-        if self.position_at.elapsed() < POSITION_EVERY || self.ends.is_some() {
+    /// Goes to the present position of the poll now and then, also in cells that have nothing for the client while another one is
+    /// busy: otherwise it would resume there from long ago, and be refused.
+    fn follow_poll(&mut self) {
+        if self.followed_at.elapsed() < POSITION_EVERY || self.ends.is_some() {
             return;
         }
+        self.followed_at = Instant::now();
         for source in self.sources.iter_mut().filter(|source| !source.catches_up) {
             if let Some(position) = source.listener.position() {
                 source.position = position;
             }
         }
-        self.send_position();
+    }
+
+    /// Sends the position to a client that nothing was sent to for long.
+    fn move_on(&mut self) {
+        if self.position_at.elapsed() >= POSITION_EVERY && self.ends.is_none() {
+            self.send_position();
+        }
     }
 }
 
@@ -232,7 +243,10 @@ impl Body for AllEvents {
                     tracing::warn!(error = %abort, path = self.path, "stream aborted");
                     return Poll::Ready(Some(Err(self.permit.dropped(abort))));
                 }
-                Poll::Pending => break,
+                Poll::Pending => {
+                    self.follow_poll();
+                    break;
+                }
             }
         }
         if let Some(bytes) = self.frames.take() {

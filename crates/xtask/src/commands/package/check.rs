@@ -1,7 +1,8 @@
 //! Installs each package into an empty folder, and runs it there as a person would: until an agent has answered.
 //!
-//! What the caller has installed for themselves, Rust above all, is not on the path. The model is the simulated one. Postgres and Redis are those of this machine, if it has them. On a fresh machine, which can be
-//! simulated, Houston downloads them, and that takes part of the time.
+//! What the caller has installed for themselves, Rust above all, is not on the path. The model is the simulated one. Postgres and
+//! Redis are those of this machine, if it has them. On a fresh machine, which can be simulated, Houston downloads them, and that
+//! takes part of the time.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
