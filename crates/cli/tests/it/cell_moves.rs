@@ -205,6 +205,8 @@ async fn added_cell_gets_the_users_it_is_given() {
     let first = TestHouston::own_postgres_with(&[]);
     let old_worker = first.worker();
     let goal = first.goal("ann").await;
+    let events =
+        first.open(&first.url("/v1/events")).await.headers()["location"].to_str().unwrap().to_owned();
     let second = TestInstallation::start_with_own_postgres(|_| async {}).unwrap();
     let with_cells = |mut command: Command| {
         let servers = first.servers.lock().unwrap();
@@ -240,6 +242,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     let (address, _serve) = serve(with_cells(command(&first)));
     let worker = Process::spawn(with_cells(first.command()).arg("work")).unwrap();
     worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();
+    assert_eq!(first.open(&format!("http://{address}{events}")).await.status(), 200, "before anyone moves");
     let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
     assert!(code == Some(0) && moved.contains("1 of 2 workers do not know that cell"), "{moved}");
     assert_eq!(first.sql("select count(*) from houston.users"), "0");

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use houston_domain::cell::CellName;
 use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
 use houston_protocol::cloud_event::CloudEvent;
@@ -109,8 +110,9 @@ async fn open(
         return Ok(Body::new(Aborted).into_response());
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
-    let given = given(headers, options.after.as_deref())?;
     let mut cells = app.cells_by_name();
+    let names: Vec<CellName> = cells.iter().map(|(name, _)| name.clone()).collect();
+    let given = given(headers, options.after.as_deref())?.map(|given| given.named(&names));
     if let Some(user) = user {
         let of_user = app.with_shard(shard(user));
         cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
@@ -121,13 +123,15 @@ async fn open(
     }
     let count = cells.len();
     let mut sources = Vec::with_capacity(count);
-    for (nth, (name, cell)) in cells.into_iter().enumerate() {
+    for (name, cell) in cells {
         // Before the position, so that no event is missed.
         let listener = cell.feeds.listen(caller.tenant());
         let position = match &given {
-            Some(given) => resumed(&cell, user, given.of(&name, (nth, count))).await?,
+            Some(given) => resumed((&name, &cell), user, given.of(&name, count)).await?,
             None => cell.api_store().event_position().await?,
         };
+        // With one cell, as processes of the release before read it, which may serve the client next.
+        let name = (names.len() > 1).then_some(name);
         sources.push(Source::new((name, cell), listener, position, given.is_some()));
     }
     let types = options.types.as_ref().map_or_else(String::new, |types| format!("&types={types}"));
@@ -146,9 +150,9 @@ async fn open(
 }
 
 /// Where a stream goes on in a cell: behind what its client has of it. If that is of another cell, where the user was before,
-/// behind what was there before the user came.
+/// behind what was there before the user came. In a cell that was added, and that nobody has come to yet, at the present end.
 async fn resumed(
-    cell: &App,
+    (name, cell): (&CellName, &App),
     user: Option<UserId>,
     given: Option<&EventPosition>,
 ) -> Result<EventPosition, ApiError> {
@@ -156,7 +160,12 @@ async fn resumed(
     let position = match given {
         Some(position) => position.clone(),
         None => {
-            let arrival = store.arrival(user.map(shard)).await?;
+            // Before the moves are read, so that whoever comes meanwhile comes after it.
+            let now = store.event_position().await?;
+            let is_empty = user.is_none()
+                && name.shards().is_none()
+                && !store.moves().await?.iter().any(|moved| moved.cell == *name);
+            let arrival = if is_empty { Some(now) } else { store.arrival(user.map(shard)).await? };
             arrival.ok_or_else(|| unusable("it is of another stream"))?
         }
     };
