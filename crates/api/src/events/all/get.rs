@@ -127,7 +127,7 @@ async fn open(
         // Before the position, so that no event is missed.
         let listener = cell.feeds.listen(caller.tenant());
         let position = match &given {
-            Some(given) => resumed((&name, &cell), user, given.of(&name, count)).await?,
+            Some(given) => resumed((&name, cell.as_ref()), user, given.of(&name, count)).await?,
             None => cell.api_store().event_position().await?,
         };
         // With one cell, as processes of the release before read it, which may serve the client next.
