@@ -155,6 +155,7 @@ async fn client_token_goes_with_its_user() {
     let user = &here[0]["id"];
     let goal = houston.create("/v1/goals", "goal", &json!({"user_id": user, "title": "Tokyo"})).await;
     let token = houston.create("/v1/client-tokens", "token", &json!({"user_id": user})).await;
+    let of_token = format!("/v1/client-tokens/{}", token["id"].as_str().unwrap());
     let events = houston.url(&format!("/v1/users/{}/events", user.as_str().unwrap()));
     let position = houston.open(&events).await.headers()["location"].to_str().unwrap().to_owned();
     let messages = format!("/v1/goals/{}/messages", goal["id"].as_str().unwrap());
@@ -177,6 +178,11 @@ async fn client_token_goes_with_its_user() {
     assert!(read.contains("8000-ffff!"), "{read}");
     // Commands find the user there, too.
     assert!(houston.run(&["why", goal], &[]).contains(goal));
+    // An attempt to end it that came no further than its cell has left the copy of the home.
+    let tokens = "from houston.api_keys where parent_id is not null";
+    houston.servers.lock().unwrap().cells().nth(1).unwrap().sql(&format!("delete {tokens}")).unwrap();
+    assert_eq!(houston.ask(reqwest::Method::DELETE, &of_token).await.0, 404);
+    assert_eq!(houston.sql(&format!("select count(*) {tokens}")), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
