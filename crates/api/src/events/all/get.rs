@@ -150,7 +150,7 @@ async fn open(
 }
 
 /// Where a stream goes on in a cell: behind what its client has of it. If that is of another cell, where the user was before,
-/// behind what was there before the user came. In a cell that was added, and that nobody has come to yet, at the present end.
+/// behind what was there before the user came. In a cell that was added and has got no users yet, at the present end.
 async fn resumed(
     (name, cell): (&CellName, &App),
     user: Option<UserId>,
@@ -160,7 +160,7 @@ async fn resumed(
     let position = match given {
         Some(position) => position.clone(),
         None => {
-            // Before the moves are read, so that whoever comes meanwhile comes after it.
+            // Before the moves are read, so that users who come meanwhile come after it.
             let now = store.event_position().await?;
             let is_empty = user.is_none()
                 && name.shards().is_none()
