@@ -175,9 +175,9 @@ impl Dispatcher {
     /// The response of the cell with this shard. If its users are not there any more, or not yet, what reads is read where
     /// they are, and anything else may be repeated.
     async fn of(&self, shard: Shard, request: Request) -> Response {
+        let resumes = moves::resumes_stream(&request);
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
-        let resumes_stream = parts.headers.contains_key("last-event-id");
         // A browser whose stream has ended opens it again once, and takes 503 for the end.
         let repeated = (parts.method == Method::GET).then(|| parts.clone());
         let mut cell = self.routers.number_of(shard);
@@ -188,7 +188,7 @@ impl Dispatcher {
                 return response;
             }
             let Some(parts) = repeated.clone().filter(|_| Instant::now() < until) else {
-                return moves::again(&path, &response, resumes_stream);
+                return moves::again(&path, &response, resumes);
             };
             cell = self.routers.number_of(shard);
             response = call(self.router(cell), Request::from_parts(parts, Body::empty())).await;
@@ -201,8 +201,8 @@ impl Dispatcher {
 
     /// The response to a request that may continue in the cell of a user.
     async fn continued(&self, router: &Router, request: Request) -> Response {
-        let path = request.uri().path().to_owned();
-        moves::checked(&self.moves, &path, moves::noting(call(router, request)).await).await
+        let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
+        moves::checked(&self.moves, &path, resumes, moves::noting(call(router, request)).await).await
     }
 
     /// The response of the first cell that is not away.
@@ -211,13 +211,13 @@ impl Dispatcher {
         let Some((router, away)) = cells.find(|(_, away)| is_there(away)) else {
             return self.continued(self.routers.home(), request).await;
         };
-        let path = request.uri().path().to_owned();
+        let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
         let (response, continued) = moves::noting(call(router, request)).await;
         // What continued in another cell says nothing about this one.
         if continued.is_none() {
             note(away, &response);
         }
-        moves::checked(&self.moves, &path, (response, continued)).await
+        moves::checked(&self.moves, &path, resumes, (response, continued)).await
     }
 
     /// The responses of all cells to a request without a body.

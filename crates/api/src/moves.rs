@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use houston_domain::id::Shard;
@@ -34,6 +35,11 @@ pub(crate) fn note(cell: usize, shard: Shard) {
     let _ = CONTINUED.try_with(|continued| continued.set(Some((cell, shard))));
 }
 
+/// Whether the client of a stream, which may be a browser, has come back.
+pub(crate) fn resumes_stream(request: &Request) -> bool {
+    request.headers().contains_key("last-event-id")
+}
+
 /// Whether an answer may be wrong because a user is not in the cell that was asked.
 pub(crate) fn is_doubtful(answer: &Response) -> bool {
     // 409 and 422 also of a request that names something else of the user.
@@ -44,11 +50,12 @@ pub(crate) fn is_doubtful(answer: &Response) -> bool {
 pub(crate) async fn checked(
     moves: &Moves,
     path: &str,
+    resumes_stream: bool,
     (answer, continued): (Response, Option<(usize, Shard)>),
 ) -> Response {
     match continued {
         Some((cell, shard)) if is_doubtful(&answer) && !moves.has(cell, shard).await => {
-            again(path, &answer, false)
+            again(path, &answer, resumes_stream)
         }
         _ => answer,
     }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::{ApiKeyId, shard};
 use houston_protocol::schema;
+use houston_store::Error;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
@@ -31,9 +32,14 @@ pub(crate) async fn delete(
         return Err(ApiError::BoundKey);
     }
     let cell = app.with_shard(shard(id));
-    cell.store(caller).delete_client_token_of_user(id, caller.user()).await?;
-    if !Arc::ptr_eq(&cell, &app) {
-        app.store(caller).delete_client_token(id, caller.user()).await?;
+    let ended = cell.store(caller).delete_client_token_of_user(id, caller.user()).await;
+    if !Arc::ptr_eq(&cell, &app) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {
+        // The copy of the home may be gone; or it is all that an earlier attempt, which failed here, has left.
+        match app.store(caller).delete_client_token(id, caller.user()).await {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    ended?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -155,6 +155,7 @@ async fn client_token_goes_with_its_user() {
     let user = &here[0]["id"];
     let goal = houston.create("/v1/goals", "goal", &json!({"user_id": user, "title": "Tokyo"})).await;
     let token = houston.create("/v1/client-tokens", "token", &json!({"user_id": user})).await;
+    let of_token = format!("/v1/client-tokens/{}", token["id"].as_str().unwrap());
     let events = houston.url(&format!("/v1/users/{}/events", user.as_str().unwrap()));
     let position = houston.open(&events).await.headers()["location"].to_str().unwrap().to_owned();
     let messages = format!("/v1/goals/{}/messages", goal["id"].as_str().unwrap());
@@ -177,6 +178,11 @@ async fn client_token_goes_with_its_user() {
     assert!(read.contains("8000-ffff!"), "{read}");
     // Commands find the user there, too.
     assert!(houston.run(&["why", goal], &[]).contains(goal));
+    // An attempt to end it that came no further than its cell has left the copy of the home.
+    let tokens = "from houston.api_keys where parent_id is not null";
+    houston.servers.lock().unwrap().cells().nth(1).unwrap().sql(&format!("delete {tokens}")).unwrap();
+    assert_eq!(houston.ask(reqwest::Method::DELETE, &of_token).await.0, 404);
+    assert_eq!(houston.sql(&format!("select count(*) {tokens}")), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,7 +211,8 @@ async fn added_cell_gets_the_users_it_is_given() {
     let first = TestHouston::own_postgres_with(&[]);
     let old_worker = first.worker();
     let goal = first.goal("ann").await;
-    let position = first.sql("select translate(pg_current_snapshot()::text, ':,', '.-')");
+    let events =
+        first.open(&first.url("/v1/events")).await.headers()["location"].to_str().unwrap().to_owned();
     let second = TestInstallation::start_with_own_postgres(|_| async {}).unwrap();
     let with_cells = |mut command: Command| {
         let servers = first.servers.lock().unwrap();
@@ -239,10 +246,9 @@ async fn added_cell_gets_the_users_it_is_given() {
     assert!(code == Some(2) && refused.contains("no worker claims"), "{refused}");
 
     let (address, _serve) = serve(with_cells(command(&first)));
-    let before = format!("http://{address}/v1/events?after=0000-ffff!{position}");
-    assert_eq!(first.open(&before).await.status(), 200, "a stream from before goes on");
     let worker = Process::spawn(with_cells(first.command()).arg("work")).unwrap();
     worker.wait_for_line(PATIENCE, |line| line == "working").unwrap();
+    assert_eq!(first.open(&format!("http://{address}{events}")).await.status(), 200, "before anyone moves");
     let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
     assert!(code == Some(0) && moved.contains("1 of 2 workers do not know that cell"), "{moved}");
     assert_eq!(first.sql("select count(*) from houston.users"), "0");

@@ -111,8 +111,9 @@ async fn open(
         return Ok(Body::new(Aborted).into_response());
     }
     let filter = EventFilter { topics: topics(options.types.as_deref())?, user, kind: None, agentable: None };
-    let given = given(headers, options.after.as_deref())?;
     let mut cells = app.cells_by_name();
+    let names: Vec<CellName> = cells.iter().map(|(name, _)| name.clone()).collect();
+    let given = given(headers, options.after.as_deref())?.map(|given| given.named(&names));
     if let Some(user) = user {
         let of_user = app.with_shard(shard(user));
         cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
@@ -123,13 +124,15 @@ async fn open(
     }
     let count = cells.len();
     let mut sources = Vec::with_capacity(count);
-    for (nth, (name, cell)) in cells.into_iter().enumerate() {
+    for (name, cell) in cells {
         // Before the position, so that no event is missed.
         let listener = cell.feeds.listen(caller.tenant());
         let position = match &given {
-            Some(given) => resumed(&cell, &name, user, given.of(&name, (nth, count))).await?,
+            Some(given) => resumed((&name, cell.as_ref()), user, given.of(&name, count)).await?,
             None => cell.api_store().event_position().await?,
         };
+        // With one cell, as processes of the release before read it, which may serve the client next.
+        let name = (names.len() > 1).then_some(name);
         sources.push(Source::new((name, cell), listener, position, given.is_some()));
     }
     let types = options.types.as_ref().map_or_else(String::new, |types| format!("&types={types}"));
@@ -148,10 +151,9 @@ async fn open(
 }
 
 /// Where a stream goes on in a cell: behind what its client has of it. If that is of another cell, where the user was before,
-/// behind what was there before the user came.
+/// behind what was there before the user came. In a cell that was added and has got no users yet, at the present end.
 async fn resumed(
-    cell: &App,
-    name: &CellName,
+    (name, cell): (&CellName, &App),
     user: Option<UserId>,
     given: Option<&EventPosition>,
 ) -> Result<EventPosition, ApiError> {
@@ -181,7 +183,7 @@ async fn arrival(
     if user.is_none() && name.shards().is_none() {
         // The cell was added since. Read before the moves: whoever comes to it later is behind this position.
         let now = store.event_position().await?;
-        if store.moves().await?.is_empty() {
+        if !store.moves().await?.iter().any(|moved| moved.cell == *name) {
             return Ok(Some(now));
         }
     }

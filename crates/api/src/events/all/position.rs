@@ -1,13 +1,13 @@
-//! The position of a client among the events of all agentables: one for each cell, with its name, because users move between
-//! cells and cells are added. Its text is opaque to clients.
+//! The position of a client among the events of all agentables: one for each cell, with its name if there are several, because
+//! users move between cells and cells are added. Its text is opaque to clients.
 
 use std::fmt;
 use std::str::FromStr;
 
-use houston_domain::cell::CellName;
+use houston_domain::cell::{CellName, ShardRange};
 use houston_store::event::EventPosition;
 
-/// The position in one cell. Positions of earlier versions do not name it.
+/// The position in one cell. Where there is one cell only, and in positions of earlier versions, it has no name.
 pub(crate) type Place = (Option<CellName>, EventPosition);
 
 /// Positions in all cells that the stream reads, in their order.
@@ -15,11 +15,23 @@ pub(crate) type Place = (Option<CellName>, EventPosition);
 pub(crate) struct Positions(pub(crate) Vec<Place>);
 
 impl Positions {
-    /// The position in a cell, which is the one with the number `nth` of the `count` that a stream reads.
-    pub(crate) fn of(&self, cell: &CellName, (nth, count): (usize, usize)) -> Option<&EventPosition> {
+    /// Gives positions without a name that of their cell, of all in an installation: the only one has all shards, also after others
+    /// were added. One that an earlier version has made for a user stays without if it may be of any.
+    pub(crate) fn named(mut self, cells: &[CellName]) -> Self {
+        let has_whole = cells.first().is_some_and(|first| first.shards() == Some(ShardRange::ALL));
+        if self.0.len() == cells.len() || self.0.len() == 1 && has_whole {
+            for ((name, _), cell) in self.0.iter_mut().zip(cells) {
+                name.get_or_insert_with(|| cell.clone());
+            }
+        }
+        self
+    }
+
+    /// The position in a cell, which is one of `count` that a stream reads.
+    pub(crate) fn of(&self, cell: &CellName, count: usize) -> Option<&EventPosition> {
         let named = self.0.iter().find(|(name, _)| name.as_ref() == Some(cell));
-        let unnamed = || self.0.get(nth).filter(|(name, _)| name.is_none() && self.0.len() == count);
-        named.or_else(unnamed).map(|(_, position)| position)
+        let only = || self.0.first().filter(|(name, _)| name.is_none() && self.0.len() == 1 && count == 1);
+        named.or_else(only).map(|(_, position)| position)
     }
 }
 
@@ -75,18 +87,34 @@ mod tests {
         let (first, third): (CellName, CellName) =
             ("0000-7fff".parse().unwrap(), "the-third".parse().unwrap());
         let seven: EventPosition = "7:7:".parse().unwrap();
-        let positions =
-            Positions(vec![(Some(first.clone()), seven.clone()), (Some(third.clone()), page.clone())]);
+        let positions = Positions(vec![(Some(first), seven), (Some(third.clone()), page.clone())]);
         let text = positions.to_string();
         assert_eq!(text, "0000-7fff!7.7._the-third!1.5.2-3~1.9.~0190a5c1e0e07000800000000000cafe~3");
         assert_eq!(text.parse(), Ok(positions.clone()));
-        assert_eq!(positions.of(&third, (0, 1)), Some(&page), "whatever the order is");
-        assert_eq!(positions.of(&"another".parse().unwrap(), (0, 2)), None);
-        let unnamed: Positions = "7.7._9.9.".parse().unwrap();
-        assert_eq!(unnamed.of(&first, (0, 2)), Some(&seven), "as an earlier version wrote it");
-        assert_eq!(unnamed.of(&first, (0, 3)), None);
+        assert_eq!(positions.of(&third, 1), Some(&page), "whatever the order is");
+        assert_eq!(positions.of(&"another".parse().unwrap(), 2), None);
         for wrong in ["", "_", "7.7", "7.7.__7.7.", "7.7.;drop", "!7.7.", "a!b!7.7.", &"7".repeat(20_000)] {
             assert_eq!(wrong.parse::<Positions>(), Err(NoPositions), "{wrong:.30}");
         }
+    }
+
+    #[test]
+    fn positions_without_names_are_of_the_cells_there_were() {
+        let names =
+            |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<CellName>>();
+        let parse = |text: &str| text.parse::<Positions>().unwrap();
+        let (seven, nine): (EventPosition, EventPosition) =
+            ("7:7:".parse().unwrap(), "9:9:".parse().unwrap());
+        let halves = names(&["0000-7fff", "8000-ffff"]);
+        let both = parse("7.7._9.9.").named(&halves);
+        assert_eq!((both.of(&halves[0], 2), both.of(&halves[1], 2)), (Some(&seven), Some(&nine)));
+        assert_eq!(both.of(&halves[1], 1), Some(&nine), "of a user there");
+        let of_user = parse("7.7.").named(&halves);
+        assert_eq!((of_user.of(&halves[1], 1), of_user.of(&halves[1], 2)), (Some(&seven), None));
+        let added = names(&["0000-ffff", "third"]);
+        let before = parse("7.7.").named(&added);
+        assert_eq!((before.of(&added[0], 2), before.of(&added[1], 1)), (Some(&seven), None));
+        let one = parse("7.7.").named(&added[..1]);
+        assert_eq!(one.of(&added[0], 1), Some(&seven));
     }
 }

@@ -43,8 +43,8 @@ type Reading = Pin<Box<dyn Future<Output = Result<(FeedPage, bool), Error>> + Se
 
 /// The events of one cell.
 pub(super) struct Source {
-    /// The name of the cell.
-    name: CellName,
+    /// The name of the cell, if there are several.
+    name: Option<CellName>,
     pub(super) app: Arc<App>,
     pub(super) position: EventPosition,
     pub(super) listener: Listener,
@@ -55,7 +55,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(
-        (name, app): (CellName, Arc<App>),
+        (name, app): (Option<CellName>, Arc<App>),
         listener: Listener,
         position: EventPosition,
         catches_up: bool,
@@ -63,9 +63,9 @@ impl Source {
         Self { name, app, position, listener, catches_up, reading: None }
     }
 
-    /// The position, and of which cell.
+    /// The position, and of which cell, if there are several.
     pub(super) fn place(&self) -> Place {
-        (Some(self.name.clone()), self.position.clone())
+        (self.name.clone(), self.position.clone())
     }
 
     /// The next page of events.

@@ -12,31 +12,51 @@ use crate::handle::{ApiStore, Shared};
 use crate::pool::Store;
 
 /// Settles moves that were killed, of all pairs of these cells, if they have been prepared for so long. Returns how many. While
-/// another process moves users of the same cell, it does nothing.
+/// another process moves users of the same cell, it does nothing. A cell that is away does not keep those of the others.
 ///
 /// # Errors
-/// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement.
+/// [`Error::Database`](crate::Error::Database) when a cell cannot be reached or refuses a statement; moves between the others
+/// are settled.
 pub async fn settle(stores: &Cells<ApiStore>, prepared_for: Duration) -> Result<usize> {
-    let mut settled = 0;
-    for (to_name, target) in stores.named() {
-        for (name, source) in stores.named() {
-            if !left(target, name, prepared_for).await? {
-                continue;
-            }
-            let (mut from, mut to) = (connect(source).await?, connect(target).await?);
-            match take_lock(&mut from).await {
-                Ok(()) => {
-                    let between = Names { from: name, to: to_name };
-                    settled += settle_between(&mut from, &mut to, between).await?;
-                }
-                Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
-                Err(error) => return Err(error),
-            }
-            let _ = from.close().await;
-            let _ = to.close().await;
+    let (mut settled, mut failed) = (0, None);
+    for (to, target) in stores.named() {
+        match settle_to(stores, (to, target), prepared_for).await {
+            Ok(moves) => settled += moves,
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(settled)
+    failed.map_or(Ok(settled), Err)
+}
+
+/// Settles what one cell has prepared.
+async fn settle_to(
+    stores: &Cells<ApiStore>,
+    (to_name, target): (&CellName, &ApiStore),
+    prepared_for: Duration,
+) -> Result<usize> {
+    let (mut settled, mut failed) = (0, None);
+    for (name, source) in stores.named() {
+        if !left(target, name, prepared_for).await? {
+            continue;
+        }
+        match settle_pair(Names { from: name, to: to_name }, source, target).await {
+            Ok(moves) => settled += moves,
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(settled), Err)
+}
+
+async fn settle_pair(between: Names<'_>, source: &Shared, target: &Shared) -> Result<usize> {
+    let (mut from, mut to) = (connect(source).await?, connect(target).await?);
+    let settled = match take_lock(&mut from).await {
+        Ok(()) => settle_between(&mut from, &mut to, between).await,
+        Err(error) if error.sqlstate().as_deref() == Some("55P03") => Ok(0),
+        Err(error) => Err(error),
+    };
+    let _ = from.close().await;
+    let _ = to.close().await;
+    settled
 }
 
 /// Whether a cell has prepared a move from another for so long.
