@@ -122,7 +122,7 @@ fn outcome(of: &ChangedRunsResponse) -> String {
         return format!("{} {word}.", runs(of.matched, more));
     }
     let done = format!("{} matched, {} of them changed.", runs(of.matched, false), show::count(of.changed));
-    if more { format!("{done} More runs match: they are as they were.") } else { done }
+    if more { format!("{done} More runs may match.") } else { done }
 }
 
 /// Whether each word of a search is one of those that lists of runs have, each at most once as there.
@@ -176,6 +176,7 @@ mod tests {
             assert!(!is_understood(search), "{search}");
         }
     }
+
     #[test]
     fn change_says_how_many_were_changed_and_that_more_remain() {
         let said = |dry_run, matched, changed, next: Option<&str>| {
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(said(true, 1, 0, None), "1 run matches.");
         assert_eq!(said(true, 10_000, 0, Some("c")), "at least 10,000 runs match.");
         assert_eq!(said(false, 3, 2, None), "3 runs matched, 2 of them changed.");
-        let more = "10,000 runs matched, 9,999 of them changed. More runs match: they are as they were.";
+        let more = "10,000 runs matched, 9,999 of them changed. More runs may match.";
         assert_eq!(said(false, 10_000, 9_999, Some("c")), more);
     }
 }

@@ -61,7 +61,8 @@ pub(crate) fn checks(health: &HealthResponse, now: chrono::DateTime<chrono::Utc>
 
 /// `GET {prefix}/health`.
 pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
-    let path = with_query("/v1/health/history", &[("limit", "20"), ("cursor", &cursor)]);
+    // The first result of each check is a change: a page has room for those and for some of what came before.
+    let path = with_query("/v1/health/history", &[("limit", "50"), ("cursor", &cursor)]);
     let (health, page, ready) = join3(
         viewer.api.get::<HealthResponse>("/v1/health"),
         viewer.api.get::<Page<HealthChangeResponse>>(&path),

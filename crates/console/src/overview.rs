@@ -272,8 +272,10 @@ fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
 async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>, Refused> {
     let kinds = threads::list::kinds(viewer).await?;
     let mut all = Vec::new();
-    for page in join_all(kinds.iter().map(|kind| threads::list::first(viewer, kind, "8"))).await {
-        all.extend(page?.data);
+    for some in kinds.chunks(threads::list::AT_ONCE) {
+        for page in join_all(some.iter().map(|kind| threads::list::first(viewer, kind, "8"))).await {
+            all.extend(page?.data);
+        }
     }
     all.sort_by_key(|of| std::cmp::Reverse(of.created_at));
     Ok(all.iter().take(8).map(|of| threads::Row::new(viewer, of, now)).collect())

@@ -10,6 +10,7 @@ pub(crate) mod list;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, RawPathParams, Request};
 use axum::http::Method;
@@ -22,6 +23,7 @@ use houston_store::audit::NewRecord;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::auth::Caller;
 use crate::problem::ResponseError;
@@ -53,6 +55,10 @@ const LINK: &str = "answer_question";
 
 /// The status and the code of a request that was not answered. No answer has this status.
 const NOT_ANSWERED: (u16, &str) = (499, "not_answered");
+
+/// How long the writing of a record may take. It is not within the time limit of its request, and must not keep a connection
+/// that hangs.
+const MAX_WRITE: Duration = Duration::from_secs(10);
 
 /// The most characters that are kept of a name in a path, and of the id of a request.
 const MAX_CHARS: usize = 200;
@@ -129,9 +135,12 @@ impl Attempt {
         };
         let whole = what.is_of_installation && caller.operates_installation();
         let writing = async move {
-            if let Err(error) = app.record(caller, whole, &new).await {
-                tracing::warn!(%error, operation = new.operation, "a change was not recorded in the audit log");
-            }
+            let error = match timeout(MAX_WRITE, app.record(caller, whole, &new)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(late) => late.to_string(),
+            };
+            tracing::warn!(error, operation = new.operation, "a change was not recorded in the audit log");
         };
         Some(self.app.records.spawn_on(writing, &runtime))
     }

@@ -179,6 +179,8 @@ fn assert_agent_is_changed(dev: &Dev, admin: &mut Browser, operator: &mut Browse
     assert!(refused.text.contains("/model") && refused.text.contains("Kept"), "{}", refused.text);
     assert_eq!(admin.post(&path, &body).location(), path);
     assert_eq!(dev.get(&api)["role"], "You count stars.");
+    let form = admin.page(&path);
+    assert!(form.contains(">\nYou count stars.</textarea>"), "a browser drops the first line end: {form}");
     let stale = admin.post(&path, &format!("role=Late&version={version}"));
     assert_eq!((stale.status, &dev.get(&api)["role"]), (409, &serde_json::json!("You count stars.")));
 }

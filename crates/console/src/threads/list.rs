@@ -64,6 +64,9 @@ pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
     Ok(kinds)
 }
 
+/// For how many kinds the API is asked at once: there may be many, and each request takes a connection to Postgres.
+pub(crate) const AT_ONCE: usize = 4;
+
 /// The newest agentables of a kind, at most `limit`.
 pub(crate) async fn first(
     viewer: &Viewer,
@@ -75,10 +78,12 @@ pub(crate) async fn first(
 
 /// The first kind of which there are any.
 async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused> {
-    let pages = join_all(kinds.iter().map(|kind| first(viewer, kind, "1"))).await;
-    for (kind, page) in kinds.iter().zip(pages) {
-        if !page?.data.is_empty() {
-            return Ok(kind.clone());
+    for some in kinds.chunks(AT_ONCE) {
+        let pages = join_all(some.iter().map(|kind| first(viewer, kind, "1"))).await;
+        for (kind, page) in some.iter().zip(pages) {
+            if !page?.data.is_empty() {
+                return Ok(kind.clone());
+            }
         }
     }
     Ok(kinds.first().cloned().unwrap_or_default())
