@@ -28,6 +28,7 @@ struct Health {
     checks: Vec<Check>,
     ready: Vec<Fact>,
     changes: Vec<Change>,
+    has_cells: bool,
     older: String,
     newer: String,
 }
@@ -37,6 +38,8 @@ struct Change {
     at: When,
     status: Status,
     name: String,
+    /// Empty: there is only one.
+    cell: String,
     detail: String,
 }
 
@@ -79,6 +82,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         at: show::when(of.at, now),
         status: show::severity(of.status),
         name: of.check.replace('_', " "),
+        cell: of.cell.unwrap_or_default(),
         detail: of.detail.unwrap_or_default(),
     };
     html(&Health {
@@ -87,6 +91,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         checked: show::when_if(health.checked_at, now),
         checks: checks(&health, now),
         ready,
+        has_cells: page.data.iter().any(|of| of.cell.is_some()),
         changes: page.data.into_iter().map(change).collect(),
         older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
         newer: if cursor.is_empty() { String::new() } else { here },

@@ -135,7 +135,8 @@ fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
     let all = &usage.total;
     let user = |of: &UserSpent| {
         let (budget, tone) = of_today(of.today, usage.budgets.per_user_day);
-        Row { budget, tone, ..row(show::line(&of.name, 80), &of.spent, all) }
+        let name = if of.name.is_empty() { of.user_id.to_string() } else { show::line(&of.name, 80) };
+        Row { budget, tone, ..row(name, &of.spent, all) }
     };
     let users = usage.users.iter().map(|of| Row {
         href: viewer.path(&format!("/users/{}", of.user_id)),

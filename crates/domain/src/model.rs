@@ -189,6 +189,18 @@ impl ModelError {
     /// What the message of a call says that was not made because a circuit breaker is open.
     pub const NOT_CALLED: &str = "not called because most recent calls failed";
 
+    /// Whether this message of a failed call says that no model was called. That of a chain of models has a part for each, as in
+    /// `acme/m: TIMEOUT: no answer; …`; one that was skipped has no code.
+    #[must_use]
+    pub fn none_was_called(message: &str) -> bool {
+        let has_code = |part: &str| {
+            let code = part.split(": ").nth(1).unwrap_or_default();
+            !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+        };
+        let was_called = |part: &str| has_code(part) && !part.contains(Self::NOT_CALLED);
+        message.contains(Self::NOT_CALLED) && !message.split("; ").any(was_called)
+    }
+
     /// An error without an HTTP response.
     #[must_use]
     pub fn new(code: ModelErrorCode, message: impl Into<String>) -> Self {

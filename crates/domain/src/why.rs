@@ -262,7 +262,7 @@ impl Facts {
             let error = self.error_of(run);
             let why = described(error);
             // An attempt that met an open breaker does not count as failed.
-            if failed == 0 || error.is_some_and(|(_, message)| message.contains(ModelError::NOT_CALLED)) {
+            if failed == 0 || error.is_some_and(|(_, message)| ModelError::none_was_called(message)) {
                 let text = format!(
                     "Its model is not called for a while, because calls failed (circuit breaker){why}"
                 );

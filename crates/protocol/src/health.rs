@@ -39,12 +39,14 @@ pub struct HealthCheckResponse {
 /// A check of the health monitor had another status than before, or its first.
 ///
 /// ```json
-/// {"check": "stuck_runs", "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
+/// {"check": "stuck_runs", "cell": null, "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HealthChangeResponse {
     /// The name of the check, as in `stuck_runs`.
     pub check: String,
+    /// The name of the cell that was checked, as in `0000-7fff`; null if there is only one.
+    pub cell: Option<String>,
     /// The status from then on.
     #[schema(value_type = schema::HealthStatus)]
     pub status: HealthStatus,

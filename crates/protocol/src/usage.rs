@@ -76,6 +76,7 @@ pub struct Budgets {
 pub struct UserSpent {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
+    /// Empty for keys without the scope `read`.
     pub name: String,
     /// Cost in US dollars of today's model calls (UTC), also of open runs: what the budget of the day is compared with.
     #[schema(value_type = Option<schema::Decimal>)]

@@ -58,6 +58,12 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<Filter>,
 ) -> Result<impl IntoResponse, ApiError> {
+    for (name, given) in [("operation", &query.operation), ("actor", &query.actor), ("target", &query.target)]
+    {
+        if given.as_deref().is_some_and(|given| given.contains('\0')) {
+            return Err(ApiError::parameter(name, "must not contain the character U+0000"));
+        }
+    }
     let filter = RecordFilter {
         operation: query.operation,
         actor: query.actor,

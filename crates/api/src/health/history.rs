@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use chrono::{DateTime, SecondsFormat, Utc};
+use houston_domain::cell::CellName;
 use houston_protocol::health::HealthChangeResponse;
 use houston_protocol::time::Time;
 use houston_store::health::history::Change;
@@ -55,15 +56,27 @@ pub(crate) async fn list(
     let limit = page.limit()?;
     let before = page.text(List::HealthChanges)?.map(|text| place(&text)).transpose()?;
     let (check, before) = (check.as_deref(), before.as_ref());
-    let ask = |cell: Arc<App>| async move {
-        Ok(cell.api_store().health_changes(check, before, rows(limit)).await?)
+    let cells = app.cells_by_name();
+    let ask = |cell: Arc<App>| {
+        let name = name(&cells, &cell);
+        async move {
+            let found = cell.api_store().health_changes(check, before, rows(limit)).await?;
+            Ok(found.into_iter().map(|change| (name.clone(), change)).collect::<Vec<_>>())
+        }
     };
     let (found, missing) = across(&app, ask).await?;
-    let mut found: Vec<Change> = found.into_iter().flatten().collect();
-    found.sort_unstable_by(|one, other| (other.at, &other.check).cmp(&(one.at, &one.check)));
+    let mut found: Vec<(Option<String>, Change)> = found.into_iter().flatten().collect();
+    found.sort_unstable_by(|(_, one), (_, other)| (other.at, &other.check).cmp(&(one.at, &one.check)));
     let shows_detail = caller.operates_installation();
-    let page = Page::of(List::HealthChanges, limit, found, position, |change| response(change, shows_detail));
+    let show = |(cell, change)| response(cell, change, shows_detail);
+    let page = Page::of(List::HealthChanges, limit, found, |(_, change)| position(change), show);
     Ok((missing, Json(page)))
+}
+
+/// The name of a cell, if there are several.
+fn name(cells: &[(CellName, Arc<App>)], cell: &Arc<App>) -> Option<String> {
+    let named = cells.iter().find(|(_, other)| Arc::ptr_eq(other, cell));
+    named.filter(|_| cells.len() > 1).map(|(name, _)| name.to_string())
 }
 
 /// A change in a cursor: its time and its check.
@@ -77,9 +90,10 @@ fn place(text: &str) -> Result<(DateTime<Utc>, String), ApiError> {
     Ok((at.to_utc(), check.to_owned()))
 }
 
-fn response(change: Change, shows_detail: bool) -> HealthChangeResponse {
+fn response(cell: Option<String>, change: Change, shows_detail: bool) -> HealthChangeResponse {
     HealthChangeResponse {
         check: change.check,
+        cell,
         status: change.status,
         at: Time(change.at),
         detail: shows_detail.then_some(change.detail),

@@ -79,7 +79,7 @@ async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result
         facts.questions.iter_mut().for_each(|question| HIDDEN.clone_into(&mut question.text));
         if let Some(error) = &mut facts.state.last_error {
             // This much says whether a circuit breaker is open.
-            let is_breaker = error.message.contains(ModelError::NOT_CALLED);
+            let is_breaker = ModelError::none_was_called(&error.message);
             let text = if is_breaker { ModelError::NOT_CALLED } else { HIDDEN };
             text.clone_into(&mut error.message);
         }

@@ -42,6 +42,9 @@ pub(crate) async fn get(
         }
     }
     let mut usage = response(window_h, capped, spent);
+    if !caller.reads_contents() {
+        usage.users.iter_mut().for_each(|of| of.name.clear());
+    }
     let budget = app.state.budget;
     usage.budgets = Budgets {
         per_run: budget.per_run,

@@ -295,6 +295,13 @@ async fn operators_without_read_see_no_contents() {
         }
     }
     assert!(seen >= 6, "only {seen} answers had contents for those who may read them");
+    for (key, name) in [(OPERATES, ""), (READS, "Ada")] {
+        let usage = api.send_as(key, "GET", "/v1/usage", json!(null)).await.ok();
+        assert_eq!(
+            (&usage["users"][0]["user_id"], &usage["users"][0]["name"]),
+            (&json!(api.user), &json!(name))
+        );
+    }
     let webhook = json!({"url": "https://example.com/hook", "topics": ["*"]});
     api.send_as(OPERATES, "POST", "/v1/webhooks", webhook).await.refused(403, "forbidden");
 }

@@ -82,6 +82,12 @@ async fn users_of_all_cells_are_served_and_listed_together() {
             assert_eq!(listed.len(), newest.len(), "each goal once");
         }
     }
+    houston.sql("insert into houston.health_changes values ('example', now(), 'warn', 'is away')");
+    let changes = houston.get("/v1/health/history?check=example").await;
+    let data = changes["data"].as_array().unwrap();
+    let mut cells: Vec<_> = data.iter().map(|change| change["cell"].as_str().unwrap()).collect();
+    cells.sort_unstable();
+    assert_eq!(cells, ["0000-7fff", "8000-ffff"], "{changes}");
     let health = houston.get("/v1/health").await;
     let ids: Vec<&Value> = health["checks"].as_array().unwrap().iter().map(|check| &check["id"]).collect();
     assert!(ids.len() == ids.iter().collect::<std::collections::HashSet<_>>().len(), "{health}");
@@ -214,6 +220,7 @@ async fn dead_cell_harms_only_its_own_users() {
     test.ask(&goals[0], "Hello?").await;
     test.ask(&goals[1], "Hello?").await;
     let dead = 1;
+    test.houston.sql("insert into houston.health_changes values ('example', now(), 'warn', 'is away')");
     test.houston.servers.lock().unwrap().cells().nth(dead).unwrap().kill_postgres().unwrap();
     test.ask(&goals[0], "Are you there?").await;
     let away = test.houston.open(&test.houston.url(&format!("/v1/goals/{}", goals[dead]))).await;
@@ -238,6 +245,7 @@ async fn dead_cell_harms_only_its_own_users() {
     wait_for_metrics_without_a_cell(&test.houston).await;
     // So do the pages of the console.
     let pages = console_pages(&test.houston, ["/console/runs", "/console/health"]).await;
+    assert!(pages[1].contains("<td class=\"keep\">0000-7fff</td>"), "the cell of a change: {}", pages[1]);
     for page in pages {
         assert!(page.contains("Cells that do not answer: 8000-ffff."), "{page}");
     }

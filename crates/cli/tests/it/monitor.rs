@@ -56,6 +56,7 @@ async fn monitor_reports_missing_workers() {
     let newest = houston.get("/v1/health/history?check=workers&limit=1").await;
     assert_eq!(newest["data"][0]["status"], "red", "{newest}");
     assert!(newest["data"][0]["detail"].is_null(), "it is about all tenants: {newest}");
+    assert!(newest["data"][0]["cell"].is_null(), "there is only one: {newest}");
     let next = newest["next_cursor"].as_str().unwrap();
     let older = houston.get(&format!("/v1/health/history?check=workers&limit=1&cursor={next}")).await;
     assert_eq!((&older["data"][0]["status"], &older["has_more"]), (&"warn".into(), &false.into()), "{older}");

@@ -102,6 +102,11 @@ fn run_without_a_worker_names_what_keeps_it() {
     let put_off = RuntimeState { next_attempt_at: Some(at(1_030)), ..queued() };
     let overdue = RuntimeState { next_attempt_at: Some(at(999)), ..retry.clone() };
     let not_called = failure(&format!("acme: {}", ModelError::NOT_CALLED));
+    let [called, skipped] = [": TIMEOUT: no answer", ": skipped: does not support images"].map(|other| {
+        let message =
+            format!("acme/m: RATE_LIMITED: {}; next attempt at 09:00:30 UTC", ModelError::NOT_CALLED);
+        RuntimeState { last_error: Some(failure(&format!("{message}; b/m{other}"))), ..retry.clone() }
+    });
     let first_not_called = RuntimeState { failed_attempts: 0, ..retry.clone() };
     let doubted =
         RuntimeState { run: Some(run(RunStatus::Running)), failed_attempts: 1, deaths: 1, ..put_off.clone() };
@@ -118,6 +123,8 @@ fn run_without_a_worker_names_what_keeps_it() {
         (facts(put_off), Cause::RateLimit),
         (facts(RuntimeState { last_error: Some(not_called), ..retry.clone() }), Cause::BreakerOpen),
         (facts(first_not_called), Cause::BreakerOpen),
+        (facts(skipped), Cause::BreakerOpen),
+        (facts(called), Cause::Retry),
     ] {
         assert_eq!(causes(&facts), [cause]);
     }

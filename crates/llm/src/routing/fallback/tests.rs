@@ -194,6 +194,18 @@ fn combined_error_names_all_and_is_retryable_if_any_is() {
 }
 
 #[test]
+fn combined_error_says_whether_any_model_was_called() {
+    let message = format!("a: {} (TIMEOUT); next attempt at 09:00:30 UTC", ModelError::NOT_CALLED);
+    let not_called = ModelError::new(Code::Timeout, message);
+    for (other, none_was_called) in [(not_called.clone(), true), (error(Code::Timeout), false)] {
+        let a = Scripted::new("a", Behaviour::Fails(not_called.clone()));
+        let b = Scripted::new("b", Behaviour::Fails(other));
+        let failure = ask(&fallback(&[&a, &b]), &Request::default()).1.unwrap();
+        assert_eq!(ModelError::none_was_called(&failure.message), none_was_called, "{failure}");
+    }
+}
+
+#[test]
 fn models_with_too_small_a_window_are_skipped() {
     let (a, b) = (Scripted::new("a", Behaviour::Answers), Scripted::new("b", Behaviour::Answers));
     let mut model = fallback(&[&a, &b]);

@@ -101,6 +101,7 @@ async fn breaker_opens_for_failing_provider_and_closes_again() {
         "acme: not called because most recent calls failed (RATE_LIMITED); next attempt at \
          09:00:30 UTC"
     );
+    assert!(ModelError::none_was_called(&error.message));
     assert_eq!(provider.calls(), 20, "the open breaker rejected the last call");
     let status = &guards.snapshot()[0];
     assert_eq!(
