@@ -181,7 +181,7 @@ async fn arrival(
     user: Option<UserId>,
 ) -> Result<Option<EventPosition>, ApiError> {
     if user.is_none() && name.shards().is_none() {
-        // The cell was added since. Read before the moves: whoever comes to it later is behind this position.
+        // The cell was added since. Read before the moves: users that come to it later are behind this position.
         let now = store.event_position().await?;
         if !store.moves().await?.iter().any(|moved| moved.cell == *name) {
             return Ok(Some(now));
