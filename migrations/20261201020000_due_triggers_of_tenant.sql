@@ -1,2 +1,2 @@
--- What is due next in a tenant, for people.
-create index triggers_due_of_tenant on houston.triggers (tenant_id, next_at) where enabled and next_at is not null;
+-- What is due next in a tenant, for people; triggers of events, which have no time, come last.
+create index triggers_due_of_tenant on houston.triggers (tenant_id, next_at) where enabled;
