@@ -142,7 +142,7 @@ async fn move_between(
     if !readers::have_read_all(source, &rows).await? {
         return Ok(Moved::Busy);
     }
-    let readers = readers::names(source).await?;
+    let readers = readers::names(source, target).await?;
     present::move_tokens(source, target, &rows).await?;
     present::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;

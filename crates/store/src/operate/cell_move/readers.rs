@@ -1,6 +1,8 @@
 //! The readers of the events of all agentables, for webhooks and triggers: what they have read at the source, they do not read
 //! again at the target, and what is written there later they read.
 
+use std::collections::BTreeSet;
+
 use sqlx::{PgConnection, Row as _};
 
 use super::tables::Rows;
@@ -8,12 +10,15 @@ use super::{all, execute, scalar};
 use crate::error::Result;
 use crate::event::EventPosition;
 
-/// The names of the readers of a cell.
-pub(super) async fn names(source: &mut PgConnection) -> Result<Vec<String>> {
-    let found = all(source, "select name from houston.readers order by name").await?;
-    let names: std::result::Result<Vec<String>, sqlx::Error> =
-        found.iter().map(|row| row.try_get(0)).collect();
-    Ok(names?)
+/// The names of the readers of both cells. One that only the target has was not asked for these events.
+pub(super) async fn names(source: &mut PgConnection, target: &mut PgConnection) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for cell in [source, target] {
+        for row in all(cell, "select name from houston.readers").await? {
+            names.insert(row.try_get(0)?);
+        }
+    }
+    Ok(names)
 }
 
 /// Whether all readers of the source have read every event of these users. What a reader is about to commit does not count.
@@ -40,7 +45,7 @@ pub(super) async fn have_read_all(source: &mut PgConnection, rows: &Rows) -> Res
 /// a snapshot from before it. `false` when one of them is too far behind. Each reader waits from here on until the end of the move.
 pub(super) async fn leave_out(
     target: &mut PgConnection,
-    names: &[String],
+    names: &BTreeSet<String>,
     before: &str,
     this: i64,
 ) -> Result<bool> {
@@ -65,7 +70,7 @@ pub(super) async fn leave_out(
 }
 
 /// Wakes the readers at the target, which may have had nothing to read for.
-pub(super) async fn wake(target: &mut PgConnection, names: &[String]) -> Result<()> {
+pub(super) async fn wake(target: &mut PgConnection, names: &BTreeSet<String>) -> Result<()> {
     for name in names {
         execute(target, &format!("select pg_notify('houston', '1 {}')", name.replace('\'', ""))).await?;
     }
