@@ -68,7 +68,7 @@ fn runs() -> Vec<Case> {
             .collect()
     };
     let with = |case: Case, arguments| Case { arguments, ..case };
-    let scan = |when| case("store::run_list::scan", when, &[], &["runs_pkey"], [7_000, 14_000]);
+    let scan = |when| case("store::run_list::scan", when, &[], &["runs_pkey"], [6_000, 12_000]);
     let failed_page = case("store::run_list::failed", "300 failed", &[], &["runs_failed"], [1_500, 3_000]);
     let errors = [tenant.as_str(), "86400", "10000", "600"];
     vec![

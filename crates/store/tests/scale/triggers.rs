@@ -40,8 +40,8 @@ pub(crate) fn all() -> Vec<Case> {
             [10, 40],
         ),
         case("store::trigger::list", "", &[&tenant, &user], &["triggers_by_user"], [20, 60]),
-        // A hundred of them; with one tenant, the index of all that are due is as good as its own.
-        case("store::trigger::due_next", "", &[&tenant], &["triggers_due_of_tenant"], [800, 1_500]),
+        // A hundred of them, and their agentables.
+        case("store::trigger::due_next", "", &[&tenant], &["triggers_due_of_tenant"], [400, 900]),
         case("store::trigger::get", "", &[&tenant, one], by_id, [10, 40]),
         case("store::trigger::firings", "", &[&tenant, one], by_id, [5, 20]),
         case("store::trigger::count", "", &[&tenant, &user], &["triggers_by_user"], [10, 40]),
