@@ -213,6 +213,17 @@ async fn wait_for(settings: &Settings, database_url: &str) -> Result<(), Failure
     }
 }
 
+/// Opens the databases of all cells, at their primaries.
+///
+/// # Errors
+/// [`Failure::Usage`] when the Postgres of a cell cannot be reached, else what keeps one of them from being used.
+pub(crate) async fn reach_all(settings: &Settings, addresses: &Addresses) -> Result<Cells<Store>, Failure> {
+    probe_all(addresses).await?;
+    let stores = open_all(settings, addresses)?;
+    find_primaries(&stores).await?;
+    Ok(stores)
+}
+
 /// Checks that the Postgres of each cell answers now: a person wants to know at once that one is unreachable.
 ///
 /// # Errors

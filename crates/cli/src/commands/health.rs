@@ -86,9 +86,7 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
     let settings = &context.loaded.settings;
     let addresses = connect::database(settings, &context.folder)?;
     runtime()?.block_on(async {
-        connect::probe_all(&addresses).await?;
-        let stores = connect::open_all(settings, &addresses)?;
-        connect::find_primaries(&stores).await?;
+        let stores = connect::reach_all(settings, &addresses).await?;
         for store in stores.iter() {
             if !store.runs().worker_is_alive_on(&host()).await? {
                 return Err(Failure::Other(anyhow!("no worker of the host {} holds a lease", host())));
@@ -105,9 +103,7 @@ fn history(context: &Context) -> Result<ExitCode, Failure> {
     let settings = &context.loaded.settings;
     let addresses = connect::database(settings, &context.folder)?;
     runtime()?.block_on(async {
-        connect::probe_all(&addresses).await?;
-        let stores = connect::open_all(settings, &addresses)?;
-        connect::find_primaries(&stores).await?;
+        let stores = connect::reach_all(settings, &addresses).await?;
         let mut changes = Vec::new();
         for (cell, store) in stores.named() {
             for mut change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
