@@ -128,14 +128,21 @@ macro_rules! routes {
         $(
             path.replace_range(.., &utoipa_axum::routes!(@path [path()] of $($part)::+));
             for method in utoipa_axum::routes!(@path [methods()] of $($part)::+) {
-                handlers = handlers.on(method.to_method_filter(), $($part)::+);
+                handlers = handlers.on(method.to_method_filter(), $crate::handler::erase($($part)::+));
             }
         )+
         $crate::endpoint::Endpoint::new(
             path,
             handlers,
             #[cfg(test)]
-            utoipa_axum::routes!($($($part)::+),+),
+            {
+                let (mut schemas, mut paths) = (Vec::new(), utoipa::openapi::path::Paths::new());
+                $(
+                    let (path, item, methods) = utoipa_axum::routes!(@resolve_types $($part)::+ : schemas);
+                    paths.add_path_operation(&path, methods, item);
+                )+
+                (schemas, paths, axum::routing::MethodRouter::new())
+            },
         )
     }};
 }

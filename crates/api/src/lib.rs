@@ -154,6 +154,7 @@ mod fields;
 mod files;
 mod grants;
 mod guards;
+mod handler;
 mod health;
 mod history;
 mod idempotency;

@@ -14,6 +14,7 @@ use crate::endpoint::{Endpoints, routes};
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::etag::etag;
+use crate::handler::erase;
 use crate::knowledge::endpoints::{collection, item};
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes};
 use crate::state::{App, State};
@@ -39,10 +40,10 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let all = endpoints()
         .into_router()
         .merge(a2a::routes())
-        .route(inbound_hooks::receive::PATH, post(inbound_hooks::receive::receive))
-        .route(approve::PATH, get(approve::show).post(approve::decide))
-        .route(LOGIN_PATH, get(mcp_servers::login::finish))
-        .route("/openapi.json", get(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT)))
+        .route(inbound_hooks::receive::PATH, post(erase(inbound_hooks::receive::receive)))
+        .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
+        .route(LOGIN_PATH, get(erase(mcp_servers::login::finish)))
+        .route("/openapi.json", get(erase(async || ([(CONTENT_TYPE, "application/json")], DOCUMENT))))
         .fallback(async || ApiError::NotFound { what: "route" })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&app), audit::recorded))

@@ -25,6 +25,7 @@ use crate::access::THREAD;
 use crate::body::{Creation, JSON, WithImages, is_of_type, parse};
 use crate::deadline::Deadline;
 use crate::error::ApiError;
+use crate::handler::erase;
 use crate::state::App;
 use crate::threads::Asker;
 
@@ -32,20 +33,23 @@ use crate::threads::Asker;
 /// sending needs.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/a2a/{target}", post(rpc))
-        .route("/a2a/{target}/message:send", post(http::send))
-        .route("/a2a/{target}/message:stream", post(http::stream))
-        .route("/a2a/{target}/tasks", get(http::list))
-        .route("/a2a/{target}/tasks/{id}", get(http::get).post(http::act))
-        .route("/a2a/{target}/tasks/{id}/pushNotificationConfigs", get(http::pushes).post(http::create_push))
+        .route("/a2a/{target}", post(erase(rpc)))
+        .route("/a2a/{target}/message:send", post(erase(http::send)))
+        .route("/a2a/{target}/message:stream", post(erase(http::stream)))
+        .route("/a2a/{target}/tasks", get(erase(http::list)))
+        .route("/a2a/{target}/tasks/{id}", get(erase(http::get)).post(erase(http::act)))
+        .route(
+            "/a2a/{target}/tasks/{id}/pushNotificationConfigs",
+            get(erase(http::pushes)).post(erase(http::create_push)),
+        )
         .route(
             "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
-            get(http::push).delete(http::delete_push),
+            get(erase(http::push)).delete(erase(http::delete_push)),
         )
-        .route("/a2a/{target}/extendedAgentCard", get(http::card))
-        .route("/a2a/{target}/.well-known/agent-card.json", get(card::of_target))
+        .route("/a2a/{target}/extendedAgentCard", get(erase(http::card)))
+        .route("/a2a/{target}/.well-known/agent-card.json", get(erase(card::of_target)))
         .route_layer(Extension(THREAD.all(Scope::Read)))
-        .route("/.well-known/agent-card.json", get(card::main))
+        .route("/.well-known/agent-card.json", get(erase(card::main)))
 }
 
 /// A body with JSON, under either media type.

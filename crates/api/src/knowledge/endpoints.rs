@@ -6,6 +6,7 @@ use axum::routing::get;
 use super::documented;
 use super::{KnowledgeResource, Owner, operations};
 use crate::endpoint::Endpoint;
+use crate::handler::erase;
 
 /// `GET` and `POST` of a resource's collection.
 pub(crate) fn collection<N: KnowledgeResource>() -> Endpoint {
@@ -14,7 +15,7 @@ pub(crate) fn collection<N: KnowledgeResource>() -> Endpoint {
     let documented = documented::collection::<N>(&path);
     Endpoint::new(
         path,
-        get(operations::list::<N>).post(operations::create::<N>),
+        get(erase(operations::list::<N>)).post(erase(operations::create::<N>)),
         #[cfg(test)]
         documented,
     )
@@ -27,7 +28,9 @@ pub(crate) fn item<N: KnowledgeResource>() -> Endpoint {
     let documented = documented::item::<N>(&path);
     Endpoint::new(
         path,
-        get(operations::get::<N>).patch(operations::change::<N>).delete(operations::delete::<N>),
+        get(erase(operations::get::<N>))
+            .patch(erase(operations::change::<N>))
+            .delete(erase(operations::delete::<N>)),
         #[cfg(test)]
         documented,
     )

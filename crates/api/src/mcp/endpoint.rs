@@ -24,6 +24,7 @@ use crate::body::Creation;
 use crate::deadline::Deadline;
 use crate::envelope::envelope;
 use crate::error::ApiError;
+use crate::handler::erase;
 use crate::state::App;
 use crate::valid_key::ValidKey;
 
@@ -41,7 +42,7 @@ struct Api(Router);
 /// The API with its MCP server.
 pub(crate) fn over(app: &Arc<App>, api: Router) -> Router {
     let server = Router::new()
-        .route(PATH, post(serve))
+        .route(PATH, post(erase(serve)))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(Extension(Api(api.clone())))
         .layer(from_fn_with_state(Arc::clone(app), envelope))

@@ -32,6 +32,7 @@ use axum::routing::{get, post};
 
 use crate::access::{ROW, THREAD};
 use crate::endpoint::Endpoints;
+use crate::handler::erase;
 
 /// The base of all paths.
 pub(crate) const BASE: &str = "/compat/openai/v1";
@@ -45,18 +46,22 @@ pub(crate) fn is_path(path: &str) -> bool {
 pub(crate) fn endpoints() -> Endpoints {
     let at = |path: &str| format!("{BASE}{path}");
     Endpoints::default()
-        .undocumented(THREAD, &at("/responses"), post(responses::create))
-        .undocumented(ROW, &at("/responses/{id}"), get(responses::get).delete(responses::delete))
-        .undocumented(ROW, &at("/responses/{id}/cancel"), post(responses::cancel))
-        .undocumented(ROW, &at("/responses/{id}/input_items"), get(responses::input_items))
-        .undocumented(THREAD, &at("/conversations"), post(conversations::create))
+        .undocumented(THREAD, &at("/responses"), post(erase(responses::create)))
+        .undocumented(
+            ROW,
+            &at("/responses/{id}"),
+            get(erase(responses::get)).delete(erase(responses::delete)),
+        )
+        .undocumented(ROW, &at("/responses/{id}/cancel"), post(erase(responses::cancel)))
+        .undocumented(ROW, &at("/responses/{id}/input_items"), get(erase(responses::input_items)))
+        .undocumented(THREAD, &at("/conversations"), post(erase(conversations::create)))
         .undocumented(
             THREAD,
             &at("/conversations/{id}"),
-            get(conversations::get).delete(conversations::delete),
+            get(erase(conversations::get)).delete(erase(conversations::delete)),
         )
-        .undocumented(THREAD, &at("/conversations/{id}/items"), get(conversations::items))
-        .undocumented(THREAD, &at("/chat/completions"), post(chat::create))
-        .undocumented(THREAD, &at("/models"), get(models::list))
-        .undocumented(THREAD, &at("/models/{*id}"), get(models::get))
+        .undocumented(THREAD, &at("/conversations/{id}/items"), get(erase(conversations::items)))
+        .undocumented(THREAD, &at("/chat/completions"), post(erase(chat::create)))
+        .undocumented(THREAD, &at("/models"), get(erase(models::list)))
+        .undocumented(THREAD, &at("/models/{*id}"), get(erase(models::get)))
 }
