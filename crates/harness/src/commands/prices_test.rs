@@ -58,7 +58,8 @@ async fn compare(python: &Path, dataset: Option<&Path>) -> Result<ExitCode> {
     child::succeed(write).await?;
     print_status("comparing costs with those of genai-prices");
     let mut cargo = repository::cargo();
-    cargo.args(["test", "--quiet", "--package", "houston-llm", "--lib", "--", "--ignored", "--nocapture"]);
+    // Of the whole workspace, since its crates are compiled already: alone, `houston-llm` needs others with fewer features.
+    cargo.args(["test", "--quiet", "--workspace", "--lib", "--", "--ignored", "--nocapture"]);
     cargo.arg("price::oracle::").env("HOUSTON_PRICE_CASES", &cases);
     Ok(child::code(child::run(cargo).await?))
 }
