@@ -1,7 +1,7 @@
 //! Spans of requests, runs, model calls and tool calls, as OpenTelemetry names them.
 //!
 //! ```text
-//! POST /v1/{kinds}/{id}/messages      server       the request
+//! POST /v1/{kinds}/{id}/messages      server       the request; also `…/plans` and `/hooks/{id}`
 //! └─ send interactive                 producer     the message that opened the run
 //!    └─ process interactive           consumer     an attempt of the run, on any worker
 //!       └─ invoke_agent goal          internal

@@ -101,6 +101,7 @@ async fn tell(
         content,
         metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": depth}),
         event: None,
+        traceparent: None,
     };
     if deliver(connection, row, &message, fairness).await? != Delivery::Posted {
         return Ok(Err("archived"));
@@ -209,6 +210,7 @@ async fn start_plan(
         input,
         attached: false,
         deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
+        traceparent: None,
     };
     insert_plan(connection, owner, &new, parent.depth + 1).await?;
     announce(connection, row, tenant, &new).await?;

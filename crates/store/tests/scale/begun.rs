@@ -118,6 +118,7 @@ fn system_message() -> Vec<Case> {
         "true",
         &user,
         "10",
+        "null",
     ];
     vec![
         case("store::system_message::is_archived", "", &[&idle, "'archived'"], &["agentables_pkey"], [5, 10]),
