@@ -18,7 +18,7 @@
 //!   looks like a secret is left out.
 //! - A span ends when it is dropped, so one of a run that is dropped ends, too.
 //! - What a run is a part of is stored with it as a `traceparent` (W3C): its own if there is a tracer, else the caller's.
-//!   A task or a plan that a run begins has that of the run.
+//!   A task or a plan that a run begins has that of the run, and so has what a trigger starts because of an event of the run.
 //!
 //! # Deliberately absent
 //! Exporters and the environment (`cli`), sampling (the tracer's), baggage and `tracestate`.
