@@ -53,7 +53,8 @@ pub struct NewPlan<'a> {
     pub attached: bool,
     /// When it has to have ended.
     pub deadline: DateTime<Utc>,
-    /// Where its run belongs in a trace, a `traceparent`; `None`: where that of the run belongs that makes it.
+    /// Where its run belongs in a trace, a `traceparent`; `None`: where the run belongs that makes it. A tool call
+    /// leaves it to [`FencedTx::set_traceparent`](crate::record::FencedTx::set_traceparent).
     pub traceparent: Option<&'a str>,
 }
 

@@ -148,6 +148,7 @@ fn looked_for() -> Vec<Case> {
         "'Look.'",
         "'{}'",
         "false",
+        "null",
     ];
     let kinds = "array['goal']::text[]";
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];
