@@ -199,8 +199,8 @@ impl TenantStore<'_> {
         if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
     }
 
-    /// Posts what was received as a system message, unless the same id was received before. Returns the message, the run that
-    /// reads it if it was posted now, and forgets ids that were received long ago.
+    /// Posts what was received as a system message, unless the same id was received before. Returns the message, and the
+    /// run that reads it if it was posted now. Ids that were received long ago are forgotten.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the agentable was erased or is archived, [`Error::Database`]
