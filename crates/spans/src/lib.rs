@@ -1,13 +1,14 @@
 //! Spans of requests, runs, model calls and tool calls, as OpenTelemetry names them.
 //!
 //! ```text
-//! POST /v1/{kinds}/{id}/messages      server       the request
+//! POST /v1/{kinds}/{id}/messages      server       the request; also `…/plans` and `/hooks/{id}`
 //! └─ send interactive                 producer     the message that opened the run
 //!    └─ process interactive           consumer     an attempt of the run, on any worker
 //!       └─ invoke_agent goal          internal
 //!          └─ iteration 1             internal
 //!             ├─ chat claude-…        client       a model call
 //!             └─ execute_tool …       internal     a tool call
+//!                └─ process background  consumer   the run of a task or a plan that it begins
 //! ```
 //!
 //! Names and attributes of generative AI are those of version 1.41 of OpenTelemetry's semantic conventions ([`genai`]).
@@ -18,7 +19,8 @@
 //!   looks like a secret is left out.
 //! - A span ends when it is dropped, so one of a run that is dropped ends, too.
 //! - What a run is a part of is stored with it as a `traceparent` (W3C): its own if there is a tracer, else the caller's.
-//!   A task or a plan that a run begins has that of the run.
+//!   A task or a plan that a run begins has that of the tool call, or of the run without a tracer; what a trigger starts because of
+//!   an event has that of the event's run.
 //!
 //! # Deliberately absent
 //! Exporters and the environment (`cli`), sampling (the tracer's), baggage and `tracestate`.

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::error::ApiError;
 use crate::peers::Peer;
+use crate::request_trace::Posting;
 use crate::state::App;
 use crate::webhooks::secret;
 
@@ -62,6 +63,7 @@ pub(crate) async fn receive(
         .map_err(|_| ApiError::field("", "the body must be text in UTF-8, such as JSON"))?;
     storable(&mut text);
     let (agentable, kind) = &hook.agentable;
+    let posting = Posting::begin(app.urgency(kind));
     let message =
         HookMessage { hook: id, name: &hook.name, instructions: &hook.instructions, text: &text, webhook_id };
     let received = ReceivedMessage {
@@ -70,10 +72,12 @@ pub(crate) async fn receive(
         run: app.state.ids.beside(*agentable),
         content: &message.frame(),
         metadata: &message.metadata(),
+        traceparent: posting.traceparent.as_deref(),
         now,
     };
-    let (message_id, is_new) = store.receive(&hook, &received).await?;
-    if is_new {
+    let (message_id, run) = store.receive(&hook, &received).await?;
+    if let Some(run) = run {
+        posting.end(message_id, run);
         app.publish_nudge(*agentable);
         app.send_hint(*agentable, app.urgency(kind));
     }

@@ -22,6 +22,7 @@ use crate::body::{Creation, check_size};
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::messages::post::check_storable_value;
+use crate::request_trace::Posting;
 use crate::state::App;
 
 #[utoipa::path(
@@ -63,6 +64,7 @@ pub(crate) async fn create(
     };
     let checked = Document::parse(&document.to_string(), offer).map_err(|problems| invalid(at, problems))?;
     let title = title(&checked.goal);
+    let posting = Posting::begin(kind.urgency);
     let new = NewPlan {
         id: app.state.ids.beside(parent.user),
         run: app.state.ids.beside(parent.user),
@@ -75,6 +77,7 @@ pub(crate) async fn create(
         input: &input,
         attached: false,
         deadline: app.now() + TimeDelta::seconds(limits.detached_s.into()),
+        traceparent: posting.traceparent.as_deref(),
     };
     let body = stored_body(&response(stored(&new, &path, parent.user, &app), &checked, &[]));
     let stored_key = key.as_ref().map(Key::as_stored);
@@ -87,6 +90,8 @@ pub(crate) async fn create(
     if !replayed {
         app.publish_nudge(path.id);
         app.send_hint(new.id, kind.urgency);
+        let (message, run) = (new.message, new.run);
+        posting.end(message, run);
     }
     created(stored, replayed, "/v1/plans")
 }

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::http::{Answer, request};
 use crate::test_api::TestApi;
 
+/// Where senders say that their requests belong.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 struct Hook {
     path: String,
     id: String,
@@ -25,8 +28,9 @@ async fn send(api: &TestApi, hook: &Hook, (id, age_s): (&str, u64), body: &str) 
     let secret = SecretString::from(hook.secret.as_str());
     let now = u64::try_from(api.state.ids.clock().now().timestamp()).unwrap() - age_s;
     let headers = Signer::new([&secret]).unwrap().headers(id, now, body.as_bytes()).unwrap();
-    let headers: Vec<(&str, &str)> =
+    let mut headers: Vec<(&str, &str)> =
         headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+    headers.push(("traceparent", TRACE));
     request(api.address, "POST", &hook.path, &headers, body).await
 }
 
@@ -55,6 +59,8 @@ async fn signed_text_becomes_one_message_that_is_marked() {
     assert_eq!(content.matches("</untrusted>").count(), 1, "{content}");
     send(&api, &hook, ("msg_2", 0), "plain text").await.ok();
     assert_eq!(messages(&api).await.len(), 2);
+    let run = format!("select traceparent from houston.runs where agentable_id = '{}'", api.agentable().0);
+    assert_eq!(api.sql(&run).trim(), TRACE, "its run is a part of the sender's trace");
 }
 
 #[tokio::test]

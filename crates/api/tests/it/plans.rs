@@ -57,7 +57,8 @@ fn pointers(answer: &Answer) -> Vec<String> {
 async fn plan_is_made_once_and_read_in_all_its_parts() {
     let api = TestApi::start().await;
     let body = json!({"document": document(), "input": {"city": "Rome"}});
-    let key = [("idempotency-key", "hotels")];
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let key = [("idempotency-key", "hotels"), ("traceparent", trace)];
     let first = api.post_with(&api.path("/plans"), &key, body.clone()).await;
     assert_eq!(first.status, 201, "{}", first.text());
     let made = first.json();
@@ -77,6 +78,9 @@ async fn plan_is_made_once_and_read_in_all_its_parts() {
     assert_eq!(versions["data"][0]["document"], document());
     let kind = api.get("/v1/plans").await.ok();
     assert_eq!(kind["data"][0]["parent_id"], json!(api.goal), "{kind}");
+    let uuid = id.strip_prefix("plan_").unwrap();
+    let run = format!("select traceparent from houston.runs where agentable_id = '{uuid}'");
+    assert_eq!(api.sql(&run).trim(), trace, "its run is a part of the client's trace");
 }
 
 #[tokio::test]

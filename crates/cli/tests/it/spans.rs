@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::tasks::is_task;
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
 /// Where a client says that its request belongs.
@@ -96,11 +97,15 @@ async fn receive(socket: TcpStream, kept: &Mutex<Vec<Span>>) -> std::io::Result<
     }
 }
 
-/// Creates a note on the message `note`.
+/// Creates a note on the message `note`, and a task on `delegate`.
 fn script(call: &Call) -> Reply {
     let says = |text: &str| Reply::tool("send_message", json!({"content": text}));
+    if is_task(call) {
+        return Reply::text("It is sunny.");
+    }
     match call.last_user_text().as_str() {
-        "note" if !call.tool_results().is_empty() => says("Noted."),
+        "note" | "delegate" if call.has_tool_results() => says("Done."),
+        "delegate" => Reply::tool("create_task", json!({"title": "Look", "instructions": "Look outside."})),
         "note" => Reply::tool("create_note", json!({"title": "Milk", "content": "buy it"})),
         said => says(said),
     }
@@ -209,6 +214,13 @@ async fn a_message_is_one_trace_from_request_to_tool() {
             assert!(!is_content && !value.contains("Milk"), "{}: {key} = {value}", span.name);
         }
     }
+    // The run of a task is a part of the call that began it.
+    let other = traced.houston.goal("Lima").await;
+    traced.post(&other, "delegate").await;
+    let spans = traced.collector.wait_for(&["execute_tool create_task", "process background"]).await;
+    let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let (call, of_task) = (named("execute_tool create_task"), named("process background"));
+    assert_eq!((hex(&of_task.trace_id), &of_task.parent_span_id), (trace.to_owned(), &call.span_id));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -156,6 +156,8 @@ pub(crate) trait RunStorage: Sync {
 
 /// A transaction behind the fence: rows, and the step that they belong to.
 pub(crate) trait RunTransaction: Send {
+    /// Where the tasks and plans that the next calls start belong in a trace; `None`: where the run does.
+    fn set_traceparent(&mut self, traceparent: Option<&str>);
     /// Executes a tool call that reads or writes rows.
     fn record(
         &mut self,
@@ -343,6 +345,10 @@ impl RunStorage for RunStore {
 }
 
 impl RunTransaction for FencedTx {
+    fn set_traceparent(&mut self, traceparent: Option<&str>) {
+        FencedTx::set_traceparent(self, traceparent);
+    }
+
     async fn record(
         &mut self,
         owner: Owner,

@@ -46,6 +46,8 @@ pub struct ReceivedMessage<'a> {
     pub content: &'a str,
     /// Metadata for clients, a JSON object.
     pub metadata: &'a Value,
+    /// Where the run that it opens belongs in a trace: a `traceparent`.
+    pub traceparent: Option<&'a str>,
     /// The current time.
     pub now: DateTime<Utc>,
 }
@@ -197,8 +199,8 @@ impl TenantStore<'_> {
         if deleted.rows_affected() == 0 { Err(NOT_FOUND) } else { Ok(()) }
     }
 
-    /// Posts what was received as a system message, unless the same id was received before. Returns the message, and whether
-    /// it was posted now. Ids that were received long ago are forgotten.
+    /// Posts what was received as a system message, unless the same id was received before. Returns the message, and the
+    /// run that reads it if it was posted now. Ids that were received long ago are forgotten.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the agentable was erased or is archived, [`Error::Database`]
@@ -207,7 +209,7 @@ impl TenantStore<'_> {
         self,
         hook: &InboundHook,
         received: &ReceivedMessage<'_>,
-    ) -> Result<(MessageId, bool)> {
+    ) -> Result<(MessageId, Option<RunId>)> {
         let agentable = hook.agentable.0;
         let mut tx = self.pool.begin().await?;
         let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
@@ -222,7 +224,7 @@ impl TenantStore<'_> {
         .fetch_optional(&mut *tx)
         .await?;
         if let Some(before) = before {
-            return Ok((MessageId(before), false));
+            return Ok((MessageId(before), None));
         }
         sqlx::query!(
             "-- store::inbound_hook::receive
@@ -251,12 +253,14 @@ impl TenantStore<'_> {
             content: received.content,
             metadata: received.metadata,
             event: None,
+            traceparent: received.traceparent,
         };
         if deliver(&mut tx, &row, &message, self.fairness).await? != Delivery::Posted {
             return Err(Error::NotFound { what: "open conversation" });
         }
         tx.commit().await?;
-        Ok((received.message, true))
+        let run = row.run_id.filter(|_| row.run_open).map_or(received.run, RunId);
+        Ok((received.message, Some(run)))
     }
 }
 

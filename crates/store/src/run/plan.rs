@@ -53,6 +53,9 @@ pub struct NewPlan<'a> {
     pub attached: bool,
     /// When it has to have ended.
     pub deadline: DateTime<Utc>,
+    /// Where its run belongs in a trace, a `traceparent`; `None`: where the run belongs that makes it. A tool call
+    /// leaves it to [`FencedTx::set_traceparent`](crate::record::FencedTx::set_traceparent).
+    pub traceparent: Option<&'a str>,
 }
 
 /// Whom a plan is made for.
@@ -146,7 +149,7 @@ pub(crate) async fn insert_plan(
             values ($1, $2, $3, 2, true, 1, $12, true)),
         run as (
             insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-            select $12, $2, $1, 1, (select origin from above), t.at, (select traceparent from above) from t)
+            select $12, $2, $1, 1, (select origin from above), t.at, coalesce($15, (select traceparent from above)) from t)
         insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
                                       created_at)
         select $13, $2, $1, 2, 'system', 'text', $8, $14, $12, t.at from t",
@@ -163,7 +166,8 @@ pub(crate) async fn insert_plan(
         owner.untrusted,
         plan.run.0,
         plan.message.0,
-        json!({"type": "task_started"})
+        json!({"type": "task_started"}),
+        plan.traceparent
     )
     .execute(&mut *connection)
     .await?;

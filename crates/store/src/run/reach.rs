@@ -295,6 +295,7 @@ pub(crate) async fn post(
         content: &content,
         metadata: &metadata,
         event: None,
+        traceparent: None,
     };
     let delivery = deliver(connection, &row, &system, fairness).await?;
     sqlx::query!(

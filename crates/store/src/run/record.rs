@@ -45,6 +45,8 @@ pub struct FencedTx {
     folders: Option<Folders>,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
+    /// See [`Self::set_traceparent`].
+    traceparent: Option<Box<str>>,
     /// How tool calls changed the state that the agentable shares with front ends.
     pub(crate) states: Vec<PendingState>,
 }
@@ -93,6 +95,7 @@ impl RunStore {
             session_settings: self.archiving.settings,
             folders: self.folders.clone(),
             changed_files_of: None,
+            traceparent: None,
             states: Vec::new(),
         })
     }
@@ -163,6 +166,11 @@ impl RunStore {
 impl FencedTx {
     pub(crate) fn connection(&mut self) -> &mut PgConnection {
         &mut self.tx
+    }
+
+    /// Where the tasks and plans that the next tool calls start belong in a trace; `None`: where the run of the calls does.
+    pub fn set_traceparent(&mut self, traceparent: Option<&str>) {
+        self.traceparent = traceparent.map(Box::from);
     }
 
     /// The tables of one tool call of `owner`'s run, whose new rows have `ids`.

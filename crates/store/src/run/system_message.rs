@@ -35,6 +35,8 @@ pub(crate) struct NewSystemMessage<'a> {
     pub(crate) metadata: &'a Value,
     /// An event before that of the message.
     pub(crate) event: Option<&'a Event>,
+    /// Where the run that it opens belongs in a trace: a `traceparent`.
+    pub(crate) traceparent: Option<&'a str>,
 }
 
 /// The row of an agentable's lock, which the caller's transaction holds.
@@ -125,7 +127,16 @@ impl RunStore {
         content: &str,
         metadata: &Value,
     ) -> Result<()> {
-        let report = NewSystemMessage { agentable, message, run, mode: None, content, metadata, event: None };
+        let report = NewSystemMessage {
+            agentable,
+            message,
+            run,
+            mode: None,
+            content,
+            metadata,
+            event: None,
+            traceparent: None,
+        };
         let mut tx = self.pool.begin().await?;
         let row = lock(&mut tx, agentable).await?.ok_or(Error::NotFound { what: "agentable" })?;
         deliver(&mut tx, &row, &report, self.fairness).await?;
@@ -156,8 +167,8 @@ impl LockedRow {
                        next_attempt_at = case when not $5 and l.wake then l.next_attempt_at end, run_open = true
                   from t where l.agentable_id = $1),
             run as (
-                insert into houston.runs (id, tenant_id, agentable_id, first_seq, mode, created_at)
-                select $3, $6, $1, $7, $8, t.at from t where $5),
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, mode, created_at, traceparent)
+                select $3, $6, $1, $7, $8, t.at, $15 from t where $5),
             message as (
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
@@ -180,7 +191,8 @@ impl LockedRow {
             message.event.map(Json) as Option<Json<&Event>>,
             !self.is_held,
             self.user_id,
-            fairness.running()
+            fairness.running(),
+            message.traceparent
         )
         .fetch_one(connection)
         .await?;

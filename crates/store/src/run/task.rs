@@ -70,17 +70,25 @@ impl FencedTx {
     }
 
     /// Creates a task of `owner`'s agentable, open and awake.
-    pub(super) async fn insert_task(&mut self, owner: Owner, task: &NewTask<'_>, depth: i32) -> Result<()> {
-        insert_task(self.connection(), owner, task, depth).await
+    pub(super) async fn insert_task(
+        &mut self,
+        owner: Owner,
+        task: &NewTask<'_>,
+        depth: i32,
+        traceparent: Option<&str>,
+    ) -> Result<()> {
+        insert_task(self.connection(), owner, task, depth, traceparent).await
     }
 }
 
-/// Creates a task of `owner`'s agentable, open and awake. The caller holds the lock row of that agentable.
+/// Creates a task of `owner`'s agentable, open and awake. The caller holds the lock row of that agentable. `traceparent`: where
+/// its run belongs in a trace, if not where `owner`'s does.
 pub(crate) async fn insert_task(
     connection: &mut PgConnection,
     owner: Owner,
     task: &NewTask<'_>,
     depth: i32,
+    traceparent: Option<&str>,
 ) -> Result<()> {
     let metadata = json!({"type": "task_started"});
     sqlx::query!(
@@ -99,7 +107,7 @@ pub(crate) async fn insert_task(
                 values ($1, $2, $3, 2, true, 1, $11, true)),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-                select $11, $2, $1, 1, origin, t.at, traceparent from above cross join t)
+                select $11, $2, $1, 1, origin, t.at, coalesce($16, traceparent) from above cross join t)
             insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                           run_id, created_at)
             select $12, $2, $1, 2, 'system', 'text', $13,
@@ -119,7 +127,8 @@ pub(crate) async fn insert_task(
             task.message.0,
             task.instructions,
             metadata,
-            owner.untrusted
+            owner.untrusted,
+            traceparent
         )
         .execute(connection)
         .await?;

@@ -115,6 +115,7 @@ async fn send(
         content,
         metadata: &end.metadata(),
         event: Some(&event),
+        traceparent: None,
     };
     deliver(connection, row, &report, fairness).await?;
     Ok(())

@@ -355,6 +355,7 @@ impl RunStore {
             content: &content,
             metadata: &json!({"type": Mode::AgentCheckIn, "check_in_id": id}),
             event: None,
+            traceparent: None,
         };
         if post_system_message(&mut tx, &message, self.fairness).await? {
             tx.commit().await?;

@@ -203,6 +203,7 @@ async fn begin(
         content: &content,
         metadata: &json!({"type": Mode::FeedGeneration}),
         event: None,
+        traceparent: None,
     };
     if !post_system_message(&mut *connection, &message, fairness).await? {
         // A run was opened this instant; the next look finds the agent busy.

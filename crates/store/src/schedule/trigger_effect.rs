@@ -24,21 +24,23 @@ use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock
 type Made = std::result::Result<(Fired, Uuid, String), &'static str>;
 
 /// What a trigger says, with what happened in it.
-struct Texts {
+struct Texts<'a> {
     /// The message.
     content: String,
     /// The title of a task or a plan.
     title: String,
     /// The input of a plan.
     input: Value,
+    /// Where the run that it opens belongs in a trace: a `traceparent`.
+    traceparent: Option<&'a str>,
 }
 
 /// Posts to the agentable, or starts a task or a plan of it, unless the chain is too long, the trigger has fired too often, or its template
-/// fails.
+/// fails. What it starts because of an event belongs where the run of that event does: `traceparent`.
 pub(super) async fn act(
     connection: &mut PgConnection,
     trigger: &Locked,
-    (cause, before): (&Cause, &Chain),
+    (cause, before, traceparent): (&Cause, &Chain, Option<&str>),
     (limits, ids): (FiringLimits, FiringIds),
     fairness: Fairness,
 ) -> Result<Fired> {
@@ -50,14 +52,14 @@ pub(super) async fn act(
         return refuse(connection, trigger.id, about, "limit").await;
     };
     let texts = match texts(trigger, cause) {
-        Ok(texts) => texts,
+        Ok(texts) => Texts { traceparent, ..texts },
         Err(error) => {
             return refuse(connection, trigger.id, about, &format!("template: {error}")).await;
         }
     };
     let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
     let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-        None => tell(connection, (trigger, &row), (&texts.content, chain.depth), ids, fairness).await?,
+        None => tell(connection, (trigger, &row), (&texts, chain.depth), ids, fairness).await?,
         Some((task, None)) => start(connection, (trigger, task), &texts, ids, fairness).await?,
         Some((task, Some(plan))) => {
             start_plan(connection, &row, (task, plan), &texts, (ids, fairness)).await?
@@ -72,7 +74,7 @@ pub(super) async fn act(
     Ok(fired)
 }
 
-fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, ExpressionError> {
+fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts<'static>, ExpressionError> {
     let instructions = filled(&trigger.instructions, cause)?;
     let content = trigger_message(&trigger.name, &instructions, cause);
     let title = match &trigger.task {
@@ -82,14 +84,14 @@ fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, Expressi
     };
     let plan = trigger.task.as_ref().and_then(|task| task.plan.as_ref());
     let input = plan.map_or(Ok(Value::Null), |plan| filled_value(&plan.input, cause))?;
-    Ok(Texts { content, title, input })
+    Ok(Texts { content, title, input, traceparent: None })
 }
 
 /// Posts the message: an open run reads it at its next step; otherwise it opens a run.
 async fn tell(
     connection: &mut PgConnection,
     (trigger, row): (&Locked, &LockedRow),
-    (content, depth): (&str, i16),
+    (texts, depth): (&Texts<'_>, i16),
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -98,9 +100,10 @@ async fn tell(
         message: ids.message,
         run: ids.run,
         mode: (!row.run_open).then_some(Mode::Trigger),
-        content,
+        content: &texts.content,
         metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": depth}),
         event: None,
+        traceparent: texts.traceparent,
     };
     if deliver(connection, row, &message, fairness).await? != Delivery::Posted {
         return Ok(Err("archived"));
@@ -115,7 +118,7 @@ async fn tell(
 async fn start(
     connection: &mut PgConnection,
     (trigger, task): (&Locked, &TriggerTask),
-    Texts { content, title, .. }: &Texts,
+    Texts { content, title, traceparent, .. }: &Texts<'_>,
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -149,8 +152,8 @@ async fn start(
             insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
             select id, tenant_id, user_id, 2, true, 1, $6, true from task),
         run as (
-            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at)
-            select $6, tenant_id, id, 1, 'trigger', t.at from task cross join t)
+            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
+            select $6, tenant_id, id, 1, 'trigger', t.at, $10 from task cross join t)
         insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
                                       created_at)
         select $7, tenant_id, id, 2, 'system', 'text', $8, $9, $6, t.at from task cross join t"#,
@@ -162,7 +165,8 @@ async fn start(
         ids.run.0,
         ids.message.0,
         content,
-        json!({"type": "task_started", "origin_type": Mode::Trigger, "trigger_id": trigger.id})
+        json!({"type": "task_started", "origin_type": Mode::Trigger, "trigger_id": trigger.id}),
+        *traceparent
     )
     .execute(&mut *connection)
     .await?;
@@ -176,7 +180,7 @@ async fn start_plan(
     connection: &mut PgConnection,
     row: &LockedRow,
     (task, plan): (&TriggerTask, &TriggerPlan),
-    Texts { title, input, .. }: &Texts,
+    Texts { title, input, traceparent, .. }: &Texts<'_>,
     (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let parent = sqlx::query!(
@@ -209,6 +213,7 @@ async fn start_plan(
         input,
         attached: false,
         deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
+        traceparent: *traceparent,
     };
     insert_plan(connection, owner, &new, parent.depth + 1).await?;
     announce(connection, row, tenant, &new).await?;

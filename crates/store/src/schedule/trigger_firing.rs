@@ -146,7 +146,7 @@ impl RunStore {
         .await?;
         let cause = Cause::time(due.due_at, rule.zone());
         let fired = if what.fires {
-            act(&mut tx, &trigger, (&cause, &Chain::default()), (limits, ids), self.fairness).await?
+            act(&mut tx, &trigger, (&cause, &Chain::default(), None), (limits, ids), self.fairness).await?
         } else {
             refuse(&mut tx, trigger.id, (&cause, ids.now), "missed").await?
         };
@@ -192,7 +192,10 @@ impl RunStore {
         let taken = sqlx::query!(
             r#"-- store::trigger_firing::take
             delete from houston.trigger_firings where trigger_id = $1 and parent_id = $2 and seq = $3
-            returning cause as "cause: Json<Cause>", chain, depth"#,
+            returning cause as "cause: Json<Cause>", chain, depth,
+                      -- That of the run of the event: positions are those of the run that begins at or before them.
+                      (select r.traceparent from houston.runs r where r.agentable_id = $2 and r.first_seq <= $3
+                        order by r.first_seq desc limit 1) as "traceparent?""#,
             heard.trigger.0,
             heard.event.0.0,
             heard.event.1
@@ -204,7 +207,8 @@ impl RunStore {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
                 let chain = Chain { triggers, depth: taken.depth };
-                act(&mut tx, &trigger, (&taken.cause.0, &chain), (limits, ids), self.fairness).await?
+                let why = (&taken.cause.0, &chain, taken.traceparent.as_deref());
+                act(&mut tx, &trigger, why, (limits, ids), self.fairness).await?
             }
             None => Fired::Gone,
         };

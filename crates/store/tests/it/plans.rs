@@ -43,6 +43,7 @@ impl Driven {
             input: &json!({}),
             attached: false,
             deadline: test.ids.clock().now() + TimeDelta::hours(1),
+            traceparent: None,
         };
         test.requests().make_plan(("goal", test.goal), &new, None, &Value::Null).await.unwrap();
         let claimed = test.claim_of(plan).await.unwrap();

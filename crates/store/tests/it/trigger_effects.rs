@@ -102,14 +102,16 @@ async fn task_is_started_once_and_its_end_is_reported() {
     let id = create(&test, starts).await;
     test.post_to(test.goal, "the hotel").await.unwrap();
     answer_run(&test, test.goal).await;
+    test.sql("update houston.runs set traceparent = '00-ab'");
     assert_eq!(hear(&test, LIMITS).await + hear(&test, LIMITS).await, 0, "a task is no message");
     let started = tasks(&test);
     assert_eq!((started.len(), found(&test, id).await.fired), (1, 1));
     let firings = test.requests().trigger_firings(id).await.unwrap();
     assert_eq!(firings[0].made.as_deref(), Some(&*started[0].public_id("task")));
     let row = "select title || '|' || depth || '|' || (select open_tasks from houston.run_locks l where l.agentable_id = parent_id)
-                 from houston.agentables where kind = 'task'";
-    assert_eq!(test.sql(row).trim(), "About the hotel|1|1");
+                      || '|' || (select traceparent from houston.runs r where r.agentable_id = a.id)
+                 from houston.agentables a where kind = 'task'";
+    assert_eq!(test.sql(row).trim(), "About the hotel|1|1|00-ab");
     end_task(&test, started[0], RunStatus::Failed).await;
     let reported = "select count(*) from houston.messages where metadata ->> 'type' = 'task_ended'";
     assert_eq!(test.sql(reported).trim(), "1");
@@ -135,8 +137,15 @@ async fn plan_is_started_once_with_what_happened() {
     for text in ["hotel", "again"] {
         test.post_to(test.goal, text).await.unwrap();
     }
+    test.sql("update houston.runs set traceparent = '00-ab'");
     let (first, second) = tokio::join!(hear(&test, LIMITS), hear(&test, LIMITS));
     assert_eq!(first + second + hear(&test, LIMITS).await, 0, "a plan is no message");
+    let traced = "select count(*) from houston.runs r join houston.plans p using (agentable_id) where r.traceparent = '00-ab'";
+    assert_eq!(
+        test.sql(traced).trim(),
+        "2",
+        "the runs of the plans are parts of the trace of the event's run"
+    );
     let inputs = "select string_agg(input ->> 'said' || ' ' || (input ->> 'n'), ', ' order by agentable_id) from houston.plans";
     assert_eq!(test.sql(inputs).trim(), "about: hotel 3, about: again 3");
     let lists = "select count(*) from houston.events where data ->> 'type' = 'plan_created'";

@@ -194,7 +194,10 @@ async fn trigger_does_not_hear_what_it_has_caused() {
     for turn in 1..=2 {
         test.post_to(test.goal, "hi").await.unwrap();
         answer_run(&test, test.goal).await;
+        test.sql("update houston.runs set traceparent = '00-ab'");
         assert_eq!(hear(&test, LIMITS).await, 1, "the end of a user's run");
+        let untraced = "select count(*) from houston.runs where traceparent is null";
+        assert_eq!(test.sql(untraced).trim(), "0", "what it opens is a part of the trace of that run");
         answer_run(&test, test.goal).await;
         assert_eq!(hear(&test, LIMITS).await, 0, "the end of the run that it has opened");
         assert_eq!(posted(&test), turn);

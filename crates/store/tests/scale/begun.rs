@@ -118,6 +118,7 @@ fn system_message() -> Vec<Case> {
         "true",
         &user,
         "10",
+        "null",
     ];
     vec![
         case("store::system_message::is_archived", "", &[&idle, "'archived'"], &["agentables_pkey"], [5, 10]),
@@ -147,6 +148,7 @@ fn looked_for() -> Vec<Case> {
         "'Look.'",
         "'{}'",
         "false",
+        "null",
     ];
     let kinds = "array['goal']::text[]";
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];

@@ -186,6 +186,7 @@ impl Record for Call {
                 input: &self.input,
                 attached: self.attached,
                 deadline: self.deadline,
+                traceparent: None,
             };
             tx.create_plan(&plan, counts.depth + 1).await?;
             let follows = if self.attached {

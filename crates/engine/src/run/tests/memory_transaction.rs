@@ -27,6 +27,8 @@ impl MemoryStorage {
 }
 
 impl RunTransaction for MemoryTransaction {
+    fn set_traceparent(&mut self, _: Option<&str>) {}
+
     async fn record(
         &mut self,
         _: Owner,

@@ -45,6 +45,7 @@ use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
 use self::observed::observe;
 use self::plans::Plans;
+use self::record::begin_spans;
 use self::resume::Committed;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -268,7 +269,7 @@ impl ToolRunner {
     ) -> Result<Prepared<S::Transaction>, Interrupted> {
         let Others { held, are_open, keep_whole } = others;
         let mut responses = Responses::with_capacity(calls.len());
-        observe(journal, calls, &plans.answered);
+        observe(journal, calls, &plans.answered, &mut Vec::new());
         for (call, response) in plans.answered {
             let response = match keep_whole {
                 true => cut(journal, response),
@@ -291,9 +292,10 @@ impl ToolRunner {
         let records = if plans.recorded.is_empty() {
             None
         } else {
+            let mut begun = begin_spans(journal, calls, &mut plans.recorded);
             let (records, written) = self.write_records(journal, plans.recorded).await?;
             records.add_task_events(step, cells);
-            observe(journal, calls, &written);
+            observe(journal, calls, &written, &mut begun);
             for (call, response) in written {
                 self.taint.add_result(response.text());
                 let response = match keep_whole {

@@ -41,11 +41,12 @@ impl ToolRunner {
 }
 
 /// Counts calls that have their responses, and calls the observers for them: those that read or write Houston's own tables, and
-/// those that were refused. `calls` are those of the turn.
+/// those that were refused. `calls` are those of the turn, `begun` the spans that have begun already.
 pub(super) fn observe<S: RunStorage>(
     journal: &Journal<'_, S>,
     calls: &[ToolCall],
     responses: &[(String, ToolResponse)],
+    begun: &mut Vec<(String, houston_spans::Span)>,
 ) {
     responses.iter().for_each(|(_, response)| journal.services.metrics.tools.answered(response));
     let (observers, parent) = (&journal.services.observers, parent(journal));
@@ -54,7 +55,11 @@ pub(super) fn observe<S: RunStorage>(
     }
     for (id, response) in responses {
         let Some(call) = calls.iter().find(|call| call.id == *id) else { continue };
-        parent.tool(call).responded(response);
+        let traced = match begun.iter().position(|(of, _)| of == id) {
+            Some(nth) => begun.swap_remove(nth).1,
+            None => parent.tool(call),
+        };
+        traced.responded(response);
         let span = observers.span(|| span_of(call));
         observers.notify(&journal.owner, &span, Observed::ToolCallStarted { call });
         observers.notify(&journal.owner, &span, Observed::ToolCallEnded { call, response });
@@ -62,7 +67,7 @@ pub(super) fn observe<S: RunStorage>(
 }
 
 /// The span of which calls are a part: that of the iteration, or of the agent if another attempt made the iteration.
-fn parent<'j, S: RunStorage>(journal: &'j Journal<'_, S>) -> &'j houston_spans::Span {
+pub(super) fn parent<'j, S: RunStorage>(journal: &'j Journal<'_, S>) -> &'j houston_spans::Span {
     if journal.iteration.is_on() { &journal.iteration } else { &journal.span }
 }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
-use houston_domain::tool_call::ToolResponse;
+use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_queue::Hint;
+use houston_spans::Span;
 use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
 use houston_tools::{NewTaskInfo, Record};
 
 use super::call::noted;
+use super::observed::parent;
 use super::{Cells, Responses, ToolRunner, cell_of, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, Rows};
@@ -29,6 +31,8 @@ pub(super) struct PendingRecord {
     note: Option<String>,
     /// Whether the session had read what strangers wrote when the call was carried out.
     untrusted: bool,
+    /// The span of the call, in which the task or plan is begun that it starts.
+    traceparent: Option<String>,
 }
 
 /// Rows written in an open transaction, whose step is not committed yet.
@@ -51,8 +55,30 @@ impl PendingRecord {
         note: Option<String>,
     ) -> Self {
         let ids = RecordIds { row: journal.new_id(), run: journal.new_id(), message: journal.new_id() };
-        Self { call, ids, record, note, untrusted: false }
+        Self { call, ids, record, note, untrusted: false, traceparent: None }
     }
+}
+
+/// Begins the spans of calls that start tasks or plans, before these are stored: their runs are parts of them. Returns the ids
+/// of the calls with their spans; without a tracer there are none.
+pub(super) fn begin_spans<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    calls: &[ToolCall],
+    records: &mut [PendingRecord],
+) -> Vec<(String, Span)> {
+    let parent = parent(journal);
+    let mut begun = Vec::new();
+    if !parent.is_on() {
+        return begun;
+    }
+    for record in records.iter_mut().filter(|record| record.record.task().is_some()) {
+        if let Some(call) = calls.iter().find(|call| call.id == record.call) {
+            let span = parent.tool(call);
+            record.traceparent = span.parent().map(|parent| parent.to_string());
+            begun.push((call.id.clone(), span));
+        }
+    }
+    begun
 }
 
 impl ToolRunner {
@@ -131,7 +157,8 @@ async fn try_write<S: RunStorage>(
     let limits = limits(journal);
     let mut rows = journal.begin().await?;
     let mut responses = Responses::with_capacity(records.len());
-    for PendingRecord { call, ids, record, note, untrusted } in records {
+    for PendingRecord { call, ids, record, note, untrusted, traceparent } in records {
+        rows.set_traceparent(traceparent.as_deref());
         let owner = Owner { untrusted: *untrusted, ..journal.owner };
         let response = rows.record(owner, *ids, limits, &**record).await?;
         responses.push((call.clone(), cut(journal, noted(response, note.as_deref()))));

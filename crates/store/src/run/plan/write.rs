@@ -62,7 +62,7 @@ pub(crate) async fn write(
             run: step.run,
             untrusted: step.untrusted,
         };
-        insert_task(connection, owner, &executor.task(), plan.depth + 1).await?;
+        insert_task(connection, owner, &executor.task(), plan.depth + 1, None).await?;
         houston_faults::fault!("C28")?;
     }
     if let Some(listed) = listed {

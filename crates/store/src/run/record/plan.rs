@@ -18,7 +18,9 @@ impl RecordTx<'_> {
     pub async fn create_plan(&mut self, plan: &NewPlan<'_>, depth: i32) -> Result<()> {
         let Owner { tenant, user, agentable, run, untrusted } = self.owner;
         let owner = PlanOwner { tenant, user, parent: agentable, run: Some(run), untrusted };
-        insert_plan(self.tx.connection(), owner, plan, depth).await
+        let traceparent = self.tx.traceparent.clone();
+        let plan = NewPlan { traceparent: traceparent.as_deref(), ..plan.clone() };
+        insert_plan(self.tx.connection(), owner, &plan, depth).await
     }
 
     /// The plans of the agentable, newest first.

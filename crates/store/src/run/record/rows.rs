@@ -250,7 +250,8 @@ impl RecordTx<'_> {
 
     /// Creates a task, open and awake; `depth` is that of its creator and one.
     pub async fn create_task(&mut self, task: &NewTask<'_>, depth: i32) -> Result<()> {
-        self.tx.insert_task(self.owner, task, depth).await
+        let traceparent = self.tx.traceparent.clone();
+        self.tx.insert_task(self.owner, task, depth, traceparent.as_deref()).await
     }
 
     /// Sets a check-in of the agentable, with [`RecordIds::row`] as its id.
