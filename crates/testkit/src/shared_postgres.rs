@@ -6,11 +6,15 @@
 //! runner, and stops Postgres and removes the folder once the runner has ended, however it ended.
 //!
 //! ```text
-//! /tmp/houston-tests-<runner>/lock       held while a process starts Postgres or creates a template
-//! /tmp/houston-tests-<runner>/serving    held by the process that runs Postgres, for as long as it lives
-//! /tmp/houston-tests-<runner>/server     its URL and the postmaster's process id, once it accepts connections
-//! /tmp/houston-tests-<runner>/templates  a file per complete template database
+//! <parent>/houston-tests-<runner>/lock       held while a process starts Postgres or creates a template
+//! <parent>/houston-tests-<runner>/serving    held by the process that runs Postgres, for as long as it lives
+//! <parent>/houston-tests-<runner>/server     its URL and the postmaster's process id, once it accepts connections
+//! <parent>/houston-tests-<runner>/templates  a file per complete template database
 //! ```
+//!
+//! The parent is `/dev/shm` where that is large enough, else `/tmp`. Each test makes and removes a database of 900 files. On
+//! ext4, whoever makes a file right after others were removed looks at each of their inodes: with thousands of them that was
+//! half of the processor time of all tests.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -27,8 +31,12 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::psql::Psql;
 
+/// File systems in memory have it; its size does not change during a run, as its free space does.
+const MEMORY: &str = "/dev/shm";
+/// From this size on, [`MEMORY`] is used: some hundred megabytes of it are needed.
+const MEMORY_BYTES: u64 = 4 << 30;
 /// Not `TMPDIR`: socket paths must be short, and `cargo xtask test` removes its `TMPDIR` at its end.
-const PARENT: &str = "/tmp";
+const DISK: &str = "/tmp";
 /// Variables of the process that runs Postgres: its folder, and the process id of the runner.
 const FOLDER: &str = "HOUSTON_TEST_POSTGRES_FOLDER";
 const RUNNER: &str = "HOUSTON_TEST_POSTGRES_RUNNER";
@@ -55,7 +63,7 @@ impl SharedPostgres {
     /// If PostgreSQL is not installed or does not start, or the test program has no `shared_postgres` test.
     pub(crate) fn find_or_start() -> io::Result<Self> {
         let runner = runner();
-        let folder = Path::new(PARENT).join(format!("houston-tests-{runner}"));
+        let folder = parent().join(format!("houston-tests-{runner}"));
         // Under root, Postgres runs as another user, who needs access to the folder.
         fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder)?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
@@ -93,6 +101,12 @@ impl SharedPostgres {
         }
         Ok(())
     }
+}
+
+/// The folder with the folders of all runs.
+fn parent() -> &'static Path {
+    let bytes = rustix::fs::statvfs(MEMORY).map_or(0, |memory| memory.f_frsize * memory.f_blocks);
+    Path::new(if bytes >= MEMORY_BYTES { MEMORY } else { DISK })
 }
 
 /// The process id of the runner: the parent if it is cargo or nextest, else this process.
@@ -172,6 +186,7 @@ pub fn serve_if_requested() -> io::Result<()> {
     config.redis = false;
     config.fsync = false;
     config.max_connections = CONNECTIONS;
+    config.postgres_settings.push("max_wal_size=256MB".to_owned());
     let servers = Servers::start(&config, &mut |_| {}).map_err(io::Error::other)?;
     let (Some(url), Some(postmaster)) = (servers.database_url(), servers.postgres_pid()) else {
         return Err(io::ErrorKind::NotFound.into());

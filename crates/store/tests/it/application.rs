@@ -1,7 +1,5 @@
 //! What an application may do with a login that has the role `houston_app` and nothing else.
 
-use std::process::Command;
-
 use houston_store::listen::Notification;
 
 use crate::test_store::TestStore;
@@ -21,10 +19,8 @@ impl<'t> Application<'t> {
 
     /// The output of `psql` with this login, or its error message.
     fn sql(&self, text: &str) -> Result<String, String> {
-        let (login, url) = (&self.login, self.test.database.url());
-        let text = format!("set session authorization {login};\n{text}");
-        let output =
-            Command::new("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", url, "-c", &text]).output().unwrap();
+        let text = format!("set session authorization {};\n{text}", self.login);
+        let output = self.test.database.psql(&text).output().unwrap();
         let read = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() { Ok(read(&output.stdout)) } else { Err(read(&output.stderr)) }
     }
