@@ -83,12 +83,11 @@ pub(crate) struct Shown {
 
 impl Shown {
     fn new(step: usize, nth: usize, text: Text) -> Self {
-        let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
-        Self {
-            name: text.name,
-            value: end.map_or_else(|| text.value.clone(), |end| format!("{} …", &text.value[..end])),
-            whole: end.map(|_| format!("{step}/{nth}")).unwrap_or_default(),
-        }
+        let (value, whole) = match text.value.char_indices().nth(MAX_TEXT) {
+            Some((end, _)) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
+            None => (text.value, String::new()),
+        };
+        Self { name: text.name, value, whole }
     }
 }
 
