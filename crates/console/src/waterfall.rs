@@ -83,8 +83,9 @@ pub(crate) struct Shown {
 
 impl Shown {
     fn new(step: usize, nth: usize, text: Text) -> Self {
-        let (value, whole) = match text.value.char_indices().nth(MAX_TEXT) {
-            Some((end, _)) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
+        let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
+        let (value, whole) = match end {
+            Some(end) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
             None => (text.value, String::new()),
         };
         Self { name: text.name, value, whole }
