@@ -33,6 +33,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/runs/{id}/cancel"), post(run::cancel))
         .route(&at("/runs/{id}/retry"), post(run::retry))
         .route(&at("/runs/{id}/trace"), get(run::trace))
+        .route(&at("/runs/{id}/texts/{step}/{nth}"), get(run::text))
         .route(&at("/runs/{id}/events"), get(tail::events))
         .route(&at("/threads"), get(threads::list::show))
         .route(&at("/threads/{kind}/{id}"), get(threads::show::show))

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::body::Bytes;
 use axum::extract::{Path, Query};
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::{join, join3};
@@ -22,7 +22,7 @@ use crate::runs::took;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
-use crate::waterfall::Waterfall;
+use crate::waterfall::{Part, Waterfall};
 use crate::why::{Reason, reasons};
 
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Whether texts of models and tools are on the page.
     #[serde(default)]
     contents: bool,
+    /// The number of the first step on the page.
+    #[serde(default)]
+    from: usize,
     /// Why it was not tried again, as the API says it.
     #[serde(default)]
     left: String,
@@ -101,7 +104,7 @@ impl Call {
 pub(crate) async fn show(
     viewer: Viewer,
     Path(id): Path<String>,
-    Query(Options { contents, left }): Query<Options>,
+    Query(Options { contents, from, left }): Query<Options>,
 ) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
     let (calls, trace) = (format!("{path}/model_calls"), format!("{path}/trace?contents={contents}"));
@@ -116,7 +119,7 @@ pub(crate) async fn show(
         (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
     let now = viewer.console.now();
-    let fall = waterfall(trace, &run, contents, now);
+    let fall = waterfall(trace, &run, Part { contents, from }, now);
     let mut page = page(&viewer, &run, &calls, (fall, contents), now);
     page.shell = page.shell.noting("warn", why_left(&left));
     if !run.status.is_terminal() {
@@ -182,19 +185,14 @@ fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {
     ]
 }
 
-fn waterfall(
-    trace: Result<Bytes, Refused>,
-    run: &RunResponse,
-    contents: bool,
-    now: DateTime<Utc>,
-) -> Waterfall {
+fn waterfall(trace: Result<Bytes, Refused>, run: &RunResponse, part: Part, now: DateTime<Utc>) -> Waterfall {
     let lines = match trace {
         Ok(lines) => lines,
         Err(refused) => return Waterfall::without(refused.detail),
     };
     let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
     match trace {
-        Some(trace) => Waterfall::of(&trace.lines, !run.status.is_terminal(), contents, now),
+        Some(trace) => Waterfall::of(&trace.lines, !run.status.is_terminal(), part, now),
         None => Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
     }
 }
@@ -264,6 +262,26 @@ fn why_left(reason: &str) -> Option<&'static str> {
         ("refused", "It was not tried again: its message is not accepted now. Try later."),
     ];
     all.into_iter().find(|(name, _)| *name == reason).map(|(_, text)| text)
+}
+
+/// `GET {prefix}/runs/{id}/texts/{step}/{nth}`: one text, whole.
+pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, usize, usize)>) -> Response {
+    let path = format!("/v1/runs/{}", segment(&id));
+    let trace = format!("{path}/trace?contents=true");
+    let (run, lines) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&trace)).await;
+    let (run, lines) = match (run, lines) {
+        (Ok(run), Ok(lines)) => (run, lines),
+        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
+    };
+    let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
+    let is_open = !run.status.is_terminal();
+    match trace.and_then(|trace| Waterfall::text(&trace.lines, is_open, step, nth)) {
+        Some(text) => {
+            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// `GET {prefix}/runs/{id}/trace`: the file that `houston replay` reads.

@@ -8,10 +8,12 @@ use houston_domain::trace::Line;
 use self::spans::{Kind, Span};
 use crate::show::{self, Fact};
 
-/// The most steps of a page; the trace has all.
+/// The most steps of a page without texts.
 const MAX_STEPS: usize = 400;
-/// The most characters of a text.
-const MAX_TEXT: usize = 20_000;
+/// The most steps of a page with texts.
+const MAX_STEPS_WITH_TEXTS: usize = 40;
+/// The most characters of a text on the page of its run.
+const MAX_TEXT: usize = 4_000;
 /// Bars are at least as wide, in percent, so that each can be seen.
 const LEAST_WIDTH: f64 = 0.35;
 
@@ -23,6 +25,25 @@ pub(crate) struct Waterfall {
     pub(crate) why_empty: String,
     pub(crate) ticks: Vec<Tick>,
     pub(crate) steps: Vec<Step>,
+    /// The first step of the page before, if there is one.
+    pub(crate) earlier: Option<usize>,
+    /// The first step of the page after, if there is one.
+    pub(crate) later: Option<usize>,
+}
+
+/// Which steps are shown, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Part {
+    /// Whether texts of models and tools are among it.
+    pub(crate) contents: bool,
+    /// The number of the first step; the first one is 1.
+    pub(crate) from: usize,
+}
+
+impl Part {
+    fn size(self) -> usize {
+        if self.contents { MAX_STEPS_WITH_TEXTS } else { MAX_STEPS }
+    }
 }
 
 /// A line across all steps, with its time.
@@ -48,7 +69,27 @@ pub(crate) struct Step {
     pub(crate) height: u8,
     pub(crate) took: String,
     pub(crate) facts: Vec<Fact>,
-    pub(crate) texts: Vec<Text>,
+    pub(crate) texts: Vec<Shown>,
+}
+
+/// The beginning of a text.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// Where the whole text is, below the texts of the run; empty: this is all of it.
+    pub(crate) whole: String,
+}
+
+impl Shown {
+    fn new(step: usize, nth: usize, text: Text) -> Self {
+        let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
+        let (value, whole) = match end {
+            Some(end) => (format!("{} …", &text.value[..end]), format!("{step}/{nth}")),
+            None => (text.value, String::new()),
+        };
+        Self { name: text.name, value, whole }
+    }
 }
 
 /// What a model wrote, or a tool was given.
@@ -64,8 +105,8 @@ impl Waterfall {
         Self { why_empty: why.into(), ..Self::default() }
     }
 
-    /// `contents`: whether texts of models and tools are among it. `is_open`: whether the run goes on.
-    pub(crate) fn of(lines: &[Line], is_open: bool, contents: bool, now: DateTime<Utc>) -> Self {
+    /// `is_open`: whether the run goes on.
+    pub(crate) fn of(lines: &[Line], is_open: bool, part: Part, now: DateTime<Utc>) -> Self {
         let spans = spans::of(lines, is_open);
         let (Some(start), Some(last)) = (
             spans.iter().map(|span| span.start).min(),
@@ -76,8 +117,11 @@ impl Waterfall {
         let end = if spans.iter().any(|span| span.end.is_none()) { last.max(now) } else { last };
         let axis = Axis { start, ms: (end - start).num_milliseconds().max(1) };
         let count = spans.len();
+        let size = part.size();
+        let skipped = part.from.saturating_sub(1).min(count - 1);
+        let until = (skipped + size).min(count);
         let more =
-            if count > MAX_STEPS { format!(", the first {MAX_STEPS} of them here") } else { String::new() };
+            if count > size { format!(", {} to {until} of them here", skipped + 1) } else { String::new() };
         Self {
             summary: format!(
                 "{}, {count} {}{more}",
@@ -87,10 +131,20 @@ impl Waterfall {
             why_empty: String::new(),
             ticks: axis.ticks(),
             steps: (1..)
-                .zip(spans.into_iter().take(MAX_STEPS))
-                .map(|(number, span)| axis.step(number, span, end, contents))
+                .zip(spans)
+                .skip(skipped)
+                .take(size)
+                .map(|(number, span)| axis.step(number, span, end, part.contents))
                 .collect(),
+            earlier: (skipped > 0).then(|| skipped.saturating_sub(size) + 1),
+            later: (until < count).then_some(until + 1),
         }
+    }
+
+    /// The whole text `nth` of the step `number`.
+    pub(crate) fn text(lines: &[Line], is_open: bool, number: usize, nth: usize) -> Option<String> {
+        let span = spans::of(lines, is_open).into_iter().nth(number.checked_sub(1)?)?;
+        span.texts.into_iter().nth(nth).map(|text| text.value)
     }
 }
 
@@ -112,7 +166,7 @@ impl Axis {
         let is_thin = matches!(span.kind, Kind::Attempt | Kind::Iteration);
         let mut facts = vec![show::fact("Began", format!("+ {}", show::took(span.start - self.start)))];
         facts.extend(span.facts);
-        let cut = |text: Text| Text { value: shortened(&text.value), ..text };
+        let texts = if contents { span.texts } else { Vec::new() };
         Step {
             number,
             depth: span.depth,
@@ -126,7 +180,7 @@ impl Axis {
             height: if is_thin { 4 } else { 10 },
             took: if span.is_moment { String::new() } else { show::took(until - span.start) },
             facts,
-            texts: if contents { span.texts.into_iter().map(cut).collect() } else { Vec::new() },
+            texts: (0..).zip(texts).map(|(nth, text)| Shown::new(number, nth, text)).collect(),
         }
     }
 
@@ -153,13 +207,6 @@ fn axis_time(ms: i64) -> String {
     show::took(TimeDelta::milliseconds(ms)).replace(".0 s", " s")
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}\n… cut here; the trace has all of it", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use houston_domain::event::Event;
@@ -173,7 +220,7 @@ mod tests {
     }
 
     fn names(name: &str) -> Vec<String> {
-        let fall = Waterfall::of(&recorded(name), false, false, DateTime::UNIX_EPOCH);
+        let fall = Waterfall::of(&recorded(name), false, Part::default(), DateTime::UNIX_EPOCH);
         fall.steps.iter().map(|step| format!("{}{}", "  ".repeat(step.depth.into()), step.name)).collect()
     }
 
@@ -199,7 +246,7 @@ mod tests {
     #[test]
     fn end_of_an_iteration_may_come_before_its_answer() {
         let mut lines = recorded("compression");
-        let expected = Waterfall::of(&lines, false, false, DateTime::UNIX_EPOCH);
+        let expected = Waterfall::of(&lines, false, Part::default(), DateTime::UNIX_EPOCH);
         let is_end = |line: &Line| match line {
             Line::Event { event, .. } => {
                 matches!(**event, Event::StepFinished { .. } | Event::RunFinished { .. })
@@ -215,7 +262,7 @@ mod tests {
                 at -= 1;
             }
         }
-        let found = Waterfall::of(&lines, false, false, DateTime::UNIX_EPOCH);
+        let found = Waterfall::of(&lines, false, Part::default(), DateTime::UNIX_EPOCH);
         let named = |fall: Waterfall| {
             fall.steps.into_iter().map(|step| (step.depth, step.name, step.took)).collect::<Vec<_>>()
         };
@@ -233,7 +280,8 @@ mod tests {
             if name.starts_with("plan_") {
                 continue;
             }
-            let fall = Waterfall::of(&recorded(name), false, true, DateTime::UNIX_EPOCH);
+            let fall =
+                Waterfall::of(&recorded(name), false, Part { contents: true, from: 1 }, DateTime::UNIX_EPOCH);
             assert!(!fall.steps.is_empty() && !fall.ticks.is_empty(), "{name}: {}", fall.why_empty);
             for step in &fall.steps {
                 let [x, width] =
@@ -244,6 +292,27 @@ mod tests {
             count += 1;
         }
         assert!(count > 10, "this test finds too few traces: {count}");
+    }
+
+    #[test]
+    fn pages_of_a_long_run_have_each_text_once() {
+        let lines = recorded("compression");
+        let lines: Vec<Line> = std::iter::repeat_n(lines, 20).flatten().collect();
+        let all: Vec<Text> = spans::of(&lines, false).into_iter().flat_map(|span| span.texts).collect();
+        let (mut from, mut pages, mut found) = (Some(1), 0, Vec::new());
+        while let Some(first) = from {
+            let part = Part { contents: true, from: first };
+            let fall = Waterfall::of(&lines, false, part, DateTime::UNIX_EPOCH);
+            assert!(fall.steps.len() <= MAX_STEPS_WITH_TEXTS);
+            for step in &fall.steps {
+                for nth in 0..step.texts.len() {
+                    found.push(Waterfall::text(&lines, false, step.number, nth).unwrap());
+                }
+            }
+            (from, pages) = (fall.later, pages + 1);
+        }
+        assert!(pages > 1 && !found.is_empty(), "{pages}");
+        assert_eq!(found, all.into_iter().map(|text| text.value).collect::<Vec<_>>());
     }
 
     #[test]
@@ -259,7 +328,7 @@ mod tests {
         let second = lines.iter().enumerate().filter(|(_, line)| is_event(line)).nth(2).unwrap().0;
         lines.truncate(second + 1);
         let now = lines.iter().filter_map(Line::at).max().unwrap() + TimeDelta::seconds(7);
-        let fall = Waterfall::of(&lines, true, false, now);
+        let fall = Waterfall::of(&lines, true, Part::default(), now);
         let last = fall.steps.last().unwrap();
         assert!(last.open && last.kind == "model" && last.took == "7.0 s", "{last:?}");
     }

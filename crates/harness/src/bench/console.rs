@@ -294,6 +294,7 @@ impl Ids {
             format!("/runs/{open_run}"),
             format!("/runs/{long_run}"),
             format!("/runs/{long_run}?contents=true"),
+            format!("/runs/{long_run}?contents=true&from=401"),
             format!("/threads/goal/{long_goal}"),
             format!("/threads/goal/{long_goal}/history"),
             format!("/waiting/{question}"),
