@@ -8,11 +8,13 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use chrono::SecondsFormat;
 use clap::Args;
+use houston_protocol::health::HealthChangeResponse;
+use houston_protocol::time::Time;
 
 use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::connect;
-use crate::output::print;
+use crate::output::{print, print_json};
 use crate::system::host;
 
 /// The time limit of each part of a request.
@@ -35,6 +37,9 @@ pub(crate) struct Health {
     /// List when checks of the health monitor last changed their status and what they found, from Postgres
     #[arg(long, conflicts_with_all = ["worker", "address"])]
     history: bool,
+    /// With --history: print one JSON object
+    #[arg(long, requires = "history")]
+    json: bool,
 }
 
 impl Health {
@@ -43,7 +48,7 @@ impl Health {
             return worker(context);
         }
         if self.history {
-            return history(context);
+            return history(context, self.json);
         }
         let address = self.address.as_ref().unwrap_or(&context.loaded.settings.server.address);
         let address = reachable(address).map_err(Failure::Usage)?;
@@ -98,34 +103,47 @@ fn worker(context: &Context) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The latest changes of all cells, the newest first.
-fn history(context: &Context) -> Result<ExitCode, Failure> {
+/// Prints the latest changes of all cells, the newest first.
+fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
     let settings = &context.loaded.settings;
     let addresses = connect::database(settings, &context.folder)?;
     runtime()?.block_on(async {
         let stores = connect::reach_all(settings, &addresses).await?;
         let mut changes = Vec::new();
         for (cell, store) in stores.named() {
-            for mut change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
-                if stores.count() > 1 {
-                    change.check = format!("{} ({cell})", change.check);
-                }
-                changes.push(change);
+            let cell = (stores.count() > 1).then(|| cell.to_string());
+            for change in store.api().health_changes(None, None, i64::from(LISTED)).await? {
+                changes.push(HealthChangeResponse {
+                    check: change.check,
+                    cell: cell.clone(),
+                    status: change.status,
+                    at: Time(change.at),
+                    detail: Some(change.detail),
+                });
             }
             store.close().await;
         }
-        changes.sort_by_key(|change| std::cmp::Reverse(change.at));
-        changes.truncate(usize::from(LISTED));
-        let rows = changes.into_iter().map(|change| {
-            let at = change.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-            [at, change.status.as_str().to_owned(), change.check, change.detail]
+        changes.sort_by(|one, other| {
+            (other.at, &other.check, &other.cell).cmp(&(one.at, &one.check, &one.cell))
         });
-        let rows: Vec<[String; 4]> = rows.collect();
-        for line in table(&["AT", "STATUS", "CHECK", "FOUND"], &rows) {
-            print(&line);
+        changes.truncate(usize::from(LISTED));
+        if is_json {
+            print_json(&serde_json::json!({"data": changes}));
+        } else {
+            let rows: Vec<[String; 4]> = changes.into_iter().map(row).collect();
+            table(&["AT", "STATUS", "CHECK", "FOUND"], &rows).iter().for_each(|line| print(line));
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+fn row(change: HealthChangeResponse) -> [String; 4] {
+    let check = match change.cell {
+        Some(cell) => format!("{} ({cell})", change.check),
+        None => change.check,
+    };
+    let at = change.at.0.to_rfc3339_opts(SecondsFormat::Secs, true);
+    [at, change.status.as_str().to_owned(), check, change.detail.unwrap_or_default()]
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Failures of a model provider, end to end: processes, HTTP client, event stream, API.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use houston_testkit::model_server::script::{always, in_turn};
-use houston_testkit::model_server::{Fault, Gate, ModelServer, Reply};
+use houston_testkit::model_server::{Call, Fault, Gate, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::test_houston::TestHouston;
+use crate::test_houston::{PATIENCE, TestHouston};
 
 fn says(text: &str) -> Reply {
     Reply::tool("send_message", json!({"content": text}))
@@ -84,12 +86,12 @@ async fn stream_reports_retries_recovery_and_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stream_reports_a_fallback_model() {
+async fn fallback_is_reported_and_an_open_breaker_is_named() {
     let houston = TestHouston::start();
     let busy = ModelServer::start(always(Reply::status(503))).await.unwrap();
     let up = ModelServer::start(always(says("Hello!"))).await.unwrap();
     let (busy_url, up_url) = (busy.url(), up.url());
-    let _worker = houston.worker_with(&[
+    let worker = houston.worker_with(&[
         ("HOUSTON_MODEL", "openai/scripted, local/spare"),
         ("OPENAI_BASE_URL", &busy_url),
         ("OPENAI_API_KEY", "sk-test"),
@@ -115,4 +117,52 @@ async fn stream_reports_a_fallback_model() {
     );
     assert_eq!((busy.journal().calls(), up.journal().calls()), (1, 1));
     assert!(errors(&houston, &goal).await.is_empty());
+    drop(worker);
+    why_names_the_breaker_while_it_is_open(&houston, &goal).await;
+}
+
+/// The only model of a worker fails, and is mended.
+async fn why_names_the_breaker_while_it_is_open(houston: &TestHouston, goal: &str) {
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let broken = Arc::clone(&is_broken);
+    let reply = move |_: &Call| match broken.load(Ordering::Relaxed) {
+        true => Reply::status(503),
+        false => says("Hello again!"),
+    };
+    let server = ModelServer::start(reply).await.unwrap();
+    let url = server.url();
+    let _worker = houston.worker_with(&[
+        ("HOUSTON_MODEL", "openai/scripted"),
+        ("OPENAI_BASE_URL", &url),
+        ("OPENAI_API_KEY", "sk-test"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__BREAKER__MIN_CALLS", "1"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__BREAKER__OPEN_MS", "5000"),
+        ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "200"),
+        // However long a busy machine takes, the run does not fail.
+        ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__NETWORK", "100"),
+    ]);
+    let message = houston.post(goal, "2", "and again").await;
+    let id = message["id"].as_str().unwrap();
+    let open = why_once(houston, id, "breaker_open").await;
+    for part in ["until 20", "not called because most recent calls failed", "the key (`houston doctor`)"] {
+        assert!(open.contains(part), "{part}: {open}");
+    }
+    is_broken.store(false, Ordering::Relaxed);
+    assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
+    let ended = why_once(houston, id, "idle").await;
+    assert!(!ended.contains("breaker_open"), "{ended}");
+}
+
+/// What `houston why` says, once it names this cause.
+async fn why_once(houston: &TestHouston, id: &str, cause: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = houston.run(&["why", id], &[]);
+        if found.contains(&format!("  {cause}  ")) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never {cause}: {found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

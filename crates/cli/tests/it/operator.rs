@@ -280,7 +280,17 @@ fn health_is_that_of_the_api_or_of_a_worker() {
     houston
         .sql("insert into houston.health_changes values ('redis', '2026-11-01 09:00Z', 'warn', 'is away')");
     let (code, says) = health(&["--history"]);
-    assert!(code == Some(0) && says.contains("2026-11-01T09:00:00Z  warn    redis  is away"), "{says}");
+    assert!(code == Some(0) && says.contains("2026-11-01T09:00:00Z  warn    redis"), "{says}");
+    let (code, says) = health(&["--history", "--json"]);
+    let mut listed: Value = serde_json::from_str(&says).unwrap();
+    // Each cell has one.
+    let change = &mut listed["data"][0];
+    assert!(change.as_object_mut().unwrap().remove("cell").is_some(), "{says}");
+    let expected = serde_json::json!({
+        "check": "redis", "status": "warn", "at": "2026-11-01T09:00:00.000Z", "detail": "is away"
+    });
+    assert_eq!((code, &*change), (Some(0), &expected));
+    assert_eq!(health(&["--json"]).0, Some(2), "only the history has a form for programs");
     let _worker = houston.worker();
     assert_eq!(health(&["--worker"]), (Some(0), "ready\n".to_owned()));
     houston.sql("update houston.workers set name = 'elsewhere-1'");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
+use serde_json::Value;
 
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
@@ -56,6 +57,38 @@ async fn redis_outage_is_logged_once_by_each_process() {
     houston
         .wait_until("/readyz", "polling", |ready| ready["checks"]["redis"] == "polling postgres each second")
         .await;
+    // Its runs went on without Redis, so that is no reason of it.
+    let found = houston.wait_until(&why(&goal), "its end", |found| decides(found, "idle")).await;
+    assert_eq!(found["reasons"].as_array().unwrap().len(), 1, "{found}");
+    why_names_redis_while_it_is_away(&houston, worker).await;
+}
+
+/// The path at which the API says why a goal does not go on.
+fn why(goal: &str) -> String {
+    format!("/v1/goals/{goal}/why")
+}
+
+/// Whether this cause decides.
+fn decides(found: &Value, cause: &str) -> bool {
+    found["reasons"][0]["cause"] == cause
+}
+
+/// Redis is away, and comes back.
+async fn why_names_redis_while_it_is_away(houston: &TestHouston, mut worker: Process) {
+    // A worker that seems to live, and takes nothing: what is posted waits.
+    worker.kill().unwrap();
+    houston.sql("update houston.workers set alive_until = now() + interval '1 hour'");
+    let goal = houston.goal("waits without redis").await;
+    houston.post(&goal, "1", "hello").await;
+    let found = houston.wait_until(&why(&goal), "Redis", |found| decides(found, "redis_away")).await;
+    let todo = found["reasons"][0]["todo"].as_str().unwrap();
+    assert!(todo.contains("Start Redis again"), "{found}");
+    tokio::task::block_in_place(|| houston.servers.lock().unwrap().restart_redis().unwrap());
+    houston.wait_until("/readyz", "Redis", |ready| ready["checks"]["redis"] == "hints").await;
+    let goal = houston.goal("waits with redis").await;
+    houston.post(&goal, "1", "hello").await;
+    let found = houston.wait_until(&why(&goal), "a wait", |found| decides(found, "queued")).await;
+    assert!(!found.to_string().contains("redis_away"), "{found}");
 }
 
 #[test]

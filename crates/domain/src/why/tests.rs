@@ -209,6 +209,8 @@ fn failed_checks_are_named_where_they_explain_something() {
         (queued(), down(999), vec![Cause::Queued]),
         (old.clone(), down(990), vec![Cause::SlotsFull]),
         (held(1_010), down(990), vec![Cause::Running]),
+        (retry.clone(), down(990), vec![Cause::Retry]),
+        (state(RunStatus::MessageSent), down(990), vec![Cause::Idle]),
         (queued(), red("schema"), vec![Cause::Queued]),
         (queued(), red("connections"), vec![Cause::Queued]),
         (old.clone(), red("connections"), vec![Cause::SlotsFull, Cause::Health]),

@@ -19,15 +19,26 @@ pub struct Change {
     pub at: DateTime<Utc>,
 }
 
+/// Where a page of changes begins: after the change of this check at this time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// When that change was.
+    pub at: DateTime<Utc>,
+    /// Its check.
+    pub check: String,
+    /// Whether a change of the same check at the same time is on the page: it is of another cell, which comes after.
+    pub is_inclusive: bool,
+}
+
 impl ApiStore {
-    /// The newest changes, of one check or of all, older than `before`: the time and the check of a change.
+    /// The newest changes, of one check or of all; those `after` a change are older.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn health_changes(
         &self,
         check: Option<&str>,
-        before: Option<&(DateTime<Utc>, String)>,
+        after: Option<&After>,
         limit: i64,
     ) -> Result<Vec<Change>> {
         // The table is small, and so it is sorted when it is read.
@@ -35,11 +46,13 @@ impl ApiStore {
             r#"-- store::health::history::list
             select check_id, at, status, detail from houston.health_changes
              where ($1::text is null or check_id = $1)
-               and ($2::timestamptz is null or (at, check_id collate "C") < ($2, $3::text))
-             order by at desc, check_id collate "C" desc limit $4"#,
+               and ($2::timestamptz is null or (at, check_id collate "C") < ($2, $3::text)
+                    or ($4::boolean and at = $2 and check_id = $3))
+             order by at desc, check_id collate "C" desc limit $5"#,
             check,
-            before.map(|(at, _)| *at),
-            before.map(|(_, check)| check.as_str()),
+            after.map(|after| after.at),
+            after.map(|after| after.check.as_str()),
+            after.is_some_and(|after| after.is_inclusive),
             limit
         )
         .fetch_all(&self.pool)
