@@ -1,6 +1,6 @@
 //! Unreachable servers, outdated schemas, two releases side by side: each is reported clearly, and nothing is lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
@@ -75,19 +75,28 @@ fn decides(found: &Value, cause: &str) -> bool {
 
 /// Redis is away, and comes back.
 async fn why_names_redis_while_it_is_away(houston: &TestHouston, mut worker: Process) {
+    let began = Instant::now();
     // A worker that seems to live, and takes nothing: what is posted waits.
     worker.kill().unwrap();
     houston.sql("update houston.workers set alive_until = now() + interval '1 hour'");
-    let goal = houston.goal("waits without redis").await;
-    houston.post(&goal, "1", "hello").await;
-    let found = houston.wait_until(&why(&goal), "Redis", |found| decides(found, "redis_away")).await;
+    // Only what waits for some seconds has this cause: if the machine was busy for longer, the next one has it.
+    let found = loop {
+        let goal = houston.goal("waits without redis").await;
+        houston.post(&goal, "1", "hello").await;
+        let is_said = |found: &Value| !decides(found, "queued");
+        let found = houston.wait_until(&why(&goal), "a cause", is_said).await;
+        if decides(&found, "redis_away") {
+            break found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{found}");
+    };
     let todo = found["reasons"][0]["todo"].as_str().unwrap();
     assert!(todo.contains("Start Redis again"), "{found}");
     tokio::task::block_in_place(|| houston.servers.lock().unwrap().restart_redis().unwrap());
     houston.wait_until("/readyz", "Redis", |ready| ready["checks"]["redis"] == "hints").await;
     let goal = houston.goal("waits with redis").await;
     houston.post(&goal, "1", "hello").await;
-    let found = houston.wait_until(&why(&goal), "a wait", |found| decides(found, "queued")).await;
+    let found = houston.get(&why(&goal)).await;
     assert!(!found.to_string().contains("redis_away"), "{found}");
 }
 
