@@ -49,6 +49,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/errors"), get(errors::show))
         .route(&at("/queues"), get(work::queues))
         .route(&at("/queues/{lane}/pause"), post(work::pause))
+        .route(&at("/queues/{lane}/drain"), post(work::drain_lane))
         .route(&at("/queues/{lane}/resume"), post(work::resume))
         .route(&at("/workers"), get(work::workers))
         .route(&at("/workers/{id}/drain"), post(work::drain))
