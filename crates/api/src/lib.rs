@@ -162,6 +162,7 @@ mod inbound_hooks;
 mod insight;
 mod issuers;
 mod keys;
+mod kinds;
 mod knowledge;
 mod log_throttle;
 mod mcp;
