@@ -268,6 +268,7 @@ fn viewers_change_nothing_by_any_route() {
     let page = browser.page(&format!("/console/runs/{run}"));
     assert!(page.contains("viewer"), "{page}");
     assert!(!page.contains("Cancel run") && !page.contains("/console/health"), "nothing is offered: {page}");
+    assert!(browser.page("/console/kinds").contains("Default agent"));
     for path in ["health", "webhooks", "audit", "workers", "usage"] {
         assert_eq!(browser.get(&format!("/console/{path}")).status, 403, "{path}");
     }
