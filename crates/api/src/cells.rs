@@ -104,7 +104,7 @@ impl Target {
         match segments.as_slice() {
             ["readyz"] => Self::Ready,
             ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
+            ["v1", "agents" | "kinds" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
             | ["v1", "guards"] => Self::Copied,
             ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
             ["v1", "webhooks", _, "deliveries", delivery, ..] => {
@@ -318,8 +318,8 @@ impl Dispatcher {
             }
         }
         let changes = parts.method != Method::GET && parts.method != Method::HEAD;
-        // The list creates missing default agents.
-        let may_create = path.trim_end_matches('/') == "/v1/agents";
+        // These lists create missing default agents.
+        let may_create = ["/v1/agents", "/v1/kinds"].contains(&path.trim_end_matches('/'));
         let answer = call(self.routers.home(), Request::from_parts(parts, body)).await;
         if changes || may_create { self.with_copy(caller, &path, answer).await } else { answer }
     }

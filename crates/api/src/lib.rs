@@ -163,6 +163,7 @@ mod inbound_hooks;
 mod insight;
 mod issuers;
 mod keys;
+mod kinds;
 mod knowledge;
 mod log_throttle;
 mod mcp;

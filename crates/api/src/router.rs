@@ -21,9 +21,9 @@ use crate::state::{App, State};
 use crate::{
     a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, compressions,
     conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, mcp, mcp_servers, messages, models, openai, overview, own_key, plans, profile,
-    questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
-    teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
+    inbound_hooks, insight, kinds, mcp, mcp_servers, messages, models, openai, overview, own_key, plans,
+    profile, questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records,
+    tables, teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -212,6 +212,7 @@ fn agent_routes() -> Endpoints {
         .routes(TENANT.change(Scope::Operate), routes!(agents::resync::resync))
         .routes(TENANT, routes!(agents::get::get, agents::change::change, agents::delete::delete))
         .routes(TENANT, routes!(agents::reset::reset))
+        .routes(TENANT, routes!(kinds::list::list))
         .routes(TENANT, routes!(guards::agent::get, guards::agent::set))
         .routes(TENANT, routes!(teams::list::list, teams::create::create))
         .routes(TENANT, routes!(teams::get::get, teams::change::change, teams::delete::delete))

@@ -42,6 +42,7 @@ mod headers;
 mod health;
 mod installation;
 mod keys;
+mod kinds;
 mod link;
 mod oidc;
 mod origin;

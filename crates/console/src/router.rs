@@ -5,8 +5,8 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, agents, assets, audit, bulk, counts, errors, headers, health, installation, keys, oidc, origin,
-    overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
+    Console, agents, assets, audit, bulk, counts, errors, headers, health, installation, keys, kinds, oidc,
+    origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
 };
 
 /// The console, with the API that it asks.
@@ -50,6 +50,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/errors"), get(errors::show))
         .route(&at("/queues"), get(work::queues))
         .route(&at("/queues/{lane}/pause"), post(work::pause))
+        .route(&at("/queues/{lane}/drain"), post(work::drain_lane))
         .route(&at("/queues/{lane}/resume"), post(work::resume))
         .route(&at("/workers"), get(work::workers))
         .route(&at("/workers/{id}/drain"), post(work::drain))
@@ -57,6 +58,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/health"), get(health::show))
         .route(&at("/agents"), get(installation::agents))
         .route(&at("/agents/{id}"), get(agents::show).post(agents::change))
+        .route(&at("/kinds"), get(kinds::show))
         .route(&at("/models"), get(installation::models))
         .route(&at("/tools"), get(installation::tools))
         .route(&at("/keys"), get(keys::list))

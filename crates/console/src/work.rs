@@ -1,17 +1,18 @@
 //! Queues and workers: where work waits, and who takes it.
 
 use askama::Template;
-use axum::extract::Path;
+use axum::extract::{Path, Query};
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::scope::Scope;
 use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use houston_protocol::worker::{WorkerResponse, WorkersResponse};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::shell::{Section, Shell, html};
-use crate::show::{self, Status, When, segment};
+use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
@@ -42,8 +43,27 @@ fn number(count: i64) -> String {
     show::count(u64::try_from(count).unwrap_or_default())
 }
 
+/// The lane that the viewer drains.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Draining {
+    #[serde(default)]
+    drain: String,
+}
+
+/// How far the draining of a paused lane is.
+fn drained(of: &QueueResponse) -> String {
+    match of.running {
+        0 => format!("The lane {} is drained: none of its runs is at work.", of.lane),
+        running => format!(
+            "The lane {} is paused. Runs of it still at work: {}. It is drained once there are none.",
+            of.lane,
+            number(running)
+        ),
+    }
+}
+
 /// `GET {prefix}/queues`.
-pub(crate) async fn queues(viewer: Viewer) -> Response {
+pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Draining>) -> Response {
     let all: QueuesResponse = match viewer.api.get("/v1/queues").await {
         Ok(all) => all,
         Err(refused) => return viewer.failed(refused).into_response(),
@@ -52,26 +72,38 @@ pub(crate) async fn queues(viewer: Viewer) -> Response {
         Some("installation") => "of the whole installation",
         _ => "of this tenant",
     };
+    let note = all.data.iter().find(|of| of.lane == drain && of.paused).map(drained);
     html(&Queues {
-        shell: viewer.shell(Section::Queues, "Queues").live(),
+        shell: viewer.shell(Section::Queues, "Queues").live().noting("", note.as_deref()),
         whose,
         can_change: viewer.may(Scope::Installation),
         queues: all.data.into_iter().map(|of| queue(&viewer, of)).collect(),
     })
 }
 
-fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
+fn state(of: &QueueResponse) -> Status {
     let is_late = of.oldest_age_s >= 60;
+    // A viewer who sees one tenant does not know whether those of others are at work.
+    let is_whole = of.of == "installation";
     let (text, tone) = match (of.paused, of.depth) {
+        (true, _) if of.running > 0 => {
+            let text = format!("draining, {} still at work", number(of.running));
+            return Status { text, tone: "warn" };
+        }
+        (true, _) if is_whole => ("paused (drained)", "warn"),
         (true, _) => ("paused", "warn"),
         (false, 0) => ("empty", "good"),
         (false, _) if is_late => ("late", "bad"),
         (false, _) => ("in work", "busy"),
     };
+    Status { text: text.to_owned(), tone }
+}
+
+fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
     let more = if of.capped { "+" } else { "" };
     Queue {
         href: viewer.path(&format!("/queues/{}", segment(&of.lane))),
-        status: Status { text: text.to_owned(), tone },
+        status: state(&of),
         paused: of.paused,
         depth: format!("{}{more}", number(of.depth)),
         oldest: if of.depth == 0 { String::new() } else { show::took(TimeDelta::seconds(of.oldest_age_s)) },
@@ -88,6 +120,12 @@ fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
 /// `POST {prefix}/queues/{lane}/pause`.
 pub(crate) async fn pause(viewer: Viewer, Path(lane): Path<String>) -> Response {
     change(&viewer, &format!("/v1/queues/{}/pause", segment(&lane)), "/queues").await
+}
+
+/// `POST {prefix}/queues/{lane}/drain`: pauses it, and says what is still at work.
+pub(crate) async fn drain_lane(viewer: Viewer, Path(lane): Path<String>) -> Response {
+    let back = with_query("/queues", &[("drain", &lane)]);
+    change(&viewer, &format!("/v1/queues/{}/pause", segment(&lane)), &back).await
 }
 
 /// `POST {prefix}/queues/{lane}/resume`.
@@ -164,5 +202,26 @@ fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
         lease: show::when(of.lease_until, now),
         started: show::when(of.started_at, now),
         id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paused_lane_drains_until_none_of_its_runs_is_at_work() {
+        let lane = |of: &str, running: i64| -> QueueResponse {
+            serde_json::from_value(json!({
+                "lane": "background", "of": of, "depth": 4, "oldest_age_s": 90, "running": running, "retrying": 0,
+                "put_off": 0, "waiting": 0, "slots": null, "paused": true, "capped": false,
+                "scaling": {"pending_slots": 0, "wanted_slots": running},
+            }))
+            .unwrap()
+        };
+        assert_eq!(state(&lane("installation", 1200)).text, "draining, 1,200 still at work");
+        assert!(drained(&lane("installation", 1)).contains("still at work: 1."));
+        assert_eq!(state(&lane("installation", 0)).text, "paused (drained)");
+        assert_eq!(state(&lane("tenant", 0)).text, "paused", "others may have runs of it at work");
     }
 }

@@ -258,7 +258,7 @@ pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 /// Maximum length of a kind's name, in characters.
 const MAX_KIND_CHARS: usize = 40;
 /// Singular forms of API paths that are not prefixes of ids.
-const PATHS: [&str; 6] = ["custom_instruction", "error", "memorie", "message", "model", "queue"];
+const PATHS: [&str; 7] = ["custom_instruction", "error", "kind", "memorie", "message", "model", "queue"];
 
 /// Checks that a kind may have this name.
 ///
@@ -364,7 +364,7 @@ mod tests {
         for good in ["project", "user_agent", "p2"] {
             check_kind(good).unwrap();
         }
-        for bad in ["", "Project", "2p", "_p", "my-project", "a b", "ä", &"p".repeat(41), "run", "message"] {
+        for bad in ["", "Project", "2p", "_p", "my-project", "a b", "ä", &"p".repeat(41), "run", "kind"] {
             let error = check_kind(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}` cannot be a kind")), "{error}");
         }

@@ -55,6 +55,7 @@ pub mod guard;
 pub mod health;
 pub mod inbound_hook;
 pub mod key;
+pub mod kind;
 pub mod knowledge;
 pub mod mcp;
 pub mod mcp_server;

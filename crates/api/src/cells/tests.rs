@@ -30,6 +30,7 @@ fn requests_without_an_id_go_to_the_home_or_to_all() {
     let agent = "/v1/agents/agent_019000000000700080000000000012ab";
     assert_eq!(target(Method::PATCH, agent), Target::Copied);
     assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
+    assert_eq!(target(Method::GET, "/v1/kinds"), Target::Copied);
     assert_eq!(target(Method::PATCH, "/v1/webhooks/webhook_1"), Target::Copied);
     assert_eq!(target(Method::GET, "/v1/events"), Target::Home);
     assert_eq!(target(Method::GET, "/v1/key"), Target::Home);

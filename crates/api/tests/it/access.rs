@@ -195,8 +195,9 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 19] = [
+const OF_TENANT: [&str; 20] = [
     "agents",
+    "kinds",
     "teams",
     "skills",
     "endpoints",

@@ -45,6 +45,14 @@ async fn agents_and_teams_of_other_tenants_are_not_found() {
     assert!(answer.status == 422 && answer.text().contains("/agents/0"), "{}", answer.text());
     let list = api.send_as(OTHER, "GET", "/v1/agents", Value::Null).await.ok();
     assert_eq!(list["data"].as_array().unwrap().len(), 6, "five default agents and its own: {list}");
+    let kinds = api.send_as(OTHER, "GET", "/v1/kinds", Value::Null).await.ok();
+    let named = |kind: &str| kinds["data"].as_array().unwrap().iter().find(|of| of["kind"] == kind).unwrap();
+    let (goal, task) = (named("goal"), named("task"));
+    assert_eq!((&goal["agents"], &task["agents"]), (&json!(2), &json!(1)), "of its own tenant only: {kinds}");
+    assert_eq!((&goal["created_by"], &task["created_by"]), (&json!("clients"), &json!("agents")));
+    assert!(goal["tools"].as_array().unwrap().contains(&json!("send_message")), "{goal}");
+    let found = list["data"].as_array().unwrap().iter().any(|of| of["id"] == goal["default_agent_id"]);
+    assert!(found && goal["limits"]["max_iterations"].as_i64().unwrap() > 0, "{goal}");
     let list = api.send_as(KEY, "GET", "/v1/agents?limit=2", Value::Null).await.ok();
     let next = format!("/v1/agents?limit=2&cursor={}", list["next_cursor"].as_str().unwrap());
     assert_eq!(api.get(&next).await.ok()["data"].as_array().unwrap().len(), 2);

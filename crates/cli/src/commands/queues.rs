@@ -1,7 +1,9 @@
 //! `houston queues`: the work that waits in each lane, over all tenants.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use houston_domain::agentable::Urgency;
 use houston_domain::cell::Cells;
@@ -12,9 +14,13 @@ use serde_json::json;
 
 use super::agentable::{Database, table};
 use super::{Context, Failure, audit};
-use crate::output::{print, print_json};
+use crate::config::Loaded;
+use crate::output::{print, print_json, print_stderr};
 
-/// Show the work that waits in each lane, runs that go on, and what waits for people; or pause a lane.
+/// How often the runs of a lane that drains are counted. Workers read within this time that a lane is paused.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+
+/// Show the work that waits in each lane, runs that go on, and what waits for people; or pause or drain a lane.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Queues {
@@ -34,12 +40,23 @@ enum Action {
         /// The lane
         lane: LaneName,
     },
-    /// A paused lane goes on
+    /// Pause a lane, and wait until none of its runs is at work; exits 1 if some are when the time is over
+    Drain {
+        /// The lane
+        lane: LaneName,
+        /// Seconds to wait at most; the lane stays paused
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// A paused or drained lane goes on
     Resume {
         /// The lane
         lane: LaneName,
     },
 }
+
+/// The lanes in which agentables wait, the most urgent first.
+const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
 /// A lane in which agentables wait.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -57,71 +74,146 @@ impl From<LaneName> for Lane {
     }
 }
 
-async fn set_paused(stores: &Cells<Store>, action: Action, json: bool) -> Result<(), Failure> {
-    let (lane, is_paused) = match action {
-        Action::Pause { lane } => (Lane::from(lane).as_str(), true),
-        Action::Resume { lane } => (Lane::from(lane).as_str(), false),
-    };
+async fn set_paused(stores: &Cells<Store>, lane: &str, is_paused: bool) -> Result<(), Failure> {
     for store in stores.iter() {
         store.operator().set_lane_paused(lane, is_paused).await?;
     }
     let operation = if is_paused { "pause_queue" } else { "resume_queue" };
     audit::record(stores.home(), None, operation, lane.to_owned()).await;
+    Ok(())
+}
+
+async fn switch(
+    stores: &Cells<Store>,
+    lane: LaneName,
+    is_paused: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let lane = Lane::from(lane).as_str();
+    set_paused(stores, lane, is_paused).await?;
     match json {
         true => print_json(&json!({"lane": lane, "paused": is_paused})),
         false => print(&format!("{lane}: {}", if is_paused { "paused" } else { "goes on" })),
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The work of each lane, over all cells.
+async fn works(loaded: &Loaded, stores: &Cells<Store>) -> Result<[LaneWork; 2], Failure> {
+    let kinds = loaded.agent_types();
+    let urgency_of = |kind: &str| kinds.get(kind).map(|kind| kind.urgency);
+    let mut works = LANES.map(|_| LaneWork::default());
+    for store in stores.iter() {
+        let work = store.operator().work().await?;
+        for (sum, lane) in works.iter_mut().zip(LANES) {
+            *sum = sum.with(LaneWork::of(lane, &work.kinds, urgency_of, work.at));
+        }
+    }
+    Ok(works)
+}
+
+/// How many runs of the lane workers hold.
+async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<i64, Failure> {
+    let works = works(loaded, stores).await?;
+    let of_lane = LANES.into_iter().zip(works).filter(|(urgency, _)| Lane::from(*urgency) == lane);
+    Ok(of_lane.map(|(_, work)| work.running).sum())
+}
+
+/// Waits until no run of a paused lane is at work.
+async fn drained(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(), Failure> {
+    let mut last = None;
+    // A worker that has not read yet that the lane is paused may claim one more run.
+    tokio::time::sleep(COUNT_EVERY * 2).await;
+    loop {
+        for store in stores.iter() {
+            if !store.operator().paused_lanes().await?.iter().any(|name| name == lane.as_str()) {
+                return Err(Failure::Other(anyhow!("{}: was resumed before it was drained", lane.as_str())));
+            }
+        }
+        let running = at_work(loaded, stores, lane).await?;
+        if running == 0 {
+            return Ok(());
+        }
+        if last.replace(running) != Some(running) {
+            print_stderr(&format!("{}: draining, {running} still at work", lane.as_str()));
+        }
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+}
+
+async fn drain(
+    loaded: &Loaded,
+    stores: &Cells<Store>,
+    (lane, timeout): (Lane, Option<u64>),
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    set_paused(stores, lane.as_str(), true).await?;
+    let waits = drained(loaded, stores, lane);
+    let ended = match timeout {
+        None => Some(waits.await),
+        Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
+    };
+    let is_drained = ended.transpose()?.is_some();
+    let running = if is_drained { 0 } else { at_work(loaded, stores, lane).await? };
+    let lane = lane.as_str();
+    match json {
+        true => print_json(&json!({"lane": lane, "paused": true, "running": running, "drained": is_drained})),
+        false if is_drained => print(&format!("{lane}: paused (drained)")),
+        false => print(&format!("{lane}: paused, not drained yet: {running} still at work")),
+    }
+    Ok(if is_drained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Queues {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Self { action, json: as_json, database } = self;
-        database.with(context, async |context, stores| {
-            if let Some(action) = action {
-                set_paused(&stores, action, as_json).await?;
-                return Ok(ExitCode::SUCCESS);
+        database.with(context, async |context, stores| match action {
+            Some(Action::Pause { lane }) => switch(&stores, lane, true, as_json).await,
+            Some(Action::Resume { lane }) => switch(&stores, lane, false, as_json).await,
+            Some(Action::Drain { lane, timeout }) => {
+                drain(&context.loaded, &stores, (lane.into(), timeout), as_json).await
             }
-            let kinds = context.loaded.agent_types();
-            let urgency_of = |kind: &str| kinds.get(kind).map(|kind| kind.urgency);
-            let lanes = [Urgency::Interactive, Urgency::Background];
-            let mut works = lanes.map(|_| LaneWork::default());
-            let mut paused = Vec::new();
-            for store in stores.iter() {
-                paused.extend(store.operator().paused_lanes().await?);
-                let work = store.operator().work().await?;
-                for (sum, lane) in works.iter_mut().zip(lanes) {
-                    *sum = sum.with(LaneWork::of(lane, &work.kinds, urgency_of, work.at));
-                }
-            }
-            let named = || lanes.map(|lane| Lane::from(lane).as_str()).into_iter().zip(works);
-            let is_paused = |lane: &str| paused.iter().any(|name| name == lane);
-            if as_json {
-                let data = named().map(|(lane, work)| {
-                    json!({
-                        "lane": lane, "depth": work.queued, "oldest_age_s": work.oldest_age_s, "running": work.running,
-                        "retrying": work.retrying, "put_off": work.put_off, "waiting": work.asking,
-                        "paused": is_paused(lane), "capped": work.is_capped, "pending_slots": work.claimable,
-                    })
-                });
-                print_json(&json!({"data": data.collect::<Vec<_>>()}));
-                return Ok(ExitCode::SUCCESS);
-            }
-            let rows = named().map(|(lane, work)| {
-                let more = if work.is_capped { "+" } else { "" };
-                [
-                    if is_paused(lane) { format!("{lane} (paused)") } else { lane.to_owned() },
-                    format!("{}{more}", work.queued),
-                    format!("{} s", work.oldest_age_s),
-                    work.running.to_string(),
-                    work.retrying.to_string(),
-                    work.put_off.to_string(),
-                    work.asking.to_string(),
-                ]
-            });
-            let heads = ["LANE", "DEPTH", "OLDEST", "RUNNING", "RETRYING", "PUT OFF", "FOR PEOPLE"];
-            table(&heads, &rows.collect::<Vec<_>>()).iter().for_each(|line| print(line));
-            Ok(ExitCode::SUCCESS)
+            None => list(&context.loaded, &stores, as_json).await,
         })
     }
+}
+
+async fn list(loaded: &Loaded, stores: &Cells<Store>, as_json: bool) -> Result<ExitCode, Failure> {
+    let works = works(loaded, stores).await?;
+    let mut paused = Vec::new();
+    for store in stores.iter() {
+        paused.extend(store.operator().paused_lanes().await?);
+    }
+    let named = || LANES.map(|lane| Lane::from(lane).as_str()).into_iter().zip(works);
+    let is_paused = |lane: &str| paused.iter().any(|name| name == lane);
+    if as_json {
+        let data = named().map(|(lane, work)| {
+            json!({
+                "lane": lane, "depth": work.queued, "oldest_age_s": work.oldest_age_s, "running": work.running,
+                "retrying": work.retrying, "put_off": work.put_off, "waiting": work.asking,
+                "paused": is_paused(lane), "capped": work.is_capped, "pending_slots": work.claimable,
+            })
+        });
+        print_json(&json!({"data": data.collect::<Vec<_>>()}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = named().map(|(lane, work)| {
+        let more = if work.is_capped { "+" } else { "" };
+        [
+            match (is_paused(lane), work.running) {
+                (false, _) => lane.to_owned(),
+                (true, 0) => format!("{lane} (drained)"),
+                (true, _) => format!("{lane} (draining)"),
+            },
+            format!("{}{more}", work.queued),
+            format!("{} s", work.oldest_age_s),
+            work.running.to_string(),
+            work.retrying.to_string(),
+            work.put_off.to_string(),
+            work.asking.to_string(),
+        ]
+    });
+    let heads = ["LANE", "DEPTH", "OLDEST", "RUNNING", "RETRYING", "PUT OFF", "FOR PEOPLE"];
+    table(&heads, &rows.collect::<Vec<_>>()).iter().for_each(|line| print(line));
+    Ok(ExitCode::SUCCESS)
 }

@@ -195,6 +195,22 @@ fn assert_open_run_is_left(dev: &Dev, admin: &mut Browser, operator: &mut Browse
     assert!(admin.page(&left).contains("it has not failed"));
 }
 
+/// A lane is drained by those who operate the installation, and the page says how far it is.
+fn assert_lane_is_drained(dev: &Dev, operator: &mut Browser) {
+    let lane = "/console/queues/background";
+    assert!(!operator.page("/console/queues").contains("Drain</button>"), "it is of all tenants");
+    assert_eq!(operator.post(&format!("{lane}/drain"), "").status, 403);
+    let mut owner = Browser::new(&dev.url);
+    assert_eq!(owner.sign_in(&key(dev, "read,operate,installation")), 303);
+    assert!(owner.page("/console/queues").contains("Drain</button>"));
+    let draining = owner.post(&format!("{lane}/drain"), "").location().to_owned();
+    assert_eq!(draining, "/console/queues?drain=background");
+    let page = owner.page(&draining);
+    assert!(page.contains("The lane background is") && page.contains(&format!("{lane}/resume")), "{page}");
+    assert_eq!(owner.post(&format!("{lane}/resume"), "").location(), "/console/queues");
+    assert!(!owner.page(&draining).contains("The lane background is"), "it goes on");
+}
+
 #[test]
 fn admin_revokes_a_key_after_a_question() {
     let dev = Dev::start();
@@ -213,6 +229,7 @@ fn admin_revokes_a_key_after_a_question() {
     assert_eq!(admin.sign_in(&dev.key), 303);
     assert_agent_is_changed(&dev, &mut admin, &mut operator);
     assert_open_run_is_left(&dev, &mut admin, &mut operator);
+    assert_lane_is_drained(&dev, &mut operator);
     let page = admin.page("/console/keys");
     assert!(page.contains(&format!("/console/keys/{of_operator}/revoke")) && page.contains("this session"));
     let own_form = format!("/console/keys/{}/revoke", own["id"].as_str().unwrap());
@@ -268,6 +285,7 @@ fn viewers_change_nothing_by_any_route() {
     let page = browser.page(&format!("/console/runs/{run}"));
     assert!(page.contains("viewer"), "{page}");
     assert!(!page.contains("Cancel run") && !page.contains("/console/health"), "nothing is offered: {page}");
+    assert!(browser.page("/console/kinds").contains("Default agent"));
     for path in ["health", "webhooks", "audit", "workers", "usage"] {
         assert_eq!(browser.get(&format!("/console/{path}")).status, 403, "{path}");
     }

@@ -49,7 +49,7 @@ function screens() {
   const { thread, user, noted, failed, webhook, trigger, agent } = seeded;
   const own = (path) => path.replace(/[/?=&:].*/, '');
   const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${failed}`, '/threads'];
-  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/models', '/tools', '/webhooks');
+  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/kinds', '/models', '/tools', '/webhooks');
   paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', '/keys', '/schedules', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
   return paths.map((path, nth) => ({ path, name: `${String(nth).padStart(2, '0')}-${own(path.slice(1)) || 'overview'}` }));
 }

@@ -41,8 +41,17 @@ async fn worker_that_is_asked_to_drain_hands_over_and_exits() {
     let crashes = houston
         .sql("select max(crash_count) <= 1 and max(cardinality(died_with)) = 0 from houston.run_locks");
     assert_eq!(crashes, "t", "a hand-over counts no death");
+    let drain = |timeout: &str| {
+        let arguments = ["queues", "drain", "interactive", "--json", "--timeout", timeout];
+        let done = houston.command().args(arguments).output().unwrap();
+        let printed: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code(), printed["drained"].clone(), printed["running"].clone())
+    };
+    assert_eq!(drain("1"), (Some(1), false.into(), 1.into()), "its run is still at work");
     houston.cancel(message["run_id"].as_str().unwrap()).await;
     houston.wait_until(&run, "cancelled", |run| run["status"] == "cancelled").await;
+    assert_eq!(drain("60"), (Some(0), true.into(), 0.into()));
+    assert!(houston.run(&["queues"], &[]).contains("interactive (drained)"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -205,7 +205,7 @@ const OF_FEW: [&str; 9] = [
 ];
 
 /// Pages of the whole tenant that need no id.
-const OF_ALL: [&str; 34] = [
+const OF_ALL: [&str; 35] = [
     "",
     "/counts",
     "/runs",
@@ -233,6 +233,7 @@ const OF_ALL: [&str; 34] = [
     "/audit",
     "/health",
     "/agents",
+    "/kinds",
     "/models",
     "/tools",
     "/webhooks",

@@ -46,6 +46,19 @@ pub struct Agent {
     pub updated_at: DateTime<Utc>,
 }
 
+/// The agents of a tenant for one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentsOfKind {
+    /// The kind.
+    pub kind: String,
+    /// How many there are, the default agent included.
+    pub agents: i64,
+    /// How many of them may answer.
+    pub enabled: i64,
+    /// The default agent of the kind.
+    pub default_agent: Option<AgentId>,
+}
+
 /// A change of an agent; `None` leaves the value as it is.
 #[derive(Debug, Clone, Default)]
 pub struct AgentChange<'a> {
@@ -213,6 +226,29 @@ impl TenantStore<'_> {
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(|row| agent!(row)).collect())
+    }
+
+    /// How many agents of the tenant there are for each kind that has any.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn agents_by_kind(self) -> Result<Vec<AgentsOfKind>> {
+        let rows = sqlx::query!(
+            r#"-- store::agent::by_kind
+            select kind, count(*) as "agents!", count(*) filter (where enabled) as "enabled!",
+                   (array_agg(id) filter (where is_default))[1] as "default_agent?"
+              from houston.agents where tenant_id = $1 group by kind"#,
+            self.tenant.0
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let of_kind = rows.into_iter().map(|row| AgentsOfKind {
+            kind: row.kind,
+            agents: row.agents,
+            enabled: row.enabled,
+            default_agent: row.default_agent.map(AgentId),
+        });
+        Ok(of_kind.collect())
     }
 
     /// The agents of the tenant among those with these ids.

@@ -210,6 +210,7 @@ fn agents() -> Vec<Case> {
     vec![
         case("store::agent::list", "", &[&tenant, "null", "21"], &["agents_by_tenant"], [30, 50]),
         // At most all agents of a tenant, which are a thousand.
+        case("store::agent::by_kind", "", &[&tenant], &[], [1_020, 200]),
         case("store::agent::among", "", &[&tenant, &few], &[], [1_010, 200]),
         case(
             "store::agent::users",

@@ -1,0 +1,118 @@
+//! The kinds of agentables: what each is, its tools and limits, and its agents.
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Response};
+use chrono::TimeDelta;
+use houston_protocol::kind::{KindResponse, KindsResponse};
+
+use crate::shell::{Section, Shell, html};
+use crate::show::{self, Fact, fact, with_query};
+use crate::viewer::Viewer;
+
+#[derive(Template)]
+#[template(path = "kinds.html")]
+struct Kinds {
+    shell: Shell,
+    kinds: Vec<Kind>,
+}
+
+struct Kind {
+    name: String,
+    what: String,
+    facts: Vec<Fact>,
+    tools: String,
+    agents: String,
+    agents_href: String,
+    default_href: String,
+    threads_href: String,
+}
+
+/// `GET {prefix}/kinds`.
+pub(crate) async fn show(viewer: Viewer) -> Response {
+    let all: KindsResponse = match viewer.api.get("/v1/kinds").await {
+        Ok(all) => all,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    html(&Kinds {
+        shell: viewer.shell(Section::Kinds, "Kinds"),
+        kinds: all.data.into_iter().map(|of| kind(&viewer, of)).collect(),
+    })
+}
+
+fn kind(viewer: &Viewer, of: KindResponse) -> Kind {
+    Kind {
+        what: show::line(&of.role, 400),
+        facts: facts(&of),
+        tools: of.tools.join(", "),
+        agents: agents(of.agents, of.enabled_agents),
+        agents_href: viewer.path("/agents"),
+        default_href: of
+            .default_agent_id
+            .map(|agent| viewer.path(&format!("/agents/{agent}")))
+            .unwrap_or_default(),
+        threads_href: with_query(&viewer.path("/threads"), &[("kind", &of.kind)]),
+        name: of.kind,
+    }
+}
+
+fn facts(of: &KindResponse) -> Vec<Fact> {
+    let created_by = match of.created_by.as_str() {
+        "user" => "one together with each user",
+        "agents" => "by agents only",
+        _ => "by clients of the API",
+    };
+    let entries = match of.limits.max_history_entries {
+        0 => "no limit".to_owned(),
+        entries => show::count(entries),
+    };
+    let seconds = i64::try_from(of.limits.max_duration_s).unwrap_or(i64::MAX / 1000);
+    vec![
+        fact("Talks with a user", if of.conversational { "yes" } else { "no" }),
+        fact("Created", created_by),
+        fact("Lane", of.lane.as_str()),
+        fact("Statuses", of.statuses.join(", ")),
+        fact("Creates tasks of", of.creates.join(", ")),
+        fact("Model by default", format!("that of {}", of.use_case)),
+        fact("Model calls of a run", show::count(of.limits.max_iterations.into())),
+        fact("Same tool in a row", show::count(of.limits.max_same_tool.into())),
+        fact("Time of an attempt", show::took(TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX))),
+        fact("Entries of a session", entries),
+        fact("Tokens of an answer", show::count(of.limits.max_output_tokens.into())),
+    ]
+}
+
+/// `3 agents`, `3 agents, 2 of them enabled`.
+fn agents(all: i64, enabled: i64) -> String {
+    let named = if all == 1 { "1 agent".to_owned() } else { format!("{all} agents") };
+    if enabled == all { named } else { format!("{named}, {enabled} of them enabled") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kind_says_its_limits_and_how_many_agents_it_has() {
+        let task: KindResponse = serde_json::from_value(json!({
+            "kind": "task", "role": "You do one task.", "conversational": false, "created_by": "agents",
+            "lane": "background", "statuses": [], "tools": ["run_code"], "creates": [], "use_case": "agent",
+            "limits": {"max_iterations": 1200, "max_same_tool": 5, "max_duration_s": 200, "max_history_entries": 0,
+                       "max_output_tokens": 4000},
+            "agents": 3, "enabled_agents": 2, "default_agent_id": null,
+        }))
+        .unwrap();
+        let facts = facts(&task);
+        let value = |name: &str| facts.iter().find(|fact| fact.name == name).unwrap().value.clone();
+        assert_eq!(
+            (value("Created"), value("Model calls of a run")),
+            ("by agents only".into(), "1,200".into())
+        );
+        assert_eq!(
+            (value("Time of an attempt"), value("Entries of a session")),
+            ("3 min 20 s".into(), "no limit".into())
+        );
+        assert_eq!((agents(3, 2), agents(1, 1)), ("3 agents, 2 of them enabled".into(), "1 agent".into()));
+    }
+}
