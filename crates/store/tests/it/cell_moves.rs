@@ -352,7 +352,10 @@ async fn move_that_goes_on_is_not_settled() {
         .spawn()
         .unwrap();
     let until = tokio::time::Instant::now() + Duration::from_secs(20);
-    while from.sql("select count(*) from pg_locks where mode = 'ShareRowExclusiveLock' and relation = 'houston.users'::regclass") == "0" {
+    let locking =
+        "from pg_locks where mode = 'ShareRowExclusiveLock' and relation = 'houston.users'::regclass
+                     and database = (select oid from pg_database where datname = current_database())";
+    while from.sql(&format!("select count(*) {locking}")) == "0" {
         assert!(tokio::time::Instant::now() < until, "the lock is taken");
     }
     assert_eq!(settle(&stores(&from, &to), Duration::ZERO).await.unwrap(), 0);
@@ -360,7 +363,7 @@ async fn move_that_goes_on_is_not_settled() {
     assert_eq!(to.sql(prepared), "1");
     holder.kill().unwrap();
     holder.wait().unwrap();
-    from.sql("select pg_terminate_backend(pid) from pg_locks where mode = 'ShareRowExclusiveLock' and relation = 'houston.users'::regclass");
+    from.sql(&format!("select pg_terminate_backend(pid) {locking}"));
     assert_eq!(settle(&stores(&from, &to), Duration::ZERO).await.unwrap(), 1);
     assert_eq!(to.sql(prepared), "0");
 }

@@ -119,19 +119,20 @@ async fn worker_that_dies_between_claim_and_effect_fires_nothing() {
     let first = test.requests().trigger(id).await.unwrap().next_at.unwrap();
     let due = test.runs().due_triggers(first, 10).await.unwrap()[0];
     // Messages cannot be written, so the claim is made and its effect is not.
-    let killer = test.database.psql(
+    let locks = "from pg_locks l where l.relation = 'houston.messages'::regclass
+                   and l.database = (select oid from pg_database where datname = current_database())";
+    let killer = test.database.psql(&format!(
         "begin; lock table houston.messages in exclusive mode;
          do $$ begin
-             while not exists (select from pg_locks l where not l.granted and l.relation = 'houston.messages'::regclass) loop
+             while not exists (select {locks} and not l.granted) loop
                  perform pg_sleep(0.01);
              end loop;
-             perform pg_terminate_backend(l.pid) from pg_locks l
-              where not l.granted and l.relation = 'houston.messages'::regclass;
-         end $$; rollback;",
-    );
+             perform pg_terminate_backend(l.pid) {locks} and not l.granted;
+         end $$; rollback;"
+    ));
     let mut killer = tokio::process::Command::from(killer).spawn().unwrap();
-    let held = "select count(*) from pg_locks where relation = 'houston.messages'::regclass and mode = 'ExclusiveLock' and granted";
-    while test.sql(held).trim() == "0" {}
+    let held = format!("select count(*) {locks} and mode = 'ExclusiveLock' and granted");
+    while test.sql(&held).trim() == "0" {}
     let fired = test.runs().fire_at_time(due, LIMITS, ids(&test, first)).await;
     assert!(fired.is_err(), "{fired:?}");
     killer.wait().await.unwrap();
