@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The parent is `/dev/shm` where that is large enough, else `/tmp`. Each test makes and removes a database of 900 files. On
-//! ext4, whoever makes a file right after others were removed looks at each of their inodes: with thousands of them that was
-//! half of the processor time of all tests.
+//! ext4, making a file right after others were removed means looking at each of their inodes: with thousands of them that was
+//! half of the processor time of most tests.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
