@@ -65,4 +65,16 @@ mod tests {
             assert_eq!(answer(request).await, (status, location.to_owned()), "{path}");
         }
     }
+
+    #[tokio::test]
+    async fn form_of_an_ended_session_leads_back_to_its_page() {
+        for (referer, next) in
+            [("http://a:1/ops/runs/run_1?left=x", "%2Fops%2Fruns%2Frun_1%3Fleft%3Dx"), ("", "")]
+        {
+            let request = Request::post("/ops/runs/run_1/cancel").header("sec-fetch-site", "same-origin");
+            let request = request.header(header::REFERER, referer).body(Body::empty()).unwrap();
+            let location = format!("/ops/sign-in?next={next}");
+            assert_eq!(answer(request).await, (303, location), "{referer}");
+        }
+    }
 }
