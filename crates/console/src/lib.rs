@@ -36,6 +36,7 @@ mod audit;
 mod bulk;
 mod config;
 mod counts;
+mod elsewhere;
 mod errors;
 mod failure;
 mod headers;
@@ -72,6 +73,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Extensions;
+use axum::response::Redirect;
+use axum::routing::get;
 use chrono::{DateTime, Utc};
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
@@ -133,9 +136,10 @@ impl Console {
         api.clone().merge(router::routes(self, api))
     }
 
-    /// The console's routes only.
+    /// The console's routes only; the root leads to them.
     pub fn alone(&self, api: Router) -> Router {
-        router::routes(self, api)
+        let to = self.path("");
+        router::routes(self, api).route("/", get(move || async move { Redirect::to(&to) }))
     }
 
     /// A text that no other form has.

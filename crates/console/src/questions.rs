@@ -153,7 +153,7 @@ fn page(viewer: &Viewer, question: &QuestionResponse, problem: String) -> Questi
         asked: row.asked,
         expires: row.expires,
         input: call.map(|call| text(&call.input)).unwrap_or_default(),
-        preview: call.and_then(|call| call.preview.clone()).unwrap_or_default(),
+        preview: call.and_then(|call| call.preview.as_deref()).map(visible).unwrap_or_default(),
         answer: question.answer.as_ref().map(text).unwrap_or_default(),
         can_answer: question.state == QuestionState::Open && viewer.may(Scope::Post),
         yes,
@@ -182,8 +182,31 @@ fn state(state: QuestionState) -> Status {
     Status { text: state.as_str().to_owned(), tone }
 }
 
+/// A value as JSON. The escapes of what is made visible are those of JSON: it stays the same value.
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    visible(&serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// A text in which nothing changes the order in which other characters are displayed: a person decides by what they read.
+fn visible(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for of in text.chars() {
+        match of {
+            '\u{ad}'
+            | '\u{61c}'
+            | '\u{feff}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{e0000}'..='\u{e007f}' => {
+                for unit in of.encode_utf16(&mut [0; 2]) {
+                    all.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            _ => all.push(of),
+        }
+    }
+    all
 }
 
 /// `POST {prefix}/waiting/{id}`.
@@ -213,5 +236,18 @@ pub(crate) async fn answer(
             (refused.status, html(&page(&viewer, &question, refused.detail))).into_response()
         }
         Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_in_their_order() {
+        let input = json!({"to": "evil\u{202e}moc.doog", "cc": "caf\u{e9}\u{e0041}"});
+        let text = pretty(&input);
+        assert!(text.contains(r"evil\u202emoc.doog") && text.contains("caf\u{e9}\\udb40\\udc41"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), input);
     }
 }

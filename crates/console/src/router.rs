@@ -5,8 +5,9 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, agents, assets, audit, bulk, counts, errors, headers, health, installation, keys, kinds, oidc,
-    origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users, webhooks, work,
+    Console, agents, assets, audit, bulk, counts, elsewhere, errors, headers, health, installation, keys,
+    kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users,
+    webhooks, work,
 };
 
 /// The console, with the API that it asks.
@@ -18,6 +19,7 @@ pub(crate) struct Site {
 
 pub(crate) fn routes(console: &Console, api: Router) -> Router {
     let at = |rest: &str| console.path(rest);
+    let (slash, others) = (at("/"), at("/{*rest}"));
     Router::new()
         .route(&at(""), get(overview::show))
         .route(&at("/sign-in"), get(sign_in::show).post(sign_in::submit))
@@ -67,6 +69,9 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/webhooks/{id}"), get(webhooks::show))
         .route(&at("/webhooks/{id}/test"), post(webhooks::test))
         .route(&at("/webhooks/{id}/redeliver/{delivery}"), post(webhooks::redeliver))
+        .route(&slash, get(elsewhere::no_page))
+        .route(&others, get(elsewhere::no_page))
+        .method_not_allowed_fallback(elsewhere::no_method)
         .layer(from_fn(origin::check))
         .layer(from_fn(headers::add))
         .with_state(Site { console: console.clone(), api })

@@ -84,7 +84,7 @@ pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use houston_domain::clock::ManualClock;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::{Config, Oidc};
 
-    fn console(clock: &ManualClock, key: u8) -> Console {
+    pub(crate) fn console(clock: &ManualClock, key: u8) -> Console {
         let config = Config {
             enabled: true,
             path: "/ops".to_owned(),

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::Form;
 use axum::extract::{Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
@@ -123,12 +123,16 @@ pub(crate) async fn submit(
     }
 }
 
-/// Begins a session with a link.
+/// Begins a session with a link. Programs that look at links before people do (`HEAD`) do not use it up.
 pub(crate) async fn follow(
     State(site): State<Site>,
+    method: Method,
     headers: HeaderMap,
     Path(token): Path<String>,
 ) -> Response {
+    if method == Method::HEAD {
+        return site.page("", "");
+    }
     let Some(key) = site.console.0.links.take(&token, site.console.now()) else {
         let problem = "This link was used, or is older than ten minutes. Sign in with a key.";
         return (StatusCode::NOT_FOUND, site.page("", problem)).into_response();
@@ -150,5 +154,30 @@ pub(crate) async fn leave(State(site): State<Site>, headers: HeaderMap) -> Respo
     match site.console.no_session() {
         Some(cookie) => ([(header::SET_COOKIE, cookie)], to).into_response(),
         None => to.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::Request;
+    use chrono::DateTime;
+    use houston_domain::clock::ManualClock;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::session::tests::console;
+
+    #[tokio::test]
+    async fn only_a_get_uses_up_a_link() {
+        let console = console(&ManualClock::at(DateTime::UNIX_EPOCH), 1);
+        let (link, routes) = (console.link("hou_secret"), console.alone(Router::new()));
+        for (method, status, begins) in [("HEAD", 200, false), ("GET", 200, true), ("GET", 404, false)] {
+            let request = Request::builder().method(method).uri(&link).body(Body::empty()).unwrap();
+            let response = routes.clone().oneshot(request).await.unwrap();
+            let has_cookie = response.headers().contains_key(header::SET_COOKIE);
+            assert_eq!((response.status().as_u16(), has_cookie), (status, begins), "{method}");
+        }
     }
 }

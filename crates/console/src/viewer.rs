@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use houston_domain::id::ApiKeyId;
 use houston_domain::scope::{Scope, Scopes};
@@ -92,14 +92,23 @@ impl FromRequestParts<Site> for Viewer {
 
 /// Leads to the sign-in, and from there back to the page.
 fn sign_in_first(site: &Site, parts: &Parts) -> Response {
-    let wanted = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let next: String = byte_serialize(wanted.as_bytes()).collect();
+    let next: String = byte_serialize(page_of(parts).as_bytes()).collect();
     let to = site.console.path(&format!("/sign-in?next={next}"));
     // A page that refreshes itself must leave, and not show the sign-in in its middle.
     if let (true, Ok(to)) = (is_refresh(&parts.headers), HeaderValue::from_str(&to)) {
         return (StatusCode::UNAUTHORIZED, [(HeaderName::from_static("hx-redirect"), to)]).into_response();
     }
     Redirect::to(&to).into_response()
+}
+
+/// The page that a request is for. What a form is sent to is no page: it is the one with the form, which browsers name.
+fn page_of(parts: &Parts) -> String {
+    let path = |uri: &Uri| uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    if matches!(parts.method, Method::GET | Method::HEAD) {
+        return path(&parts.uri);
+    }
+    let from = parts.headers.get(header::REFERER).and_then(|from| from.to_str().ok());
+    from.and_then(|from| from.parse::<Uri>().ok()).map(|from| path(&from)).unwrap_or_default()
 }
 
 fn is_refresh(headers: &HeaderMap) -> bool {

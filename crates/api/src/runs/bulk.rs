@@ -13,7 +13,7 @@ use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse, RunsFilter, Sk
 use houston_store::run_list::RunFilter;
 
 use crate::auth::Caller;
-use crate::body::Creation;
+use crate::body::{Creation, check_text};
 use crate::error::ApiError;
 use crate::page::{List, PageQuery};
 use crate::runs::filter::stored;
@@ -102,6 +102,11 @@ async fn change(
         }
         (Some(_), None) => return Err(ApiError::field("/ids", format!("has more than {MOST} runs"))),
         (None, Some(filter)) => {
+            for (pointer, given) in
+                [("/filter/kind", &filter.kind), ("/filter/error_code", &filter.error_code)]
+            {
+                check_text(pointer, given.as_deref().unwrap_or_default())?;
+            }
             let page = PageQuery { limit: None, cursor: request.cursor };
             let before = page.id(List::AllRuns)?.map(RunId);
             let filter = change.narrowed(filter);

@@ -30,6 +30,11 @@ impl FilterQuery {
     pub(crate) fn filter(&self) -> Result<RunsFilter, ApiError> {
         let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
         let statuses = self.status.as_deref().map(read);
+        for (name, given) in [("kind", &self.kind), ("error_code", &self.error_code)] {
+            if given.as_deref().is_some_and(|given| given.contains('\0')) {
+                return Err(ApiError::parameter(name, "must not contain the character U+0000"));
+            }
+        }
         Ok(RunsFilter {
             status: statuses.transpose()?,
             kind: self.kind.clone(),

@@ -61,6 +61,11 @@ async fn runs_are_listed_newest_first_by_what_is_asked_for() {
     assert_eq!(ids(&other), [""; 0]);
     let wrong = api.get("/v1/runs?status=broken").await.refused(422, "invalid_request");
     assert_eq!(wrong["errors"][0]["parameter"], "status");
+    for name in ["kind", "error_code"] {
+        api.get(&format!("/v1/runs?{name}=a%00")).await.refused(422, "invalid_request");
+        let filter = json!({"filter": {name: "a\0"}, "dry_run": true});
+        api.post("/v1/runs/cancel", filter).await.refused(422, "invalid_request");
+    }
 }
 
 #[tokio::test]

@@ -111,6 +111,8 @@ test('screens: steps are reached and opened with the keyboard', { skip }, async 
   assert.equal(await page.locator('details.step[open]').count(), 1);
   const texts = await page.locator('.value-text').allTextContents();
   assert.ok(texts.some((text) => text.includes('onerror')), 'hostile arguments are text');
+  const runs = await page.locator('.value-text').first().evaluate((text) => globalThis.getComputedStyle(text).unicodeBidi);
+  assert.equal(runs, 'plaintext', 'each paragraph runs as its own script does');
 });
 
 test('screens: lists and forms work without JavaScript', { skip }, async (t) => {
