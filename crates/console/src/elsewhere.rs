@@ -11,7 +11,8 @@ use crate::router::Site;
 /// `GET` of an address that no page has. People and proxies add a slash at the end.
 pub(crate) async fn no_page(State(site): State<Site>, uri: Uri) -> Response {
     let page = uri.path().trim_end_matches('/');
-    if page.len() < uri.path().len() {
+    // `//host` would be another server.
+    if page.len() < uri.path().len() && !page.starts_with("//") {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         return Redirect::to(&format!("{page}{query}")).into_response();
     }
@@ -57,6 +58,7 @@ mod tests {
             ("/ops/runs/?q=kind%3Ax", 303, "/ops/runs?q=kind%3Ax"),
             ("/ops/runs/run_1/", 303, "/ops/runs/run_1"),
             ("/ops/nothing", 404, ""),
+            ("//ops/runs/", 404, ""),
             ("/ops/runs/run_1/nothing", 404, ""),
             ("/ops/runs/bulk", 405, ""),
             ("/ops/runs", 303, "/ops/sign-in?next=%2Fops%2Fruns"),
