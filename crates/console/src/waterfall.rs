@@ -31,7 +31,7 @@ pub(crate) struct Waterfall {
     pub(crate) later: Option<usize>,
 }
 
-/// Which steps are shown, and how.
+/// Which steps are on the page, and how.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Part {
     /// Whether texts of models and tools are among it.
@@ -69,19 +69,19 @@ pub(crate) struct Step {
     pub(crate) height: u8,
     pub(crate) took: String,
     pub(crate) facts: Vec<Fact>,
-    pub(crate) texts: Vec<Shown>,
+    pub(crate) texts: Vec<Beginning>,
 }
 
 /// The beginning of a text.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct Beginning {
     pub(crate) name: &'static str,
     pub(crate) value: String,
     /// Where the whole text is, below the texts of the run; empty: this is all of it.
     pub(crate) whole: String,
 }
 
-impl Shown {
+impl Beginning {
     fn new(step: usize, nth: usize, text: Text) -> Self {
         let end = text.value.char_indices().nth(MAX_TEXT).map(|(end, _)| end);
         let (value, whole) = match end {
@@ -180,7 +180,7 @@ impl Axis {
             height: if is_thin { 4 } else { 10 },
             took: if span.is_moment { String::new() } else { show::took(until - span.start) },
             facts,
-            texts: (0..).zip(texts).map(|(nth, text)| Shown::new(number, nth, text)).collect(),
+            texts: (0..).zip(texts).map(|(nth, text)| Beginning::new(number, nth, text)).collect(),
         }
     }
 
