@@ -265,7 +265,7 @@ fn why_left(reason: &str) -> Option<&'static str> {
 }
 
 /// `GET {prefix}/runs/{id}/texts/{step}/{nth}`: one text, whole.
-pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, usize, usize)>) -> Response {
+pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, String, String)>) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
     let trace = format!("{path}/trace?contents=true");
     let (run, lines) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&trace)).await;
@@ -275,12 +275,19 @@ pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, us
     };
     let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
     let is_open = !run.status.is_terminal();
-    match trace.and_then(|trace| Waterfall::text(&trace.lines, is_open, step, nth)) {
+    let place = step.parse().ok().zip(nth.parse().ok());
+    let found =
+        trace.zip(place).and_then(|(trace, (step, nth))| Waterfall::text(&trace.lines, is_open, step, nth));
+    match found {
         Some(text) => {
             let kind = HeaderValue::from_static("text/plain; charset=utf-8");
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
-        None => StatusCode::NOT_FOUND.into_response(),
+        None => {
+            let detail = format!("The run {id} has no text {nth} in a step {step}.");
+            let (code, request_id) = ("not_found".to_owned(), String::new());
+            viewer.failed(Refused { status: StatusCode::NOT_FOUND, code, detail, request_id }).into_response()
+        }
     }
 }
 
