@@ -15,7 +15,7 @@ LEAST: dict[str, Any] = {"existingSecret": "houston"}
 MOST: dict[str, Any] = LEAST | {
     "image": {"digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
-    "env": {"HOUSTON_MODEL": "simulated"},
+    "env": {"HOUSTON_MODEL": "simulated", "HOUSTON_HEALTH_MONITOR__REQUESTS__AUDIT_S": 7_776_000},
     "jobs": {"orchestrator.toml": "[worker]\nslots = 64\n"},
     "serve": {"autoscaling": {"enabled": True}, "nodeSelector": {"disk": "ssd"}},
     "work": {

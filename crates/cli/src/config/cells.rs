@@ -63,6 +63,8 @@ pub(crate) enum WrongCells {
     Neither,
     #[error("{0} is a range of shards and no `name`; write `shards` in its place")]
     Range(ShardRange),
+    #[error("the cells {0} and {1} have the same `{2}`: each needs its own")]
+    Twice(CellName, CellName, &'static str),
 }
 
 impl CellSettings {
@@ -79,7 +81,26 @@ impl CellSettings {
                 _ => {}
             }
         }
+        self.addresses_differ()?;
         Ok(Cells::new(self.cells.iter().map(|cell| (cell.name(), cell.clone())))?)
+    }
+
+    /// Cells with one Postgres would wait for their own locks, with one Redis take the hints of each other.
+    fn addresses_differ(&self) -> Result<(), WrongCells> {
+        for (nth, cell) in self.cells.iter().enumerate() {
+            for other in &self.cells[..nth] {
+                let is_same = |one: &Option<String>, two: &Option<String>| one.is_some() && one == two;
+                for (what, is_same) in [
+                    ("database_url", is_same(&cell.database_url, &other.database_url)),
+                    ("redis_url", is_same(&cell.redis_url, &other.redis_url)),
+                ] {
+                    if is_same {
+                        return Err(WrongCells::Twice(other.name(), cell.name(), what));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -56,7 +56,8 @@ env:
   {{- end }}
   {{- range $name, $value := .Values.env }}
   - name: {{ $name }}
-    value: {{ $value | quote }}
+    {{- /* Helm reads numbers as floating-point numbers: 7776000 would be written as 7.776e+06. */}}
+    value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
   {{- end }}
   {{- if .Values.metrics.enabled }}
   - name: HOUSTON_METRICS_ADDRESS
