@@ -145,10 +145,18 @@ mod tests {
             ("[[cells]]\nname = \"A cell\"\n", "is no name of a cell"),
             ("[[cells]]\nname = \"b\"\n[[cells]]\nname = \"b\"\n", "two cells have the name b"),
             ("[[cells]]\nshards = \"8000-ffff\"\n", "two cells have the shards 8000-ffff"),
+            (
+                "database_url = \"postgres://secret@a\"\n[[cells]]\nname = \"b\"\ndatabase_url = \"postgres://secret@a\"\n",
+                "the cells 0000-ffff and b have the same `database_url`: each needs its own",
+            ),
+            (
+                "redis_url = \"redis://a\"\n[[cells]]\nname = \"b\"\nredis_url = \"redis://a\"\n",
+                "same `redis_url`",
+            ),
         ] {
             let error =
                 read(&format!("{all}{more}")).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(error.contains(reason), "{more}: {error}");
+            assert!(error.contains(reason) && !error.contains("secret"), "{more}: {error}");
         }
         let cells = read(&format!("[[cells]]\nname = \"second\"\n{all}")).unwrap();
         let names: Vec<String> = cells.named().map(|(name, _)| name.to_string()).collect();
