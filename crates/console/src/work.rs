@@ -72,7 +72,7 @@ pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Drai
         Some("installation") => "of the whole installation",
         _ => "of this tenant",
     };
-    let note = all.data.iter().find(|of| of.lane == drain && of.paused).map(drained);
+    let note = all.data.iter().find(|of| of.lane == drain && of.paused && is_whole(of)).map(drained);
     html(&Queues {
         shell: viewer.shell(Section::Queues, "Queues").live().noting("", note.as_deref()),
         whose,
@@ -81,16 +81,19 @@ pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Drai
     })
 }
 
+/// Whether all runs of the lane are counted. A viewer who sees one tenant does not know whether those of others are at work.
+fn is_whole(of: &QueueResponse) -> bool {
+    of.of == "installation"
+}
+
 fn state(of: &QueueResponse) -> Status {
     let is_late = of.oldest_age_s >= 60;
-    // A viewer who sees one tenant does not know whether those of others are at work.
-    let is_whole = of.of == "installation";
     let (text, tone) = match (of.paused, of.depth) {
         (true, _) if of.running > 0 => {
             let text = format!("draining, {} still at work", number(of.running));
             return Status { text, tone: "warn" };
         }
-        (true, _) if is_whole => ("paused (drained)", "warn"),
+        (true, _) if is_whole(of) => ("paused (drained)", "warn"),
         (true, _) => ("paused", "warn"),
         (false, 0) => ("empty", "good"),
         (false, _) if is_late => ("late", "bad"),

@@ -101,7 +101,8 @@ impl LocalHints {
         let Some(lane) = found else { return self.queue.changed.notified().await };
         tokio::select! {
             slot = self.intake.slot(lane) => {
-                let next = self.queue.lock().take(lane);
+                // An operator may have paused it meanwhile.
+                let next = if self.intake.is_lane_paused(lane) { None } else { self.queue.lock().take(lane) };
                 if let Some((hint, slot)) = next.zip(slot) {
                     self.intake.deliver(hint, slot, worker);
                 }

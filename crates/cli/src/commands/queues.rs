@@ -17,7 +17,7 @@ use super::{Context, Failure, audit};
 use crate::config::Loaded;
 use crate::output::{print, print_json, print_stderr};
 
-/// How often the runs of a lane that drains are counted. Workers read within this time that a lane is paused.
+/// How often the runs of a lane that drains are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Show the work that waits in each lane, runs that go on, and what waits for people; or pause or drain a lane.
@@ -44,7 +44,7 @@ enum Action {
     Drain {
         /// The lane
         lane: LaneName,
-        /// Seconds to wait at most; the lane stays paused
+        /// Seconds to wait at most, once workers know that the lane is paused; it stays paused
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
@@ -122,8 +122,6 @@ async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<i
 /// Waits until no run of a paused lane is at work.
 async fn drained(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(), Failure> {
     let mut last = None;
-    // A worker that has not read yet that the lane is paused may claim one more run.
-    tokio::time::sleep(COUNT_EVERY * 2).await;
     loop {
         for store in stores.iter() {
             if !store.operator().paused_lanes().await?.iter().any(|name| name == lane.as_str()) {
@@ -148,13 +146,16 @@ async fn drain(
     json: bool,
 ) -> Result<ExitCode, Failure> {
     set_paused(stores, lane.as_str(), true).await?;
+    // A worker that does not know yet that the lane is paused may claim one more run. It looks twice: once it may renew its lease instead.
+    let look = Duration::from_millis(loaded.settings.orchestrator.lease.look_ms);
+    tokio::time::sleep(look * 2 + Duration::from_secs(1)).await;
     let waits = drained(loaded, stores, lane);
     let ended = match timeout {
         None => Some(waits.await),
         Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
     };
-    let is_drained = ended.transpose()?.is_some();
-    let running = if is_drained { 0 } else { at_work(loaded, stores, lane).await? };
+    let running = if ended.transpose()?.is_some() { 0 } else { at_work(loaded, stores, lane).await? };
+    let is_drained = running == 0;
     let lane = lane.as_str();
     match json {
         true => print_json(&json!({"lane": lane, "paused": true, "running": running, "drained": is_drained})),

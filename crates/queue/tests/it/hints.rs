@@ -206,6 +206,24 @@ async fn hints_of_a_paused_lane_wait_and_others_do_not() {
 }
 
 #[tokio::test]
+async fn local_hint_that_waits_is_not_taken_of_a_paused_lane() {
+    let worker = Worker::start(None, 1, 0);
+    worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
+    worker.log.wait_begun(1).await;
+    worker.local.try_send(Lane::Interactive, hint(2)).unwrap();
+    // It begins to wait for the slot.
+    tokio::task::yield_now().await;
+    worker.intake.pause_lanes(&[Lane::Interactive]);
+    worker.log.leave.add_permits(2);
+    eventually("it is left to the sweep", async || worker.local.waiting() == 0).await;
+    worker.intake.pause_lanes(&[]);
+    worker.local.try_send(Lane::Interactive, hint(3)).unwrap();
+    worker.log.wait_ended(2).await;
+    assert_eq!(worker.log.begun(), [hint(1), hint(3)]);
+    worker.end().await;
+}
+
+#[tokio::test]
 async fn local_hints_need_no_redis_and_are_queued_once() {
     let worker = Worker::start(None, 1, 0);
     worker.local.try_send(Lane::Interactive, hint(1)).unwrap();
