@@ -112,11 +112,20 @@ async fn works(loaded: &Loaded, stores: &Cells<Store>) -> Result<[LaneWork; 2], 
     Ok(works)
 }
 
-/// How many runs of the lane workers hold.
+/// How many runs of the lane workers hold. Those of kinds that this folder does not have may be of any lane.
 async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<i64, Failure> {
-    let works = works(loaded, stores).await?;
-    let of_lane = LANES.into_iter().zip(works).filter(|(urgency, _)| Lane::from(*urgency) == lane);
-    Ok(of_lane.map(|(_, work)| work.running).sum())
+    let kinds = loaded.agent_types();
+    let may_be_of = |kind: &str| kinds.get(kind).is_none_or(|kind| Lane::from(kind.urgency) == lane);
+    let mut running = 0;
+    for store in stores.iter() {
+        // What dead workers held is released by living ones: while there are none, it stays, and nothing is at work.
+        if store.operator().list_workers().await?.iter().any(|worker| worker.is_alive) {
+            let work = store.operator().work().await?;
+            let of_lane = work.kinds.iter().filter(|work| may_be_of(&work.kind));
+            running += of_lane.map(|work| work.running).sum::<i64>();
+        }
+    }
+    Ok(running)
 }
 
 /// Waits until no run of a paused lane is at work.
