@@ -187,7 +187,7 @@ fn pretty(value: &Value) -> String {
     visible(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// A text in which nothing changes the order in which other characters are displayed: a person decides by what they read.
+/// A text with escapes for characters that reorder others, or carry text that is not displayed: a person decides by what they read.
 fn visible(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for of in text.chars() {
@@ -198,7 +198,7 @@ fn visible(text: &str) -> String {
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
-            | '\u{e0000}'..='\u{e007f}' => {
+            | '\u{e0000}'..='\u{e0fff}' => {
                 for unit in of.encode_utf16(&mut [0; 2]) {
                     all.push_str(&format!("\\u{unit:04x}"));
                 }
@@ -245,9 +245,12 @@ mod tests {
 
     #[test]
     fn arguments_are_read_in_their_order() {
-        let input = json!({"to": "evil\u{202e}moc.doog", "cc": "caf\u{e9}\u{e0041}"});
+        let input = json!({"to": "evil\u{202e}moc.doog", "cc": "caf\u{e9}\u{e0041}\u{e0101}"});
         let text = pretty(&input);
-        assert!(text.contains(r"evil\u202emoc.doog") && text.contains("caf\u{e9}\\udb40\\udc41"), "{text}");
+        assert!(
+            text.contains(r"evil\u202emoc.doog") && text.contains("caf\u{e9}\\udb40\\udc41\\udb40\\udd01"),
+            "{text}"
+        );
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), input);
     }
 }

@@ -89,7 +89,10 @@ impl CellSettings {
     fn addresses_differ(&self) -> Result<(), WrongCells> {
         for (nth, cell) in self.cells.iter().enumerate() {
             for other in &self.cells[..nth] {
-                let is_same = |one: &Option<String>, two: &Option<String>| one.is_some() && one == two;
+                // An empty address is none.
+                let is_same = |one: &Option<String>, two: &Option<String>| {
+                    one == two && one.as_ref().is_some_and(|url| !url.is_empty())
+                };
                 for (what, is_same) in [
                     ("database_url", is_same(&cell.database_url, &other.database_url)),
                     ("redis_url", is_same(&cell.redis_url, &other.redis_url)),
@@ -158,7 +161,8 @@ mod tests {
                 read(&format!("{all}{more}")).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(reason) && !error.contains("secret"), "{more}: {error}");
         }
-        let cells = read(&format!("[[cells]]\nname = \"second\"\n{all}")).unwrap();
+        let none = "redis_url = \"\"\n";
+        let cells = read(&format!("[[cells]]\nname = \"second\"\n{none}{all}{none}")).unwrap();
         let names: Vec<String> = cells.named().map(|(name, _)| name.to_string()).collect();
         assert_eq!(names, ["0000-ffff", "second"]);
     }
