@@ -82,8 +82,9 @@ async fn why_names_redis_while_it_is_away(houston: &TestHouston, mut worker: Pro
     // Only what waits for some seconds has this cause: if the machine was busy for longer, the next goal has it.
     let mut names = (1..).map(|nth| format!("waits {nth}"));
     let found = loop {
-        let goal = houston.goal(&names.next().unwrap()).await;
-        houston.post(&goal, "1", "hello").await;
+        let name = names.next().unwrap();
+        let goal = houston.goal(&name).await;
+        houston.post(&goal, &format!("message of {name}"), "hello").await;
         let is_said = |found: &Value| !decides(found, "queued");
         let found = houston.wait_until(&why(&goal), "a cause", is_said).await;
         if decides(&found, "redis_away") {
@@ -98,8 +99,9 @@ async fn why_names_redis_while_it_is_away(houston: &TestHouston, mut worker: Pro
     // That is one cell; each reconnects by itself.
     let began = Instant::now();
     loop {
-        let goal = houston.goal(&names.next().unwrap()).await;
-        houston.post(&goal, "1", "hello").await;
+        let name = names.next().unwrap();
+        let goal = houston.goal(&name).await;
+        houston.post(&goal, &format!("message of {name}"), "hello").await;
         let found = houston.get(&why(&goal)).await;
         if decides(&found, "queued") {
             break;
