@@ -8,7 +8,9 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{Describe, Either, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+use sqlx::{
+    Describe, Either, Execute, Executor, PgConnection, PgPool, Postgres, SqlSafeStr, SqlStr, Transaction,
+};
 
 use crate::handle::Shared;
 use crate::row_security::entry;
@@ -45,8 +47,8 @@ impl<'s> TenantPool<'s> {
         begin: &'static str,
     ) -> sqlx::Result<Transaction<'static, Postgres>> {
         match self.named().await? {
-            Some(tenant) => self.shared.pool.begin_with(entry(begin, tenant.0)).await,
-            None => self.shared.pool.begin_with(begin).await,
+            Some(tenant) => begun(&self.shared.pool, entry(begin, tenant.0)).await,
+            None => begun(&self.shared.pool, begin).await,
         }
     }
 
@@ -55,11 +57,19 @@ impl<'s> TenantPool<'s> {
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
             Some(tenant) => {
-                TenantConnection::Secured(self.shared.pool.begin_with(entry("begin", tenant.0)).await?)
+                TenantConnection::Secured(begun(&self.shared.pool, entry("begin", tenant.0)).await?)
             }
             None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
     }
+}
+
+/// Begins a transaction, to its end also if the caller no longer waits: sqlx rolls back only what it knows to have begun, and
+/// would give the connection, with an open transaction in it, to others. What they wrote would be lost with it.
+async fn begun(pool: &PgPool, begin: impl SqlSafeStr) -> sqlx::Result<Transaction<'static, Postgres>> {
+    let connection = pool.acquire().await?;
+    let transaction = tokio::spawn(Transaction::begin(connection, Some(begin.into_sql_str())));
+    transaction.await.map_err(|_| sqlx::Error::WorkerCrashed)?
 }
 
 /// See [`TenantPool::connection`].

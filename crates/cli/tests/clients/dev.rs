@@ -32,6 +32,15 @@ properties.items = { type = "array", maxItems = 100, items = { type = "string" }
 properties.shop = { type = "object" }
 "#;
 
+/// Shows what the server has logged when a test fails.
+impl Drop for Dev {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of houston dev:\n{}", self.process.log());
+        }
+    }
+}
+
 /// Settings with short intervals.
 const QUICK: &[(&str, &str)] = &[
     ("HOUSTON_MODEL", "simulated"),

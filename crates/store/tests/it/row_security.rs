@@ -3,6 +3,8 @@
 mod queries;
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use houston_domain::id::TenantId;
@@ -212,4 +214,27 @@ async fn login_without_rights_works_with_and_without_the_roles() {
     let erased =
         store.tenant(tenant).request_erasure(Target::Agentable("goal", goal), test.ids.next(), None).await;
     assert_eq!(erased.unwrap().agentables, [goal]);
+}
+
+/// Clients hang up at any moment. A connection that was left with an open transaction would be given to others, and what they
+/// wrote would be lost with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_is_given_up_leaves_no_transaction_open() {
+    let test = TestStore::start().await;
+    test.requests().agentable("goal", test.goal).await.unwrap();
+    for polls in (1..=12).cycle().take(240) {
+        let mut asked = std::pin::pin!(test.requests().agentable("goal", test.goal));
+        for _ in 0..polls {
+            if poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_ready())).await {
+                break;
+            }
+            tokio::time::sleep(Duration::from_micros(50)).await;
+        }
+    }
+    let open = "select count(*) from pg_stat_activity
+                 where datname = current_database() and state like 'idle in transaction%' and pid <> pg_backend_pid()";
+    let until = tokio::time::Instant::now() + Duration::from_secs(60);
+    while test.sql(open) != "0" {
+        assert!(tokio::time::Instant::now() < until, "{} transactions are open", test.sql(open));
+    }
 }
