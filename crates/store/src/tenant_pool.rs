@@ -68,6 +68,10 @@ impl<'s> TenantPool<'s> {
 /// would give the connection, with an open transaction in it, to others. What they wrote would be lost with it.
 async fn begun(pool: &PgPool, begin: impl SqlSafeStr) -> sqlx::Result<Transaction<'static, Postgres>> {
     let connection = pool.acquire().await?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it ends after one statement, whose connection the pool waits for"
+    )]
     let transaction = tokio::spawn(Transaction::begin(connection, Some(begin.into_sql_str())));
     transaction.await.map_err(|_| sqlx::Error::WorkerCrashed)?
 }
