@@ -21,7 +21,7 @@ pub(crate) async fn no_page(State(site): State<Site>, uri: Uri) -> Response {
 
 /// `GET` of an address that only forms are sent to, such as one that is opened again from a list of visited pages.
 pub(crate) async fn no_method(State(site): State<Site>) -> Response {
-    let detail = "Only a form of the console is sent to this address.";
+    let detail = "This address does not take such a request. Go back to the page, and send its form again.";
     refused(&site, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 

@@ -167,7 +167,7 @@ fn escaped(text: &str) -> String {
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
-            | '\u{e0000}'..='\u{e007f}' => html.extend(letter.escape_unicode()),
+            | '\u{e0000}'..='\u{e0fff}' => html.extend(letter.escape_unicode()),
             letter if letter.is_control() => html.extend(letter.escape_unicode()),
             letter => html.push(letter),
         }
