@@ -67,7 +67,7 @@ mod linux {
         let mut before = before().unwrap();
         let variables: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
         println!("environment {variables:?}");
-        walls::build(WallLimits { cpu_seconds: 5, address_space: 320 << 20 }).unwrap();
+        walls::build(WallLimits { cpu_seconds: 5, address_space: 320 << 20, stack: 64 << 20 }).unwrap();
         match attempt(&mut before) {
             Ok(()) => println!("ok"),
             Err(error) => println!("refused: {error}"),
@@ -179,7 +179,7 @@ mod linux {
         ("another filter", |before| Ok(seccompiler::apply_filter(&before.filter)?)),
         ("personality", |_| done(personality::set(Persona::ADDR_NO_RANDOMIZE)?)),
         ("landlock again", |_| {
-            walls::build(WallLimits { cpu_seconds: 60, address_space: 1 << 40 })
+            walls::build(WallLimits { cpu_seconds: 60, address_space: 1 << 40, stack: 64 << 20 })
                 .map_err(|error| error.join("; ").into())
         }),
     ];

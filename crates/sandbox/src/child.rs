@@ -48,6 +48,16 @@ impl Job {
     }
 }
 
+/// Bytes of stack: parsers recurse, and deep documents are not all hostile. An expression of a thousand characters needs 24 MiB
+/// at most, without optimisation; one that calls itself without end shall reach the end of the stack before that of its CPU
+/// time, also on a busy machine, so that the answer says what is wrong with it.
+fn stack_of(task: Task) -> u64 {
+    match task {
+        Task::Calculation => 32 << 20,
+        Task::Check | Task::Script | Task::Html | Task::Pdf => 64 << 20,
+    }
+}
+
 /// All of the child: builds the walls, does what the arguments say, and returns the exit code.
 ///
 /// `arguments` are those after `houston sandbox`. Call it first in `main`: before a thread, a runtime or a log is started, and
@@ -60,7 +70,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(USAGE);
     };
     let mut pipes = Pipes::open();
-    let limits = WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE };
+    let limits =
+        WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE, stack: stack_of(job.task) };
     if let Err(missing) = walls::build(limits) {
         let _ = pipes.send(&Message::Missing(missing));
         return ExitCode::from(INCOMPLETE);

@@ -15,6 +15,8 @@ pub struct WallLimits {
     pub cpu_seconds: u64,
     /// Bytes of address space.
     pub address_space: u64,
+    /// Bytes of stack.
+    pub stack: u64,
 }
 
 /// Builds all walls around this process. Call it before any thread is started and before anything foreign is read.

@@ -16,8 +16,6 @@ use super::{WallLimits, filter};
 const NEEDED: ABI = ABI::V6;
 /// Rights of newer kernels are handled, too, where they exist.
 const NEWEST: ABI = ABI::V10;
-/// Bytes of stack: parsers recurse, and deep documents are not all hostile.
-const STACK: u64 = 64 << 20;
 
 pub(super) fn build(limits: WallLimits) -> Result<(), Vec<String>> {
     prefer_as_victim();
@@ -55,7 +53,7 @@ fn limit(limits: WallLimits) -> rustix::io::Result<()> {
     // SIGXCPU at the first, SIGKILL at the second.
     lower(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds + 1)?;
     lower(Resource::As, limits.address_space, limits.address_space)?;
-    lower(Resource::Stack, STACK, STACK)
+    lower(Resource::Stack, limits.stack, limits.stack)
 }
 
 /// Sets a limit; where the inherited maximum is lower, to that.
