@@ -10,11 +10,14 @@ export const headers = { authorization: `Bearer ${HOUSTON_API_KEY}` };
 
 export async function ask(method, path, body) {
   const json = body && { 'content-type': 'application/json', 'idempotency-key': randomUUID() };
-  const response = await fetch(url + path, {
-    method,
-    headers: { ...headers, ...json },
-    body: body && JSON.stringify(body),
-  });
+  const request = { method, headers: { ...headers, ...json }, body: body && JSON.stringify(body) };
+  let response = await fetch(url + path, request);
+  // A server whose database is busy asks to try again.
+  for (const end = Date.now() + 60_000; response.status === 503 && Date.now() < end; ) {
+    await response.body?.cancel();
+    await sleep(1000 * Number(response.headers.get('retry-after') ?? 1));
+    response = await fetch(url + path, request);
+  }
   const text = await response.text();
   assert(response.ok, `${method} ${path}: ${response.status} ${text}`);
   return text ? JSON.parse(text) : undefined;

@@ -22,7 +22,13 @@ class Conversation(NamedTuple):
 
 
 def ask(method: str, path: str, body: Any = None) -> Any:
-    response = client.request(method, path, json=body, headers={"idempotency-key": str(uuid4())})
+    headers = {"idempotency-key": str(uuid4())}
+    response = client.request(method, path, json=body, headers=headers)
+    # A server whose database is busy asks to try again.
+    end = time.monotonic() + 60
+    while response.status_code == 503 and time.monotonic() < end:
+        time.sleep(float(response.headers.get("retry-after", "1")))
+        response = client.request(method, path, json=body, headers=headers)
     assert response.is_success, f"{method} {path}: {response.status_code} {response.text}"
     return response.json() if response.content else None
 

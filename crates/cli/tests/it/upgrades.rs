@@ -105,7 +105,8 @@ async fn release_before_and_this_one_run_side_by_side() {
     let goals = [previous.goal("Tokyo").await, previous.goal("Lima").await];
     let mut messages = vec![previous.say(&goals[0], "hello").await];
     let long = previous.goal("long").await;
-    let handed_over = previous.say(&long, "/sim chunks=300 delay_ms=50").await;
+    // Longer than all that follows, on a machine however busy.
+    let handed_over = previous.say(&long, "/sim chunks=100000 delay_ms=50").await;
 
     // This release migrates under the processes of the one before, which go on.
     let migrated = environment(houston_command(), &servers, folder.path()).arg("migrate").output().unwrap();
@@ -125,11 +126,18 @@ async fn release_before_and_this_one_run_side_by_side() {
     for message in &messages {
         assert_eq!(houston.wait_until_answered(message).await["status"], "answered");
     }
-    let run = format!("/v1/runs/{}", handed_over["run_id"].as_str().unwrap());
-    houston.wait_until(&run, "running", |run| run["status"] == "running").await;
+    let run = handed_over["run_id"].as_str().unwrap();
+    let path = format!("/v1/runs/{run}");
+    houston.wait_until(&path, "running", |run| run["status"] == "running").await;
+    let worker_of_run = || houston.sql("select worker_id from houston.runs where status = 'running'");
+    let before = worker_of_run();
 
     tokio::task::block_in_place(|| previous.stop());
-    assert_eq!(houston.wait_until_answered(&handed_over).await["status"], "answered");
+    houston
+        .wait_until(&path, "running at another worker", |_| !["", &before].contains(&&*worker_of_run()))
+        .await;
+    houston.cancel(run).await;
+    houston.wait_until(&path, "cancelled", |run| run["status"] == "cancelled").await;
     let last = houston.post(&goals[0], "last", "and now?").await;
     assert_eq!(houston.wait_until_answered(&last).await["status"], "answered");
     let counted = houston.sql("select coalesce(sum(crash_count), 0) from houston.run_locks");

@@ -14,20 +14,32 @@ use houston_store::team::Team;
 use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
-/// Statements of idle workers, and of this test.
-const OTHERS: [&str; 14] = [
+/// Statements of idle workers, of monitors, and of this test.
+const OTHERS: [&str; 26] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
     "store::message::",
     "store::run::",
+    "store::run_retry::due",
     "store::erasure::sweep::",
+    "store::question::due",
     "store::question::is_due",
     "store::rate::forget",
     "store::audit::forget",
+    "store::outbox::forget",
+    "store::task_report::forget",
     "store::paused_lane::list",
     "store::context_cache::forget_old",
-    "store::trigger_firing::has_triggers",
+    "store::attachment::objects::",
+    "store::workspace_file::settle::take",
+    "store::check_in::due",
+    "store::feed::due",
+    "store::session::due",
+    "store::session_summary::take",
+    "store::title::take",
+    "store::trigger::due_next",
+    "store::trigger_firing::",
     // Looked for once in a while as long as there are no webhooks.
     "store::fan_out::",
     "store::replay::",
