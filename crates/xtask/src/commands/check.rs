@@ -58,12 +58,24 @@ async fn architecture() -> Result<()> {
     child::succeed(cargo).await
 }
 
-/// Builds the documentation. Examples are among the targets so that dependencies have the same features as for clippy.
+/// Builds the documentation. Examples are among the targets so that dependencies have the same features as for clippy. Cargo
+/// compiles the crates as it did for clippy, so that it finds them compiled.
 async fn document() -> Result<()> {
     let mut cargo = repository::cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--examples"]);
     cargo.env("RUSTDOCFLAGS", "-D warnings");
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?).env("CLIPPY_ARGS", CLIPPY_ARGS);
     child::succeed(cargo).await
+}
+
+/// The arguments of [`super::prepare::clippy`], as `cargo clippy` gives them to its driver.
+const CLIPPY_ARGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+
+/// The compiler that `cargo clippy` uses: a program beside cargo's own.
+fn clippy_driver() -> Result<PathBuf> {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "sysroot"]).current_dir(repository::root());
+    Ok(PathBuf::from(child::output(&mut rustc)?.trim()).join("bin/clippy-driver"))
 }
 
 async fn dependencies(program: PathBuf) -> Result<()> {
