@@ -209,7 +209,7 @@ fn agents() -> Vec<Case> {
     let few = format!("array[{agent}]::uuid[]");
     vec![
         case("store::agent::list", "", &[&tenant, "null", "21"], &["agents_by_tenant"], [30, 50]),
-        // At most all agents of a tenant, which are a thousand: an index gives their places, then they are read.
+        // At most all agents of a tenant, which are a thousand: an index finds them, then they are read.
         case("store::agent::by_kind", "", &[&tenant], &[], [2_020, 200]),
         case("store::agent::among", "", &[&tenant, &few], &[], [1_010, 200]),
         case(

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use houston_testkit::database::TestDatabase;
 use serde_json::Value;
 
 use crate::case::{Case, id};
@@ -105,21 +106,21 @@ impl Touched {
     }
 }
 
-/// Executes the case on the database at `url`, twice, and reads what the second execution touched.
-pub(crate) fn execute(url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
-    execute_as("", url, query, case, mode)
+/// Executes the case on the database, twice, and reads what the second execution touched.
+pub(crate) fn execute(database: &TestDatabase, query: &Query, case: &Case, mode: &str) -> Touched {
+    execute_as("", database, query, case, mode)
 }
 
 /// As a request of the tenant whose the data is, under row-level security.
-pub(crate) fn execute_as_request(url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
+pub(crate) fn execute_as_request(database: &TestDatabase, query: &Query, case: &Case, mode: &str) -> Touched {
     let tenant = id("tenant", 0);
     let role = format!(
         "select set_config('role', 'houston_api', true), set_config('houston.tenant', {tenant}, true);\n"
     );
-    execute_as(&role, url, query, case, mode)
+    execute_as(&role, database, query, case, mode)
 }
 
-fn execute_as(role: &str, url: &str, query: &Query, case: &Case, mode: &str) -> Touched {
+fn execute_as(role: &str, database: &TestDatabase, query: &Query, case: &Case, mode: &str) -> Touched {
     let Query { text, parameters } = query;
     let types = if parameters.is_empty() { String::new() } else { format!("({})", parameters.join(", ")) };
     let arguments =
@@ -140,7 +141,7 @@ fn execute_as(role: &str, url: &str, query: &Query, case: &Case, mode: &str) -> 
          begin;\n{before}\n{role}execute q{arguments};\nrollback;
          begin;\n{before}\nset local auto_explain.log_min_duration = 0;\n{role}execute q{arguments};\nrollback;\n"
     );
-    let (name, log) = (case.name, psql(url, &script));
+    let (name, log) = (case.name, psql(database, &script));
     let mut touched = Touched::default();
     let mut plans = 0;
     for part in log.split("LOG:  duration:").skip(1) {
@@ -158,9 +159,22 @@ fn execute_as(role: &str, url: &str, query: &Query, case: &Case, mode: &str) -> 
 }
 
 /// Executes `script` with `psql`, and returns its standard error.
-pub(crate) fn psql(url: &str, script: &str) -> String {
-    let mut child = Command::new("psql")
-        .args([url, "-XqAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-o", "/dev/null", "-f", "-"])
+pub(crate) fn psql(database: &TestDatabase, script: &str) -> String {
+    // The server's own: that of the distribution is a wrapper, which takes longer than most statements.
+    let program = database.psql("");
+    let mut child = Command::new(program.get_program())
+        .args([
+            database.url(),
+            "-XqAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-v",
+            "VERBOSITY=terse",
+            "-o",
+            "/dev/null",
+            "-f",
+            "-",
+        ])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -17,8 +17,8 @@ const SAME: [(&str, &str); 1] = [("agentables_pkey", "agentables_id_depth")];
 pub(crate) fn filled(script: &str) -> TestDatabase {
     let database = TestDatabase::on_own_server(migrate).unwrap();
     let began = Instant::now();
-    psql(database.url(), script);
-    psql(database.url(), OLDER_TRANSACTIONS_END);
+    psql(&database, script);
+    psql(&database, OLDER_TRANSACTIONS_END);
     println!("seeded within {:.1} s", began.elapsed().as_secs_f64());
     database
 }
@@ -41,8 +41,8 @@ fn cost_of_hot_queries_does_not_grow_with_the_data() {
         for mode in ["force_custom_plan", "force_generic_plan", AS_REQUEST] {
             let touched = match mode {
                 AS_REQUEST if !query.is_of_request() => continue,
-                AS_REQUEST => execute_as_request(database.url(), query, &case, "force_generic_plan"),
-                _ => execute(database.url(), query, &case, mode),
+                AS_REQUEST => execute_as_request(&database, query, &case, "force_generic_plan"),
+                _ => execute(&database, query, &case, mode),
             };
             let indexes: Vec<&str> = touched.indexes.iter().map(String::as_str).collect();
             writeln!(
@@ -134,7 +134,7 @@ fn run_of_an_old_agentable_reads_no_more_than_of_a_new_one() {
     // The agentable has 200,000 rows; the hundred of the others may be read whole.
     for case in case::turn_of_one_that_waits(1_000, 500) {
         for mode in ["force_custom_plan", "force_generic_plan"] {
-            let touched = execute(database.url(), &queries[case.name], &case, mode);
+            let touched = execute(&database, &queries[case.name], &case, mode);
             println!("{:<34}{:<38}{:>7}{:>8}", case.name, case.when, touched.rows, touched.blocks);
             if touched.rows > case.rows || touched.blocks > case.blocks {
                 let (rows, blocks) = (touched.rows, touched.blocks);

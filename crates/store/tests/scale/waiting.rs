@@ -122,7 +122,7 @@ fn touched(database: &TestDatabase) -> Vec<(&'static str, Touched)> {
     let cases = cases();
     cases
         .iter()
-        .map(|case| (case.name, execute(database.url(), &queries[case.name], case, "force_generic_plan")))
+        .map(|case| (case.name, execute(database, &queries[case.name], case, "force_generic_plan")))
         .collect()
 }
 
@@ -136,9 +136,9 @@ fn bytes(database: &TestDatabase) -> u64 {
 async fn ten_thousand_waiting_runs_cost_little_and_slow_nothing() {
     let seed = SeedData { agentables: WAITING + 500, runs: 1, waiting: 0, driven: 0, workers: 8 };
     let database = filled(&seed.script());
-    psql(database.url(), &wait(0..10));
+    psql(&database, &wait(0..10));
     let (few, before) = (touched(&database), bytes(&database));
-    psql(database.url(), &wait(10..WAITING));
+    psql(&database, &wait(10..WAITING));
     let each = (bytes(&database) - before) / u64::from(WAITING - 10);
     println!("{each} bytes for each waiting run");
     for ((name, few), (_, many)) in few.iter().zip(touched(&database)) {
@@ -162,7 +162,7 @@ async fn ten_thousand_waiting_runs_cost_little_and_slow_nothing() {
 
     // All of them expire at once: each sweep closes a page of them and leaves the rest.
     psql(
-        database.url(),
+        &database,
         "update houston.questions set expires_at = now() - interval '1 hour' where state = 'open'",
     );
     let page = i64::try_from(PAGE).unwrap();
