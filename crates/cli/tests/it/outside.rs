@@ -188,7 +188,11 @@ async fn sums_and_units_are_calculated() {
         assert_eq!(test.ask(&goal, text).await, expected, "{text}");
     }
     let deep = format!("Calculate {}7{}", "(".repeat(490), ")".repeat(490));
-    assert_eq!(test.ask(&goal, &deep).await, "It is 7", "what has as many characters as may be is within the stack");
+    assert_eq!(
+        test.ask(&goal, &deep).await,
+        "It is 7",
+        "what has as many characters as may be is within the stack"
+    );
     for (sum, words) in [
         ("1 +", "calculate, and it failed"),
         ("(x: x x)(x: x x)", "nested too deeply"),
