@@ -14,7 +14,7 @@ use crate::span::{Span, attribute, count};
 /// The version of the conventions.
 pub const VERSION: &str = "1.41.0";
 
-/// Bytes of the name of a tool.
+/// Bytes of the name of a tool, or of a step of a plan.
 const MAX_NAME_BYTES: usize = 200;
 
 impl Span {
@@ -74,6 +74,16 @@ impl Span {
             attributes.extend(contents.of_answer(answer));
             attributes
         });
+    }
+
+    /// A step of a plan begins that a task carries out.
+    #[must_use]
+    pub fn plan_step(&self, path: &str) -> Self {
+        self.child(|| {
+            // The model wrote it.
+            let path = cut(path.to_owned(), MAX_NAME_BYTES);
+            ("plan_step".into(), SpanKind::Internal, vec![attribute("houston.plan.step", path)])
+        })
     }
 
     /// A tool is about to be called.
