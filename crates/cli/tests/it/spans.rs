@@ -114,6 +114,8 @@ fn script(call: &Call) -> Reply {
         "note" | "delegate" if call.has_tool_results() => says("Done."),
         "delegate" => Reply::tool("create_task", json!({"title": "Look", "instructions": "Look outside."})),
         "note" => Reply::tool("create_note", json!({"title": "Milk", "content": "buy it"})),
+        // The executor of a plan's step.
+        said if said.contains("Look outside.") => Reply::text("It is sunny."),
         said => says(said),
     }
 }
