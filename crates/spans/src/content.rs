@@ -29,8 +29,8 @@ impl Contents {
         (self.most > 0).then(|| attribute(key, cut(without_keys(&make()), self.most)))
     }
 
-    /// The text and the tool calls of an answer.
-    pub(crate) fn of_answer(self, answer: &ModelAnswer) -> Option<KeyValue> {
+    /// The text and the tool calls of an answer, which ended for this reason.
+    pub(crate) fn of_answer(self, answer: &ModelAnswer, reason: &str) -> Option<KeyValue> {
         self.attribute("gen_ai.output.messages", || {
             let part = |block: &Block| match block {
                 Block::Text { text, .. } => Some(json!({"type": "text", "content": text})),
@@ -40,7 +40,7 @@ impl Contents {
                 _ => None,
             };
             let parts: Vec<Value> = answer.content.iter().filter_map(part).collect();
-            json!([{"role": "assistant", "parts": parts}]).to_string()
+            json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
         })
     }
 

@@ -14,7 +14,7 @@ use crate::span::{Span, attribute, count};
 /// The version of the conventions.
 pub const VERSION: &str = "1.41.0";
 
-/// Bytes of the name of a tool.
+/// Bytes of the name of a tool, or of a step of a plan.
 const MAX_NAME_BYTES: usize = 200;
 
 impl Span {
@@ -29,6 +29,11 @@ impl Span {
             ];
             (format!("invoke_agent {kind}").into(), SpanKind::Internal, attributes)
         })
+    }
+
+    /// The agent is about to call a model of this provider for the first time.
+    pub fn asks(&self, provider: &str) {
+        self.set(|_| vec![attribute("gen_ai.provider.name", provider.to_owned())]);
     }
 
     /// An iteration of the agent's loop begins: a model call, and the tool calls it asks for.
@@ -58,10 +63,11 @@ impl Span {
     /// The model has answered; `model` is the one that did.
     pub fn answered(&self, model: &str, answer: &ModelAnswer, usage: &Usage, first: Option<Duration>) {
         self.set(|contents| {
-            let reason = Array::String(vec![finish_reason(&answer.stop).into()]);
+            let reason = finish_reason(&answer.stop);
+            let reasons = Array::String(vec![reason.into()]);
             let mut attributes = vec![
                 attribute("gen_ai.response.model", model.to_owned()),
-                attribute("gen_ai.response.finish_reasons", Value::Array(reason)),
+                attribute("gen_ai.response.finish_reasons", Value::Array(reasons)),
                 count("gen_ai.usage.input_tokens", usage.input_tokens),
                 count("gen_ai.usage.output_tokens", usage.output_tokens),
                 count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
@@ -71,9 +77,19 @@ impl Span {
             attributes.extend(
                 first.map(|first| attribute("gen_ai.response.time_to_first_chunk", first.as_secs_f64())),
             );
-            attributes.extend(contents.of_answer(answer));
+            attributes.extend(contents.of_answer(answer, reason));
             attributes
         });
+    }
+
+    /// A step of a plan begins that a task carries out.
+    #[must_use]
+    pub fn plan_step(&self, path: &str) -> Self {
+        self.child(|| {
+            // The model wrote it.
+            let path = cut(path.to_owned(), MAX_NAME_BYTES);
+            ("plan_step".into(), SpanKind::Internal, vec![attribute("houston.plan.step", path)])
+        })
     }
 
     /// A tool is about to be called.

@@ -11,6 +11,17 @@ fn standard(method: &str) -> &'static str {
     STANDARD.into_iter().find(|one| *one == method).unwrap_or("_OTHER")
 }
 
+/// The conventions ask for the status as text; a kind of failure has few values.
+fn error_type(status: u16) -> &'static str {
+    match status {
+        500 => "500",
+        502 => "502",
+        503 => "503",
+        504 => "504",
+        _ => "5xx",
+    }
+}
+
 impl Spans {
     /// A request has come; it is a part of what its client sends as `parent`.
     #[must_use]
@@ -35,7 +46,7 @@ impl Span {
             ]
         });
         if status >= 500 {
-            self.failed("5xx");
+            self.failed(error_type(status));
         }
     }
 }

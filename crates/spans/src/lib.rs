@@ -9,6 +9,9 @@
 //!             ├─ chat claude-…        client       a model call
 //!             └─ execute_tool …       internal     a tool call
 //!                └─ process background  consumer   the run of a task or a plan that it begins
+//!                   └─ invoke_agent plan internal
+//!                      ├─ execute_tool …  internal  a step of the plan that calls a tool
+//!                      └─ plan_step       internal  a step whose task's run is a part of it
 //! ```
 //!
 //! Names and attributes of generative AI are those of version 1.41 of OpenTelemetry's semantic conventions ([`genai`]).
@@ -19,8 +22,8 @@
 //!   looks like a secret is left out.
 //! - A span ends when it is dropped, so one of a run that is dropped ends, too.
 //! - What a run is a part of is stored with it as a `traceparent` (W3C): its own if there is a tracer, else the caller's.
-//!   A task or a plan that a run begins has that of the tool call, or of the run without a tracer; what a trigger starts because of
-//!   an event has that of the event's run.
+//!   A task or a plan that a run begins has that of the tool call or the plan's step, or of the run without a tracer; the run that
+//!   reads a task's result has that of the task's run; what a trigger starts because of an event has that of the event's run.
 //!
 //! # Deliberately absent
 //! Exporters and the environment (`cli`), sampling (the tracer's), baggage and `tracestate`.

@@ -10,7 +10,7 @@ use crate::parent::TraceParent;
 use crate::span::{Follows, Span, Spans, attribute};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
-/// traces of hours are of no use.
+/// traces of hours are of no use. One of a trace that is not sampled stays in it, or it would be sampled.
 const LONGEST_TRACE: Duration = Duration::from_secs(60);
 
 /// An attempt of a run.
@@ -67,7 +67,9 @@ impl Spans {
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
         let from = match parent {
             None => Follows::Nothing,
-            Some(parent) if attempt.waited <= LONGEST_TRACE => Follows::Parent(parent),
+            Some(parent) if attempt.waited <= LONGEST_TRACE || !parent.0.is_sampled() => {
+                Follows::Parent(parent)
+            }
             Some(parent) => Follows::Link(parent),
         };
         let AttemptInfo { queue, run, number, .. } = attempt;

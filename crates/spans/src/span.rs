@@ -98,10 +98,13 @@ impl Span {
         Self::start(&active.inner, builder, &active.context)
     }
 
-    /// Sets attributes; `make` is called if there is a span.
+    /// Sets attributes; `make` is called if there is a span that is sampled.
     pub(crate) fn set(&self, make: impl FnOnce(&Contents) -> Vec<KeyValue>) {
         if let Some(active) = &self.0 {
-            active.context.span().set_attributes(make(&active.inner.contents));
+            let span = active.context.span();
+            if span.is_recording() {
+                span.set_attributes(make(&active.inner.contents));
+            }
         }
     }
 

@@ -123,12 +123,16 @@ async fn read(pool: &PgPool) -> sqlx::Result<RowSecurity> {
     })
 }
 
-/// The statements that begin a transaction of a tenant: one text, one round trip.
-pub(crate) fn entry(begin: &'static str, tenant: uuid::Uuid) -> AssertSqlSafe<String> {
+/// The statements that begin a transaction of a tenant: one text, one round trip. `first` comes before them.
+///
+/// `begin` is the last: until then Postgres has a transaction of its own for the text, which `begin` goes on with, and which has
+/// ended when one of the statements fails. With `begin` at first, a login that may no longer take the role would leave its
+/// connection to others in a failed transaction, of which sqlx knows nothing.
+pub(crate) fn entry(first: &'static str, tenant: uuid::Uuid) -> AssertSqlSafe<String> {
     // `set_config` and not `set`, of which `pg_stat_statements` would keep one text for each tenant. An id has hex digits and
     // dashes only.
     AssertSqlSafe(format!(
-        "{begin}; select set_config('role', 'houston_api', true), set_config('houston.tenant', '{tenant}', true)"
+        "{first}select set_config('role', 'houston_api', true), set_config('houston.tenant', '{tenant}', true); begin"
     ))
 }
 

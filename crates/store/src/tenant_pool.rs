@@ -15,6 +15,9 @@ use sqlx::{
 use crate::handle::Shared;
 use crate::row_security::entry;
 
+/// Comes first in a transaction of [`TenantPool::begin_snapshot`].
+const SNAPSHOT: &str = "set transaction isolation level repeatable read, read only; ";
+
 /// Connections for what is done for one tenant. As an executor it runs a statement in a transaction of its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TenantPool<'s> {
@@ -38,17 +41,17 @@ impl<'s> TenantPool<'s> {
 
     /// Begins a transaction.
     pub(crate) async fn begin(self) -> sqlx::Result<Transaction<'static, Postgres>> {
-        self.begin_with("begin").await
+        match self.named().await? {
+            Some(tenant) => begun(&self.shared.pool, entry("", tenant.0)).await,
+            None => begun(&self.shared.pool, "begin").await,
+        }
     }
 
-    /// Begins a transaction with this statement.
-    pub(crate) async fn begin_with(
-        self,
-        begin: &'static str,
-    ) -> sqlx::Result<Transaction<'static, Postgres>> {
+    /// Begins a transaction that reads what is committed now, whatever is committed later.
+    pub(crate) async fn begin_snapshot(self) -> sqlx::Result<Transaction<'static, Postgres>> {
         match self.named().await? {
-            Some(tenant) => begun(&self.shared.pool, entry(begin, tenant.0)).await,
-            None => begun(&self.shared.pool, begin).await,
+            Some(tenant) => begun(&self.shared.pool, entry(SNAPSHOT, tenant.0)).await,
+            None => begun(&self.shared.pool, "begin isolation level repeatable read read only").await,
         }
     }
 
@@ -56,9 +59,7 @@ impl<'s> TenantPool<'s> {
     /// [`with_connection`](crate::tenant_pool::with_connection) calls it.
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
-            Some(tenant) => {
-                TenantConnection::Secured(begun(&self.shared.pool, entry("begin", tenant.0)).await?)
-            }
+            Some(tenant) => TenantConnection::Secured(begun(&self.shared.pool, entry("", tenant.0)).await?),
             None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
     }

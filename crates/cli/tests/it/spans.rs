@@ -20,6 +20,8 @@ use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
 /// Where a client says that its request belongs.
 const CLIENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+/// As [`CLIENT`], of a trace that is not sampled.
+const UNSAMPLED: &str = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 /// A collector that keeps the spans it receives over OTLP/HTTP.
 struct Collector {
@@ -53,10 +55,15 @@ impl Collector {
 
     /// Waits until there are spans with all of these names; returns all.
     async fn wait_for(&self, names: &[&str]) -> Vec<Span> {
+        self.wait_until(|spans| names.iter().all(|name| spans.iter().any(|span| span.name == *name))).await
+    }
+
+    /// Waits until these are there; returns all.
+    async fn wait_until(&self, are_there: impl Fn(&[Span]) -> bool) -> Vec<Span> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let spans = self.spans.lock().unwrap().clone();
-            if names.iter().all(|name| spans.iter().any(|span| span.name == *name)) {
+            if are_there(&spans) {
                 return spans;
             }
             let there: Vec<&String> = spans.iter().map(|span| &span.name).collect();
@@ -107,6 +114,8 @@ fn script(call: &Call) -> Reply {
         "note" | "delegate" if call.has_tool_results() => says("Done."),
         "delegate" => Reply::tool("create_task", json!({"title": "Look", "instructions": "Look outside."})),
         "note" => Reply::tool("create_note", json!({"title": "Milk", "content": "buy it"})),
+        // The executor of a plan's step.
+        said if said.contains("Look outside.") => Reply::text("It is sunny."),
         said => says(said),
     }
 }
@@ -141,11 +150,11 @@ impl Traced {
         Self { houston, _worker: worker, _model: model, collector }
     }
 
-    /// Posts a message as a part of the client's trace.
-    async fn post(&self, goal: &str, text: &str) {
+    /// Posts a message as a part of a trace.
+    async fn post(&self, goal: &str, text: &str, traceparent: &str) {
         let url = self.houston.url(&format!("/v1/goals/{goal}/messages"));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.post(url).bearer_auth(&self.houston.key).header("traceparent", CLIENT);
+        let request = client.post(url).bearer_auth(&self.houston.key).header("traceparent", traceparent);
         let request = request.header("Content-Type", "application/json");
         let answer = request.body(json!({"content": text}).to_string()).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 202);
@@ -170,11 +179,24 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
     span.attributes.iter().map(|one| (one.key.clone(), value(one))).collect()
 }
 
+/// Begins a plan, and waits until the run of its task is a part of the step that began it.
+async fn wait_for_step_of_a_plan(traced: &Traced, goal: &str) {
+    let steps = json!([{"id": "look", "type": "task", "instructions": "Look outside."}]);
+    let document = json!({"v": 1, "goal": "Look", "steps": steps});
+    let url = traced.houston.url(&format!("/v1/goals/{goal}/plans"));
+    traced.houston.post_to(&url, &json!({"document": document})).await;
+    let is_part = |span: &Span, of: &Span| {
+        of.name == "plan_step" && span.name == "process background" && span.parent_span_id == of.span_id
+    };
+    let has_part = |spans: &[Span]| spans.iter().any(|of| spans.iter().any(|span| is_part(span, of)));
+    traced.collector.wait_until(has_part).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_one_trace_from_request_to_tool() {
     let traced = Traced::start(&[]).await;
     let goal = traced.houston.goal("Tokyo").await;
-    traced.post(&goal, "note").await;
+    traced.post(&goal, "note", CLIENT).await;
     let path = [
         "POST /v1/{kinds}/{id}/messages",
         "send interactive",
@@ -216,24 +238,32 @@ async fn a_message_is_one_trace_from_request_to_tool() {
     }
     // The run of a task is a part of the call that began it.
     let other = traced.houston.goal("Lima").await;
-    traced.post(&other, "delegate").await;
+    traced.post(&other, "delegate", CLIENT).await;
     let spans = traced.collector.wait_for(&["execute_tool create_task", "process background"]).await;
     let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
     let (call, of_task) = (named("execute_tool create_task"), named("process background"));
     assert_eq!((hex(&of_task.trace_id), &of_task.parent_span_id), (trace.to_owned(), &call.span_id));
+    wait_for_step_of_a_plan(&traced, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_have_contents_if_the_operator_asks() {
     let traced = Traced::start(&[("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")]).await;
     let goal = traced.houston.goal("Tokyo").await;
-    traced.post(&goal, "note").await;
+    traced.post(&traced.houston.goal("Lima").await, "hello", UNSAMPLED).await;
+    traced.post(&goal, "note", CLIENT).await;
     let spans = traced.collector.wait_for(&["execute_tool create_note", "invoke_agent goal"]).await;
     let named = |name: &str| attributes(spans.iter().find(|span| span.name == name).unwrap());
     let tool = named("execute_tool create_note");
     assert!(tool["gen_ai.tool.call.arguments"].contains("Milk"), "{tool:#?}");
     assert!(tool["gen_ai.tool.call.result"].contains("Created"), "{tool:#?}");
-    assert!(named("chat claude-haiku-4-5")["gen_ai.output.messages"].contains("create_note"));
+    let chat = named("chat claude-haiku-4-5");
+    let messages = &chat["gen_ai.output.messages"];
+    assert!(messages.contains("create_note"), "{messages}");
+    assert!(messages.contains(r#""finish_reason":"tool_call""#), "{messages}");
+    assert_eq!(named("invoke_agent goal")["gen_ai.provider.name"], "anthropic");
+    let trace = UNSAMPLED.split('-').nth(1).unwrap();
+    assert!(spans.iter().all(|span| hex(&span.trace_id) != trace), "the client does not sample its trace");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,6 +57,8 @@ pub struct NewExecutor {
     pub instructions: String,
     /// The tools it may call.
     pub tools: Vec<String>,
+    /// Where its first run belongs in a trace, a `traceparent`; `None`: where the plan's run does.
+    pub traceparent: Option<String>,
 }
 
 /// What people see of a plan after a step.

@@ -75,7 +75,7 @@ impl TenantStore<'_> {
     /// incomplete there, [`Error::TooLarge`] when the texts exceed `max_bytes`, [`Error::NotFound`] when the
     /// agentable was erased, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn conversation(self, agentable: &Agentable, options: &ExportOptions) -> Result<Conversation> {
-        let mut tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
+        let mut tx = self.pool.begin_snapshot().await?;
         let mut reader = Reader {
             connection: &mut tx,
             tenant: self.tenant,

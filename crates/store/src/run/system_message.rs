@@ -43,7 +43,7 @@ pub(crate) struct NewSystemMessage<'a> {
 #[derive(Debug)]
 pub(crate) struct LockedRow {
     pub(crate) agentable: AgentableId,
-    tenant_id: Uuid,
+    pub(crate) tenant_id: Uuid,
     user_id: Uuid,
     /// Whether a run is open.
     pub(crate) run_open: bool,

@@ -90,7 +90,7 @@ pub(crate) async fn report_erased(
     send(connection, &row, parent, (end, None), &content, fairness).await
 }
 
-/// Posts the report to the parent, whose lock the caller holds.
+/// Posts the report to the parent, whose lock the caller holds. The run that it opens belongs where that of the task does.
 async fn send(
     connection: &mut PgConnection,
     row: &LockedRow,
@@ -101,8 +101,11 @@ async fn send(
 ) -> Result<()> {
     let ids = sqlx::query!(
         r#"-- store::task_report::ids
-        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!""#,
-        parent.0
+        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!",
+               (select r.traceparent from houston.runs r where r.id = $2 and r.tenant_id = $3) as "traceparent?""#,
+        parent.0,
+        end.run.0,
+        row.tenant_id
     )
     .fetch_one(&mut *connection)
     .await?;
@@ -115,7 +118,7 @@ async fn send(
         content,
         metadata: &end.metadata(),
         event: Some(&event),
-        traceparent: None,
+        traceparent: ids.traceparent.as_deref(),
     };
     deliver(connection, row, &report, fairness).await?;
     Ok(())

@@ -211,6 +211,16 @@ async fn login_without_rights_works_with_and_without_the_roles() {
     store.tenant(tenant).agentable("goal", goal).await.unwrap();
     let stranger = store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
     assert!(store.tenant(stranger).agentable("goal", goal).await.is_err());
+
+    let one = Config { url, max_connections: 1, acquire_timeout: Duration::from_secs(30) };
+    let one = Store::open(&one).unwrap();
+    one.tenant(tenant).agentable("goal", goal).await.unwrap();
+    test.sql("revoke houston_api from limited");
+    one.tenant(tenant).agentable("goal", goal).await.expect_err("no transaction can be begun");
+    one.operator().agentable_anywhere("goal", goal).await.expect("the connection is in no transaction");
+    test.sql("grant houston_api to limited");
+    one.tenant(tenant).agentable("goal", goal).await.unwrap();
+
     let erased =
         store.tenant(tenant).request_erasure(Target::Agentable("goal", goal), test.ids.next(), None).await;
     assert_eq!(erased.unwrap().agentables, [goal]);

@@ -120,10 +120,11 @@ async fn task_inherits_origin_and_trace_but_no_mode() {
     let origin = format!("select origin_type || traceparent from houston.runs where id = '{}'", task.run.0);
     assert_eq!(test.sql(&origin).trim(), "agent_check_in 00-ab");
     let message = test.requests().message(task.message).await.unwrap().message;
-    assert_eq!(
-        (message.content.as_str(), &message.metadata["origin_type"]),
-        ("Find hotels.", &"agent_check_in".into())
-    );
+    assert_eq!(message.content, "Find hotels.");
+    assert_eq!(message.metadata["origin_type"], "agent_check_in");
+    end(&test, &claimed, RunStatus::Completed).await.unwrap();
+    end(&test, &claim(&test, task.id).await.unwrap(), RunStatus::Completed).await.unwrap();
+    assert_eq!(test.claim().await.unwrap().traceparent.as_deref(), Some(" 00-ab"), "reads the report");
 }
 
 #[tokio::test(flavor = "multi_thread")]

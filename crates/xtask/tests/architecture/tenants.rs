@@ -16,7 +16,7 @@ const HANDLES: [(&str, &[&str]); 5] = [
 ];
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 23] = [
+const WITHOUT_TENANT: [(&str, &str); 22] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -39,7 +39,6 @@ const WITHOUT_TENANT: [(&str, &str); 23] = [
     ),
     ("store::system_message::is_archived", "the row was locked by `store::system_message::lock`"),
     ("store::task_report::forget", "the row was locked by `store::system_message::lock`"),
-    ("store::task_report::ids", "reads no table"),
     ("store::message::posted_into", "the message was posted or found with its tenant"),
     ("store::row_security::leave", "reads no table"),
     ("store::event::position::setting", "reads no table"),

@@ -18,6 +18,7 @@ use crate::run::storage::RunStorage;
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Handles a failed model call: schedules the next attempt, or ends the run if there is none.
     pub(super) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
+        self.journal.span.failed(error.code.as_str());
         let (now, services) = (self.journal.now(), self.journal.services);
         let since = self.journal.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
         let run = FailedRun { failed: self.attempt.failed, since, now };
@@ -71,6 +72,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
         let (deaths, claims) = (self.attempt.deaths, self.attempt.claims);
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
+        self.journal.span.failed("DEAD_LETTERED");
         self.acquit_others().await?;
         let status = RunStatus::DeadLettered;
         self.end_unanswered(status, "DEAD_LETTERED", status.notice().unwrap_or_default(), None).await

@@ -194,6 +194,9 @@ impl ModelTurn {
         let span =
             journal.services.observers.span(|| tracing::info_span!("engine.model.call", model = %asked));
         observe(journal, &span, Observed::ModelCallStarted { model: asked });
+        if !journal.iteration.is_on() {
+            journal.span.asks(&asked.provider);
+        }
         journal.iteration = journal.span.iteration(journal.open_iteration);
         let max_tokens = self.setup.policy.limits.max_output_tokens;
         let chat = journal.iteration.chat(&asked.provider, &asked.model, max_tokens);

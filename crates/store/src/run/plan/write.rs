@@ -62,7 +62,8 @@ pub(crate) async fn write(
             run: step.run,
             untrusted: step.untrusted,
         };
-        insert_task(connection, owner, &executor.task(), plan.depth + 1, None).await?;
+        let traceparent = executor.traceparent.as_deref();
+        insert_task(connection, owner, &executor.task(), plan.depth + 1, traceparent).await?;
         houston_faults::fault!("C28")?;
     }
     if let Some(listed) = listed {
