@@ -5,11 +5,11 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use futures_util::future::{join, join3};
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
-use houston_domain::trace::Trace;
+use houston_domain::trace::{Line, Trace};
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
@@ -22,7 +22,7 @@ use crate::runs::took;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
-use crate::waterfall::{Part, Waterfall};
+use crate::waterfall::{Part, Waterfall, part};
 use crate::why::{Reason, reasons};
 
 #[derive(Debug, Default, Deserialize)]
@@ -107,11 +107,11 @@ pub(crate) async fn show(
     Query(Options { contents, from, left }): Query<Options>,
 ) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
-    let (calls, trace) = (format!("{path}/model_calls"), format!("{path}/trace?contents={contents}"));
-    let (run, calls, trace) = join3(
+    let (calls, outline) = (format!("{path}/model_calls"), format!("{path}/trace?contents=false"));
+    let (run, calls, outline) = join3(
         viewer.api.get::<RunResponse>(&path),
         viewer.api.get::<ModelCallsResponse>(&calls),
-        viewer.api.bytes(&trace),
+        viewer.api.bytes(&outline),
     )
     .await;
     let (run, calls) = match (run, calls) {
@@ -119,10 +119,12 @@ pub(crate) async fn show(
         (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
     let now = viewer.console.now();
-    let fall = waterfall(trace, &run, Part { contents, from }, now);
+    let is_open = !run.status.is_terminal();
+    let fall = waterfall(&viewer, (&path, is_open), outline, Part { contents, from }, now).await;
+    let fall = fall.unwrap_or_else(|refused| Waterfall::without(refused.detail));
     let mut page = page(&viewer, &run, &calls, (fall, contents), now);
     page.shell = page.shell.noting("warn", why_left(&left));
-    if !run.status.is_terminal() {
+    if is_open {
         (page.questions, page.reasons) =
             join(questions(&viewer, &run, now), reasons(&viewer, &path, now)).await;
     }
@@ -185,16 +187,44 @@ fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {
     ]
 }
 
-fn waterfall(trace: Result<Bytes, Refused>, run: &RunResponse, part: Part, now: DateTime<Utc>) -> Waterfall {
-    let lines = match trace {
-        Ok(lines) => lines,
-        Err(refused) => return Waterfall::without(refused.detail),
-    };
-    let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
-    match trace {
-        Some(trace) => Waterfall::of(&trace.lines, !run.status.is_terminal(), part, now),
-        None => Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
+/// The steps of the run at `path`. Only the texts of those on the page are read.
+async fn waterfall(
+    viewer: &Viewer,
+    (path, is_open): (&str, bool),
+    outline: Result<Bytes, Refused>,
+    part: Part,
+    now: DateTime<Utc>,
+) -> Result<Waterfall, Refused> {
+    let mut lines = lines(&outline?);
+    if part.contents {
+        lines = with_texts(viewer, (path, is_open), lines, (part.from, part.size())).await?;
     }
+    Ok(lines.map_or_else(
+        || Waterfall::without("The trace of this run cannot be read here; it can be downloaded."),
+        |lines| Waterfall::of(&lines, is_open, part, now),
+    ))
+}
+
+/// The lines of a trace.
+fn lines(trace: &Bytes) -> Option<Vec<Line>> {
+    let text = std::str::from_utf8(trace).ok()?;
+    Trace::parse(text).ok().map(|trace| trace.lines)
+}
+
+/// The lines of a trace without texts, with those of at most `most` steps from the number `from` on.
+async fn with_texts(
+    viewer: &Viewer,
+    (path, is_open): (&str, bool),
+    outline: Option<Vec<Line>>,
+    (from, most): (usize, usize),
+) -> Result<Option<Vec<Line>>, Refused> {
+    let Some(outline) = outline else { return Ok(None) };
+    let Some((since, until)) = part::between(&outline, is_open, from, most) else {
+        return Ok(Some(outline));
+    };
+    let [first, last] = [since, until].map(|at| at.to_rfc3339_opts(SecondsFormat::Micros, true));
+    let told = viewer.api.bytes(&format!("{path}/trace?since={first}&until={last}")).await?;
+    Ok(lines(&told).map(|told| part::with_texts(outline, told, (since, until))))
 }
 
 /// The open questions of the run, among the newest of its tenant.
@@ -267,17 +297,20 @@ fn why_left(reason: &str) -> Option<&'static str> {
 /// `GET {prefix}/runs/{id}/texts/{step}/{nth}`: one text, whole.
 pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, String, String)>) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
-    let trace = format!("{path}/trace?contents=true");
-    let (run, lines) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&trace)).await;
-    let (run, lines) = match (run, lines) {
-        (Ok(run), Ok(lines)) => (run, lines),
+    let outline = format!("{path}/trace?contents=false");
+    let (run, outline) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&outline)).await;
+    let (run, outline) = match (run, outline) {
+        (Ok(run), Ok(outline)) => (run, outline),
         (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
     };
-    let trace = std::str::from_utf8(&lines).ok().and_then(|text| Trace::parse(text).ok());
     let is_open = !run.status.is_terminal();
-    let place = step.parse().ok().zip(nth.parse().ok());
-    let found =
-        trace.zip(place).and_then(|(trace, (step, nth))| Waterfall::text(&trace.lines, is_open, step, nth));
+    let place: Option<(usize, usize)> = step.parse().ok().zip(nth.parse().ok());
+    let from = place.map_or(1, |(step, _)| step);
+    let lines = match with_texts(&viewer, (&path, is_open), lines(&outline), (from, 1)).await {
+        Ok(lines) => lines,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let found = lines.zip(place).and_then(|(lines, (step, nth))| Waterfall::text(&lines, is_open, step, nth));
     match found {
         Some(text) => {
             let kind = HeaderValue::from_static("text/plain; charset=utf-8");

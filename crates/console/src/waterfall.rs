@@ -1,5 +1,6 @@
 //! The steps of a run on one time axis: attempt → iteration → model call → tools, from the trace of the run.
 
+pub(crate) mod part;
 mod spans;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -41,7 +42,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn size(self) -> usize {
+    /// The most steps.
+    pub(crate) fn size(self) -> usize {
         if self.contents { MAX_STEPS_WITH_TEXTS } else { MAX_STEPS }
     }
 }

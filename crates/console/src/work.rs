@@ -50,12 +50,21 @@ pub(crate) struct Draining {
     drain: String,
 }
 
+/// Runs that living workers hold.
+fn at_work(of: &QueueResponse) -> i64 {
+    of.running - of.orphaned
+}
+
 /// How far the draining of a paused lane is.
 fn drained(of: &QueueResponse) -> String {
-    match of.running {
-        0 => format!("The lane {} is drained: none of its runs is at work.", of.lane),
+    let dead = match of.orphaned {
+        0 => String::new(),
+        count => format!(" Runs of workers that died, which go on once the lane does: {}.", number(count)),
+    };
+    match at_work(of) {
+        0 => format!("The lane {} is drained: none of its runs is at work.{dead}", of.lane),
         running => format!(
-            "The lane {} is paused. Runs of it still at work: {}. It is drained once there are none.",
+            "The lane {} is paused. Runs of it still at work: {}. It is drained once there are none.{dead}",
             of.lane,
             number(running)
         ),
@@ -89,8 +98,8 @@ fn is_whole(of: &QueueResponse) -> bool {
 fn state(of: &QueueResponse) -> Status {
     let is_late = of.oldest_age_s >= 60;
     let (text, tone) = match (of.paused, of.depth) {
-        (true, _) if of.running > 0 => {
-            let text = format!("draining, {} still at work", number(of.running));
+        (true, _) if at_work(of) > 0 => {
+            let text = format!("draining, {} still at work", number(at_work(of)));
             return Status { text, tone: "warn" };
         }
         (true, _) if is_whole(of) => ("paused (drained)", "warn"),
@@ -216,8 +225,8 @@ mod tests {
     fn paused_lane_drains_until_none_of_its_runs_is_at_work() {
         let lane = |of: &str, running: i64| -> QueueResponse {
             serde_json::from_value(json!({
-                "lane": "background", "of": of, "depth": 4, "oldest_age_s": 90, "running": running, "retrying": 0,
-                "put_off": 0, "waiting": 0, "slots": null, "paused": true, "capped": false,
+                "lane": "background", "of": of, "depth": 4, "oldest_age_s": 90, "running": running + 2, "orphaned": 2,
+                "retrying": 0, "put_off": 0, "waiting": 0, "slots": null, "paused": true, "capped": false,
                 "scaling": {"pending_slots": 0, "wanted_slots": running},
             }))
             .unwrap()
@@ -225,6 +234,12 @@ mod tests {
         assert_eq!(state(&lane("installation", 1200)).text, "draining, 1,200 still at work");
         assert!(drained(&lane("installation", 1)).contains("still at work: 1."));
         assert_eq!(state(&lane("installation", 0)).text, "paused (drained)");
+        let drained = drained(&lane("installation", 0));
+        assert!(
+            drained.contains("is drained")
+                && drained.contains("workers that died")
+                && drained.contains(": 2.")
+        );
         assert_eq!(state(&lane("tenant", 0)).text, "paused", "others may have runs of it at work");
     }
 }

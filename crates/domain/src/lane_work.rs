@@ -21,6 +21,8 @@ pub struct KindWork {
     pub put_off: i64,
     /// Runs that workers hold.
     pub running: i64,
+    /// Those of them whose worker is dead: they are not at work until another one takes them over.
+    pub orphaned: i64,
     /// Agentables with an open question.
     pub asking: i64,
     /// Whether more waits than was counted.
@@ -42,6 +44,8 @@ pub struct LaneWork {
     pub put_off: i64,
     /// Runs that workers hold.
     pub running: i64,
+    /// Those of them whose worker is dead: they are not at work until another one takes them over.
+    pub orphaned: i64,
     /// Agentables with an open question.
     pub asking: i64,
     /// Whether more waits than was counted.
@@ -70,9 +74,16 @@ impl LaneWork {
             retrying: self.retrying + work.retrying,
             put_off: self.put_off + work.put_off,
             running: self.running + work.running,
+            orphaned: self.orphaned + work.orphaned,
             asking: self.asking + work.asking,
             is_capped: self.is_capped || work.is_capped,
         }
+    }
+
+    /// Runs that living workers hold.
+    #[must_use]
+    pub fn at_work(self) -> i64 {
+        self.running - self.orphaned
     }
 
     /// The work of two cells together.
@@ -85,6 +96,7 @@ impl LaneWork {
             retrying: self.retrying + other.retrying,
             put_off: self.put_off + other.put_off,
             running: self.running + other.running,
+            orphaned: self.orphaned + other.orphaned,
             asking: self.asking + other.asking,
             is_capped: self.is_capped || other.is_capped,
         }
@@ -106,6 +118,7 @@ mod tests {
             retrying: 1,
             put_off: 0,
             running: 2,
+            orphaned: 1,
             asking: 0,
             is_capped: false,
         }
@@ -124,7 +137,7 @@ mod tests {
         let (people, others) = (lane(Urgency::Interactive), lane(Urgency::Background));
         assert_eq!((people.queued, people.oldest_age_s, people.running), (4, 40, 4));
         assert_eq!((others.queued, others.oldest_age_s, others.claimable), (5, 90, 4));
-        assert_eq!(people.with(others).retrying, 3);
+        assert_eq!((people.with(others).retrying, people.with(others).at_work()), (3, 3));
         let early = LaneWork::of(Urgency::Background, &kinds, urgency_of, DateTime::UNIX_EPOCH);
         assert_eq!(early.oldest_age_s, 0, "a clock that is behind gives no negative age");
     }

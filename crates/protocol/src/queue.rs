@@ -12,8 +12,9 @@ pub struct QueuesResponse {
 /// The work of one lane, counted in Postgres.
 ///
 /// ```json
-/// {"lane": "interactive", "of": "installation", "depth": 12, "oldest_age_s": 3, "running": 40, "retrying": 2,
-///  "put_off": 0, "waiting": 1, "slots": 64, "paused": false, "capped": false, "scaling": {"pending_slots": 9, "wanted_slots": 49}}
+/// {"lane": "interactive", "of": "installation", "depth": 12, "oldest_age_s": 3, "running": 40, "orphaned": 0,
+///  "retrying": 2, "put_off": 0, "waiting": 1, "slots": 64, "paused": false, "capped": false,
+///  "scaling": {"pending_slots": 9, "wanted_slots": 49}}
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueResponse {
@@ -27,6 +28,8 @@ pub struct QueueResponse {
     pub oldest_age_s: i64,
     /// Runs that workers hold.
     pub running: i64,
+    /// Those of them whose worker is dead: they are not at work until another one takes them over.
+    pub orphaned: i64,
     /// Agentables whose next attempt is due later, after a failure.
     pub retrying: i64,
     /// Agentables that wait because the tokens of their user are used up.

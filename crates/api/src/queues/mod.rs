@@ -96,6 +96,7 @@ fn response(
         depth: work.queued,
         oldest_age_s: work.oldest_age_s,
         running: work.running,
+        orphaned: work.orphaned,
         retrying: work.retrying,
         put_off: work.put_off,
         waiting: work.asking,

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use chrono::{DateTime, Utc};
 use houston_domain::id::RunId;
 use houston_domain::trace::{Header, Snapshot};
 use houston_protocol::schema;
@@ -16,7 +17,7 @@ use crate::auth::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
 use crate::error::ApiError;
 use crate::explain::{ExplainError, ExplainTopic};
-use crate::query::Query;
+use crate::query::{Query, clamped, time};
 use crate::state::App;
 
 #[derive(Debug, Deserialize)]
@@ -24,6 +25,18 @@ use crate::state::App;
 pub(crate) struct Options {
     #[serde(default = "yes")]
     contents: bool,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+impl Options {
+    /// The times between which lines are wanted; `None`: all are.
+    fn between(&self) -> Result<Option<(DateTime<Utc>, DateTime<Utc>)>, ApiError> {
+        let (since, until) = (time("since", self.since.as_deref())?, time("until", self.until.as_deref())?);
+        let is_whole = since.is_none() && until.is_none();
+        let (first, last) = (DateTime::UNIX_EPOCH, clamped(DateTime::<Utc>::MAX_UTC));
+        Ok((!is_whole).then(|| (since.unwrap_or(first), until.unwrap_or(last))))
+    }
 }
 
 fn yes() -> bool {
@@ -42,7 +55,11 @@ fn yes() -> bool {
         ("id" = schema::RunId, Path, description = "Id of the run."),
         ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
                                                          without what came before the run. Of a long run it is a hundredth of the \
-                                                         whole; it cannot be replayed.")
+                                                         whole; it cannot be replayed."),
+        ("since" = Option<schema::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
+                                                         thread and what came before the run. Only their texts are read. It cannot \
+                                                         be replayed."),
+        ("until" = Option<schema::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
     ),
     responses(
         (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
@@ -54,12 +71,14 @@ pub(crate) async fn trace(
     State(app): State<Arc<App>>,
     caller: Caller,
     Id(id): Id<RunId>,
-    Query(Options { contents }): Query<Options>,
+    Query(options): Query<Options>,
 ) -> Result<impl IntoResponse, ApiError> {
+    let (contents, between) = (options.contents, options.between()?);
+    let is_whole = contents && between.is_none();
     let run = app.store(caller).run(id).await?;
     let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
-    // The snapshot is made of the whole context of a run: an outline does without.
-    let of_kind = app.state.agent_types.get(&run.kind).filter(|_| !contents).map(|kind| Snapshot {
+    // The snapshot is made of the whole context of a run: an outline and a part do without.
+    let of_kind = app.state.agent_types.get(&run.kind).filter(|_| !is_whole).map(|kind| Snapshot {
         conversational: kind.conversational,
         reply: kind.reply,
         driver: kind.driver.clone(),
@@ -81,9 +100,16 @@ pub(crate) async fn trace(
     let exporting = Arc::clone(&app);
     let export = async move {
         let store = exporting.store(caller);
-        let trace = match contents {
-            true => store.trace(id, max_bytes, |_| header).await?,
-            false => store.trace_outline(id, max_bytes, |_| header).await?,
+        let trace = match (contents, between) {
+            (true, None) => store.trace(id, max_bytes, |_| header).await?,
+            (true, Some(between)) => store.trace_between(id, max_bytes, between, |_| header).await?,
+            (false, between) => {
+                let mut outline = store.trace_outline(id, max_bytes, |_| header).await?;
+                if let Some((since, until)) = between {
+                    outline.lines.retain(|line| line.at().is_some_and(|at| since <= at && at <= until));
+                }
+                outline
+            }
         };
         Ok(DocumentBody::of_text(trace.to_text(), permit))
     };

@@ -55,6 +55,7 @@ async fn queue_counts_what_waits_runs_and_asks() {
     let run = worker.claim().await;
     let running = stats(&api, OPERATOR).await;
     assert_eq!((&running["depth"], &running["running"]), (&json!(0), &json!(1)));
+    assert_eq!(running["orphaned"], 0, "its worker lives");
     assert_eq!(running["scaling"], json!({"pending_slots": 0, "wanted_slots": 1}));
     run.ask(question(&api)).await;
     let asking = stats(&api, OPERATOR).await;

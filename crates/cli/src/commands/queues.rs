@@ -112,20 +112,28 @@ async fn works(loaded: &Loaded, stores: &Cells<Store>) -> Result<[LaneWork; 2], 
     Ok(works)
 }
 
-/// How many runs of the lane workers hold. Those of kinds that this folder does not have may be of any lane.
-async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<i64, Failure> {
+/// How many runs of the lane living workers hold, and how many those that are dead. Those of kinds that this folder does not have
+/// may be of any lane.
+async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(i64, i64), Failure> {
     let kinds = loaded.agent_types();
     let may_be_of = |kind: &str| kinds.get(kind).is_none_or(|kind| Lane::from(kind.urgency) == lane);
-    let mut running = 0;
+    let (mut running, mut orphaned) = (0, 0);
     for store in stores.iter() {
-        // What dead workers held is released by living ones: while there are none, it stays, and nothing is at work.
-        if store.operator().list_workers().await?.iter().any(|worker| worker.is_alive) {
-            let work = store.operator().work().await?;
-            let of_lane = work.kinds.iter().filter(|work| may_be_of(&work.kind));
-            running += of_lane.map(|work| work.running).sum::<i64>();
+        let work = store.operator().work().await?;
+        for of_kind in work.kinds.iter().filter(|work| may_be_of(&work.kind)) {
+            running += of_kind.running - of_kind.orphaned;
+            orphaned += of_kind.orphaned;
         }
     }
-    Ok(running)
+    Ok((running, orphaned))
+}
+
+/// What is said of runs whose worker is dead.
+fn of_the_dead(orphaned: i64) -> String {
+    match orphaned {
+        0 => String::new(),
+        count => format!("; of workers that died: {count}, which go on once the lane does"),
+    }
 }
 
 /// Waits until no run of a paused lane is at work.
@@ -137,7 +145,7 @@ async fn drained(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(
                 return Err(Failure::Other(anyhow!("{}: was resumed before it was drained", lane.as_str())));
             }
         }
-        let running = at_work(loaded, stores, lane).await?;
+        let (running, _) = at_work(loaded, stores, lane).await?;
         if running == 0 {
             return Ok(());
         }
@@ -163,13 +171,20 @@ async fn drain(
         None => Some(waits.await),
         Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
     };
-    let running = if ended.transpose()?.is_some() { 0 } else { at_work(loaded, stores, lane).await? };
+    let is_over = ended.transpose()?.is_some();
+    let (found, orphaned) = at_work(loaded, stores, lane).await?;
+    let running = if is_over { 0 } else { found };
     let is_drained = running == 0;
     let lane = lane.as_str();
     match json {
-        true => print_json(&json!({"lane": lane, "paused": true, "running": running, "drained": is_drained})),
-        false if is_drained => print(&format!("{lane}: paused (drained)")),
-        false => print(&format!("{lane}: paused, not drained yet: {running} still at work")),
+        true => print_json(&json!({
+            "lane": lane, "paused": true, "running": running, "orphaned": orphaned, "drained": is_drained,
+        })),
+        false if is_drained => print(&format!("{lane}: paused (drained){}", of_the_dead(orphaned))),
+        false => {
+            let dead = of_the_dead(orphaned);
+            print(&format!("{lane}: paused, not drained yet: {running} still at work{dead}"));
+        }
     }
     Ok(if is_drained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -200,7 +215,7 @@ async fn list(loaded: &Loaded, stores: &Cells<Store>, as_json: bool) -> Result<E
         let data = named().map(|(lane, work)| {
             json!({
                 "lane": lane, "depth": work.queued, "oldest_age_s": work.oldest_age_s, "running": work.running,
-                "retrying": work.retrying, "put_off": work.put_off, "waiting": work.asking,
+                "orphaned": work.orphaned, "retrying": work.retrying, "put_off": work.put_off, "waiting": work.asking,
                 "paused": is_paused(lane), "capped": work.is_capped, "pending_slots": work.claimable,
             })
         });
@@ -210,7 +225,7 @@ async fn list(loaded: &Loaded, stores: &Cells<Store>, as_json: bool) -> Result<E
     let rows = named().map(|(lane, work)| {
         let more = if work.is_capped { "+" } else { "" };
         [
-            match (is_paused(lane), work.running) {
+            match (is_paused(lane), work.at_work()) {
                 (false, _) => lane.to_owned(),
                 (true, 0) => format!("{lane} (drained)"),
                 (true, _) => format!("{lane} (draining)"),

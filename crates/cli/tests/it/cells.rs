@@ -173,7 +173,7 @@ async fn external_id_of_another_cell_is_refused() {
 }
 
 /// Pages of the console, as its viewer with the key gets them.
-async fn console_pages(houston: &TestHouston, paths: [&str; 2]) -> [String; 2] {
+pub(crate) async fn console_pages<const N: usize>(houston: &TestHouston, paths: [&str; N]) -> [String; N] {
     let client =
         reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let sign_in = client
@@ -183,7 +183,7 @@ async fn console_pages(houston: &TestHouston, paths: [&str; 2]) -> [String; 2] {
         .body(format!("key={}", houston.key));
     let signed_in = sign_in.send().await.unwrap();
     let cookie = signed_in.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
-    let mut pages = [String::new(), String::new()];
+    let mut pages: [String; N] = std::array::from_fn(|_| String::new());
     for (page, path) in pages.iter_mut().zip(paths) {
         let response = client.get(houston.url(path)).header("cookie", &cookie).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");

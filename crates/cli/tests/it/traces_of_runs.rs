@@ -9,6 +9,7 @@ use houston_domain::trace::{Line, Trace};
 use houston_testkit::model_server::{Call, ModelServer, Reply};
 use serde_json::{Value, json};
 
+use crate::cells::console_pages;
 use crate::people::People;
 use crate::test_houston::{environment, houston_command};
 
@@ -101,7 +102,33 @@ async fn outline_of_a_trace_has_its_steps_and_no_texts() {
             Trace::parse(text).unwrap().lines.into_iter().filter_map(silent).collect()
         };
         assert_eq!(steps(&outline), steps(&whole), "{outline}");
+        // A part of it has the lines of its time, with their texts.
+        let lines = |text: &str| Trace::parse(text).unwrap().lines.into_iter();
+        let told: Vec<Line> = lines(&whole).filter(|line| silent(line.clone()).is_some()).collect();
+        for part in told.windows(3) {
+            let (since, until) = (part[0].at().unwrap(), part[2].at().unwrap());
+            let [first, last] = [since, until].map(|at| json!(at).as_str().unwrap().to_owned());
+            let found: Vec<Line> = lines(&read(&format!("?since={first}&until={last}")).await).collect();
+            let is_within = |line: &&Line| line.at().is_some_and(|at| since <= at && at <= until);
+            let expected: Vec<Line> = told.iter().filter(is_within).cloned().collect();
+            assert_eq!(found, expected, "from {first} to {last}");
+        }
     }
+    console_has_the_texts(&people, runs["data"][0]["id"].as_str().unwrap()).await;
+}
+
+/// The page of a run with a note, and the page of one of its texts.
+async fn console_has_the_texts(people: &People, run: &str) {
+    let path = format!("/console/runs/{run}");
+    let [page] = console_pages(&people.houston, [format!("{path}?contents=true").as_str()]).await;
+    let before = page.split("<span>create_note</span>").next().unwrap();
+    let step = before.rsplit("id=\"s").next().unwrap().split('"').next().unwrap();
+    let (arguments, result) = (format!("{path}/texts/{step}/0"), format!("{path}/texts/{step}/1"));
+    let [arguments, result] = console_pages(&people.houston, [arguments.as_str(), result.as_str()]).await;
+    let arguments: Value = serde_json::from_str(&arguments).unwrap();
+    assert_eq!(arguments["content"], "buy it");
+    assert!(result.starts_with("Created"), "{result}");
+    assert!(page.contains("buy it") && page.contains(&result), "{page}");
 }
 
 /// A command that asks the scripted model.

@@ -32,6 +32,7 @@ struct CountedRow {
     retrying: i64,
     put_off: i64,
     running: i64,
+    orphaned: i64,
     asking: i64,
     awake: i64,
 }
@@ -51,6 +52,7 @@ impl Shared {
                 retrying: row.retrying,
                 put_off: row.put_off,
                 running: row.running,
+                orphaned: row.orphaned,
                 asking: row.asking,
                 is_capped,
             })
@@ -63,7 +65,10 @@ impl Shared {
             CountedRow,
             r#"-- store::lane_work::by_kind
             with held as materialized (
-                select r.held_for as user_id, r.agentable_id from houston.runs r
+                select r.held_for as user_id, r.agentable_id,
+                       l.holder <> all(array(select w.id from houston.workers w
+                                              where w.alive_until > clock_timestamp())) as is_orphaned
+                  from houston.runs r
                   join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder is not null
                  where r.held_for is not null and ($1::uuid is null or r.tenant_id = $1) limit $2),
             of_users as (select user_id, count(*) as runs from held group by user_id),
@@ -84,14 +89,15 @@ impl Shared {
                          where state = 'open' and ($1::uuid is null or tenant_id = $1) limit $2) as q),
             work as (
                 select agentable_id, case when is_due then 'queued' when failed_attempts > 0 then 'retrying'
-                                          else 'put_off' end as state, due_at, is_due and fits as fits
+                                          else 'put_off' end as state, due_at, is_due and fits as fits,
+                       false as is_orphaned
                   from placed
-                union all select agentable_id, 'running', null, false from held
-                union all select agentable_id, 'asking', null, false from asking)
+                union all select agentable_id, 'running', null, false, is_orphaned from held
+                union all select agentable_id, 'asking', null, false, false from asking)
             select clock_timestamp() as "at!", k.kind as "kind?", coalesce(k.queued, 0) as "queued!",
                    coalesce(k.claimable, 0) as "claimable!", k.oldest as "oldest?", coalesce(k.retrying, 0) as "retrying!",
                    coalesce(k.put_off, 0) as "put_off!", coalesce(k.running, 0) as "running!",
-                   coalesce(k.asking, 0) as "asking!", (select count(*) from awake) as "awake!"
+                   coalesce(k.orphaned, 0) as "orphaned!", coalesce(k.asking, 0) as "asking!", (select count(*) from awake) as "awake!"
               from (select 1) as one
               left join (
                    select a.kind, count(*) filter (where w.state = 'queued') as queued, count(*) filter (where w.fits) as claimable,
@@ -99,6 +105,7 @@ impl Shared {
                           count(*) filter (where w.state = 'retrying') as retrying,
                           count(*) filter (where w.state = 'put_off') as put_off,
                           count(*) filter (where w.state = 'running') as running,
+                          count(*) filter (where w.is_orphaned) as orphaned,
                           count(*) filter (where w.state = 'asking') as asking
                      from work w
                     -- One by one: a join might read all agentables.

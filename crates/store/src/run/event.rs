@@ -20,6 +20,7 @@ mod outline;
 mod position;
 mod wait;
 
+pub(crate) use outline::Told;
 pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
 

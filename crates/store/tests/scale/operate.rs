@@ -89,14 +89,14 @@ fn runs() -> Vec<Case> {
         case(
             "store::event::outline::read",
             "",
-            &[&tenant, &idle, &run, "21", "20", "1000"],
+            &[&tenant, &idle, &run, "21", "20", "1000", "null", "null", "array['call']"],
             &["runs_pkey", "events_pkey"],
             [20, 60],
         ),
         case(
             "store::trace::outline::history",
             "",
-            &[&tenant, &idle, &run, "null", "now()", "1000"],
+            &[&tenant, &idle, &run, "null", "now()", "1000", "null", "null"],
             &["history_pkey"],
             [60, 80],
         ),

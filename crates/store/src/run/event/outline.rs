@@ -15,6 +15,15 @@ use crate::handle::TenantStore;
 use crate::run::Run;
 use crate::tenant_pool::with_connection;
 
+/// Which events have their texts.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Those from the first of these times up to the second one.
+    pub(crate) between: Option<(DateTime<Utc>, DateTime<Utc>)>,
+    /// Those of these tool calls.
+    pub(crate) calls: Vec<String>,
+}
+
 /// A stored event, or the row of the run, from which others follow.
 struct Row {
     seq: i64,
@@ -27,24 +36,29 @@ struct Row {
 
 impl TenantStore<'_> {
     /// The events of a run of the tenant, in order, of those that are stored at most `limit`, after position `after`. Arguments and
-    /// results of tools and thoughts are empty, and events of messages are left out.
+    /// results of tools and thoughts are empty, except where `told` says so, and events of messages are left out.
     ///
     /// # Errors
     /// [`Error::EventsExpired`] when some of them were deleted by age, [`Error::Database`] when Postgres cannot be reached
     /// or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
-    pub(crate) async fn event_outline(self, run: &Run, after: i64, limit: i64) -> Result<Vec<Committed>> {
+    pub(crate) async fn event_outline(
+        self,
+        run: &Run,
+        told: &Told,
+        (after, limit): (i64, i64),
+    ) -> Result<Vec<Committed>> {
         let tenant = self.tenant.0;
-        Ok(with_connection!(self.pool, |c| outline(c, tenant, run, (after, limit))))
+        Ok(with_connection!(self.pool, |c| outline(c, tenant, (run, told), (after, limit))))
     }
 }
 
 async fn outline(
     connection: &mut PgConnection,
     tenant: Uuid,
-    run: &Run,
+    (run, told): (&Run, &Told),
     (after, limit): (i64, i64),
 ) -> Result<Vec<Committed>> {
-    let rows = rows(&mut *connection, tenant, run, (after, limit)).await?;
+    let rows = rows(&mut *connection, tenant, (run, told), (after, limit)).await?;
     if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
         return Err(Error::EventsExpired { from });
     }
@@ -75,10 +89,11 @@ async fn outline(
 async fn rows(
     connection: &mut PgConnection,
     tenant: Uuid,
-    run: &Run,
+    (run, told): (&Run, &Told),
     (after, limit): (i64, i64),
 ) -> Result<Vec<Row>> {
     let RunId(id) = run.id;
+    let (since, until) = told.between.unzip();
     let rows = sqlx::query_as!(
         Row,
         r#"-- store::event::outline::read
@@ -92,10 +107,12 @@ async fn rows(
                            from houston.runs r where r.id = $3 and r.tenant_id = $1) o)
                 union all
                 (select e.seq, e.created_at, false,
-                        case e.data ->> 'type' when 'tool_called' then jsonb_set(e.data, '{input}', '{}')
-                                               when 'tool_returned' then jsonb_set(e.data, '{content}', '""')
-                                               when 'thought' then jsonb_set(e.data, '{text}', '""')
-                                               else e.data end
+                        case when e.created_at between $7::timestamptz and $8::timestamptz
+                                  or e.data ->> 'call_id' = any($9::text[]) then e.data
+                             when e.data ->> 'type' = 'tool_called' then jsonb_set(e.data, '{input}', '{}')
+                             when e.data ->> 'type' = 'tool_returned' then jsonb_set(e.data, '{content}', '""')
+                             when e.data ->> 'type' = 'thought' then jsonb_set(e.data, '{text}', '""')
+                             else e.data end
                    from houston.events e
                   where e.tenant_id = $1 and e.agentable_id = $2 and e.run_id = $3 and e.seq > $5
                         -- Up to the next run: later ones have many events.
@@ -109,7 +126,10 @@ async fn rows(
         id,
         run.first_seq,
         after,
-        limit
+        limit,
+        since,
+        until,
+        &told.calls
     )
     .fetch_all(connection)
     .await?;
