@@ -29,9 +29,12 @@ pub(crate) struct Options {
     until: Option<String>,
 }
 
+/// The first and the last time.
+type Between = (DateTime<Utc>, DateTime<Utc>);
+
 impl Options {
     /// The times between which lines are wanted; `None`: all are.
-    fn between(&self) -> Result<Option<(DateTime<Utc>, DateTime<Utc>)>, ApiError> {
+    fn between(&self) -> Result<Option<Between>, ApiError> {
         let (since, until) = (time("since", self.since.as_deref())?, time("until", self.until.as_deref())?);
         let is_whole = since.is_none() && until.is_none();
         let (first, last) = (DateTime::UNIX_EPOCH, clamped(DateTime::<Utc>::MAX_UTC));
