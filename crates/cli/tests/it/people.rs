@@ -7,6 +7,7 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
+use crate::cells::SECRETS_KEY;
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
 /// A test installation with a worker and a scripted model.
@@ -36,7 +37,7 @@ fn script(gate: &Gate) -> impl Fn(&Call) -> Reply + Send + Sync + 'static {
 impl People {
     pub(crate) async fn start() -> (Self, Gate) {
         let gate = Gate::new();
-        let houston = TestHouston::start();
+        let houston = TestHouston::start_with(&[("HOUSTON_SECRETS_KEY", SECRETS_KEY)]);
         let model = ModelServer::start(script(&gate)).await.unwrap();
         let mut worker =
             environment(houston_command(), &houston.servers.lock().unwrap(), houston.folder.path());
