@@ -223,8 +223,8 @@ async fn with_texts(
         return Ok(Some(outline));
     };
     let [first, last] = [since, until].map(|at| at.to_rfc3339_opts(SecondsFormat::Micros, true));
-    let told = viewer.api.bytes(&format!("{path}/trace?since={first}&until={last}")).await?;
-    Ok(lines(&told).map(|told| part::with_texts(outline, told, (since, until))))
+    let whole = viewer.api.bytes(&format!("{path}/trace?since={first}&until={last}")).await?;
+    Ok(lines(&whole).map(|whole| part::with_texts(outline, whole, (since, until))))
 }
 
 /// The open questions of the run, among the newest of its tenant.

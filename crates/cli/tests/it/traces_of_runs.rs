@@ -104,13 +104,13 @@ async fn outline_of_a_trace_has_its_steps_and_no_texts() {
         assert_eq!(steps(&outline), steps(&whole), "{outline}");
         // A part of it has the lines of its time, with their texts.
         let lines = |text: &str| Trace::parse(text).unwrap().lines.into_iter();
-        let told: Vec<Line> = lines(&whole).filter(|line| silent(line.clone()).is_some()).collect();
-        for part in told.windows(3) {
+        let committed: Vec<Line> = lines(&whole).filter(|line| silent(line.clone()).is_some()).collect();
+        for part in committed.windows(3) {
             let (since, until) = (part[0].at().unwrap(), part[2].at().unwrap());
             let [first, last] = [since, until].map(|at| json!(at).as_str().unwrap().to_owned());
             let found: Vec<Line> = lines(&read(&format!("?since={first}&until={last}")).await).collect();
             let is_within = |line: &&Line| line.at().is_some_and(|at| since <= at && at <= until);
-            let expected: Vec<Line> = told.iter().filter(is_within).cloned().collect();
+            let expected: Vec<Line> = committed.iter().filter(is_within).cloned().collect();
             assert_eq!(found, expected, "from {first} to {last}");
         }
     }

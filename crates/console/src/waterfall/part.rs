@@ -12,17 +12,17 @@ pub(crate) type Between = (DateTime<Utc>, DateTime<Utc>);
 pub(crate) fn between(outline: &[Line], is_open: bool, from: usize, most: usize) -> Option<Between> {
     let spans = spans::of(outline, is_open);
     let skipped = from.saturating_sub(1).min(spans.len().saturating_sub(1));
-    let told: Vec<DateTime<Utc>> =
-        spans.iter().skip(skipped).take(most).filter_map(|span| span.told).collect();
-    Some((told.iter().min().copied()?, told.iter().max().copied()?))
+    let times: Vec<DateTime<Utc>> =
+        spans.iter().skip(skipped).take(most).filter_map(|span| span.texts_at).collect();
+    Some((times.iter().min().copied()?, times.iter().max().copied()?))
 }
 
-/// The lines of a trace without texts, but those of these times as they are in `told`.
-pub(crate) fn with_texts(outline: Vec<Line>, told: Vec<Line>, (since, until): Between) -> Vec<Line> {
+/// The lines of a trace without texts, but those of these times as they are in `whole`.
+pub(crate) fn with_texts(outline: Vec<Line>, whole: Vec<Line>, (since, until): Between) -> Vec<Line> {
     let (before, others): (Vec<Line>, Vec<Line>) =
         outline.into_iter().partition(|line| line.at().is_none_or(|at| at < since));
     let after = others.into_iter().filter(|line| line.at().is_some_and(|at| at > until));
-    before.into_iter().chain(told).chain(after).collect()
+    before.into_iter().chain(whole).chain(after).collect()
 }
 
 #[cfg(test)]
@@ -67,9 +67,9 @@ mod tests {
             let count = spans::of(&lines, false).len();
             for (first, most) in (1..=count).flat_map(|first| [(first, 1), (first, 3), (first, count)]) {
                 let Some((since, until)) = between(&outline, false, first, most) else { continue };
-                let is_told = |line: &&Line| line.at().is_some_and(|at| since <= at && at <= until);
-                let told: Vec<Line> = lines.iter().filter(is_told).cloned().collect();
-                let merged = with_texts(outline.clone(), told, (since, until));
+                let is_within = |line: &&Line| line.at().is_some_and(|at| since <= at && at <= until);
+                let whole: Vec<Line> = lines.iter().filter(is_within).cloned().collect();
+                let merged = with_texts(outline.clone(), whole, (since, until));
                 let page = |lines: &[Line]| {
                     let part = Part { contents: true, from: first };
                     let mut steps = Waterfall::of(lines, false, part, DateTime::UNIX_EPOCH).steps;

@@ -56,7 +56,7 @@ pub(super) struct Span {
     pub(super) facts: Vec<Fact>,
     pub(super) texts: Vec<Text>,
     /// When what it has texts of was committed.
-    pub(super) told: Option<DateTime<Utc>>,
+    pub(super) texts_at: Option<DateTime<Utc>>,
 }
 
 /// The spans of a run, in the order in which they began.
@@ -260,7 +260,7 @@ impl Reading {
             fact("Stopped", stop.as_ref().and_then(Value::as_str).unwrap_or_default()),
         ];
         span.texts = content.iter().filter_map(text_of).collect();
-        span.told = Some(at);
+        span.texts_at = Some(at);
         self.asked = Some(at);
     }
 
@@ -283,7 +283,7 @@ impl Reading {
             span.facts.push(fact("Failed", code.as_ref().and_then(Value::as_str).unwrap_or_default()));
         }
         let input = serde_json::to_string_pretty(input).unwrap_or_default();
-        span.told = Some(at);
+        span.texts_at = Some(at);
         span.texts = vec![
             Text { name: "Arguments", value: input },
             Text { name: "Result", value: response.text().to_owned() },
@@ -317,7 +317,7 @@ impl Reading {
             bad: false,
             facts: Vec::new(),
             texts: Vec::new(),
-            told: None,
+            texts_at: None,
         });
         self.spans.len() - 1
     }
@@ -329,7 +329,7 @@ impl Reading {
         let depth = if self.iteration.is_some() { 2 } else { 0 };
         let index = self.begin(depth, kind, name, at);
         let span = &mut self.spans[index];
-        (span.end, span.is_moment, span.texts, span.told) = (Some(at), true, texts, Some(at));
+        (span.end, span.is_moment, span.texts, span.texts_at) = (Some(at), true, texts, Some(at));
     }
 
     /// Begins the iteration that is due, if none is open.

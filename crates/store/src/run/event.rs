@@ -20,7 +20,7 @@ mod outline;
 mod position;
 mod wait;
 
-pub(crate) use outline::Told;
+pub(crate) use outline::Whole;
 pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
 

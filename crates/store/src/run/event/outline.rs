@@ -17,7 +17,7 @@ use crate::tenant_pool::with_connection;
 
 /// Which events have their texts.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Whole {
     /// Those from the first of these times up to the second one.
     pub(crate) between: Option<(DateTime<Utc>, DateTime<Utc>)>,
     /// Those of these tool calls.
@@ -36,7 +36,7 @@ struct Row {
 
 impl TenantStore<'_> {
     /// The events of a run of the tenant, in order, of those that are stored at most `limit`, after position `after`. Arguments and
-    /// results of tools and thoughts are empty, except where `told` says so, and events of messages are left out.
+    /// results of tools and thoughts are empty, except where `whole` says so, and events of messages are left out.
     ///
     /// # Errors
     /// [`Error::EventsExpired`] when some of them were deleted by age, [`Error::Database`] when Postgres cannot be reached
@@ -44,21 +44,21 @@ impl TenantStore<'_> {
     pub(crate) async fn event_outline(
         self,
         run: &Run,
-        told: &Told,
+        whole: &Whole,
         (after, limit): (i64, i64),
     ) -> Result<Vec<Committed>> {
         let tenant = self.tenant.0;
-        Ok(with_connection!(self.pool, |c| outline(c, tenant, (run, told), (after, limit))))
+        Ok(with_connection!(self.pool, |c| outline(c, tenant, (run, whole), (after, limit))))
     }
 }
 
 async fn outline(
     connection: &mut PgConnection,
     tenant: Uuid,
-    (run, told): (&Run, &Told),
+    (run, whole): (&Run, &Whole),
     (after, limit): (i64, i64),
 ) -> Result<Vec<Committed>> {
-    let rows = rows(&mut *connection, tenant, (run, told), (after, limit)).await?;
+    let rows = rows(&mut *connection, tenant, (run, whole), (after, limit)).await?;
     if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
         return Err(Error::EventsExpired { from });
     }
@@ -89,11 +89,11 @@ async fn outline(
 async fn rows(
     connection: &mut PgConnection,
     tenant: Uuid,
-    (run, told): (&Run, &Told),
+    (run, whole): (&Run, &Whole),
     (after, limit): (i64, i64),
 ) -> Result<Vec<Row>> {
     let RunId(id) = run.id;
-    let (since, until) = told.between.unzip();
+    let (since, until) = whole.between.unzip();
     let rows = sqlx::query_as!(
         Row,
         r#"-- store::event::outline::read
@@ -129,7 +129,7 @@ async fn rows(
         limit,
         since,
         until,
-        &told.calls
+        &whole.calls
     )
     .fetch_all(connection)
     .await?;

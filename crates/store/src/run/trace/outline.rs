@@ -14,7 +14,7 @@ use super::{Room, is_last, recorded_call};
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::run::Run;
-use crate::run::event::Told;
+use crate::run::event::Whole;
 use crate::run::history::role;
 
 /// Rows of one page.
@@ -63,8 +63,8 @@ impl TenantStore<'_> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
         let history = self.outline_of_history(&run, between, &mut room).await?;
-        let told = Told { between, calls: between.map_or_else(Vec::new, |_| answered(&history)) };
-        let events = self.outline_of_events(&run, &told, &mut room).await?;
+        let whole = Whole { between, calls: between.map_or_else(Vec::new, |_| answered(&history)) };
+        let events = self.outline_of_events(&run, &whole, &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let is_compressed = |placed: &Committed| {
             matches!(placed.event, Event::ContextCompressed { .. })
@@ -79,10 +79,10 @@ impl TenantStore<'_> {
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
 
-    async fn outline_of_events(self, run: &Run, told: &Told, room: &mut Room) -> Result<Vec<Committed>> {
+    async fn outline_of_events(self, run: &Run, whole: &Whole, room: &mut Room) -> Result<Vec<Committed>> {
         let (mut events, mut after): (Vec<Committed>, i64) = (Vec::new(), run.first_seq - 1);
         loop {
-            let page = self.event_outline(run, told, (after, PAGE)).await?;
+            let page = self.event_outline(run, whole, (after, PAGE)).await?;
             let is_last = is_last(page.len(), PAGE);
             for event in page {
                 after = event.seq;

@@ -255,7 +255,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         houston_domain::storable::storable(&mut instructions);
         let title = graph.step(path).map(|step| step.title.clone()).filter(|title| !title.is_empty());
         let tools = if tools.is_empty() { kind.tools.clone() } else { tools };
-        // It ends at once: only the task tells how long the step takes.
+        // It ends at once: only the task knows how long the step takes.
         let traceparent = self.journal.span.plan_step(path).parent().map(|parent| parent.to_string());
         let executor = NewExecutor {
             id: self.journal.new_id(),
