@@ -12,14 +12,15 @@ from houston import DEPLOY, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_
 
 CHART = str(DEPLOY / "helm/houston")
 LEAST: dict[str, Any] = {"existingSecret": "houston"}
+KEDA: dict[str, Any] = {"enabled": True, "apiKeySecret": {"name": "houston-keda"}}
 MOST: dict[str, Any] = LEAST | {
     "image": {"digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "env": {"HOUSTON_MODEL": "simulated", "HOUSTON_HEALTH_MONITOR__REQUESTS__AUDIT_S": 7_776_000},
-    "jobs": {"orchestrator.toml": "[worker]\nslots = 64\n"},
+    "jobs": {"orchestrator.toml": "[worker]\nslots = 64\n", "agents/goal.toml": "role = \"Ärzte: <b>\"\n"},
     "serve": {"autoscaling": {"enabled": True}, "nodeSelector": {"disk": "ssd"}},
     "work": {
-        "keda": {"enabled": True, "apiKeySecret": {"name": "houston-keda"}},
+        "keda": KEDA,
         "tolerations": [{"key": "work", "operator": "Exists"}],
     },
     "ingress": {
@@ -88,6 +89,11 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"image": {"digest": "sha256:1"}}, "digest"),
         (LEAST | {"work": {"keda": {"enabled": True}}}, "apiKeySecret.name is required"),
         (LEAST | {"jobs": {"../x": ""}}, "invalid propertyName"),
+        (LEAST | {"serve": {"autoscaling": {"enabled": True, "maxReplicas": 1}}}, "minReplicas is larger than"),
+        (LEAST | {"work": {"keda": KEDA | {"minReplicas": 9, "maxReplicas": 8}}}, "minReplicas is larger than"),
+        (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
+        (LEAST | {"metrics": {"enabled": True, "port": 8080}}, "metrics.port is 8080"),
+        (LEAST | {"podDisruptionBudget": {"maxUnavailable": "0%"}}, "maxUnavailable"),
         (LEAST | {"metrics": {"enabled": True, "serviceMonitor": {"enabled": True}}}, "Prometheus could not reach"),
     ],
 )
@@ -205,3 +211,15 @@ def test_notes_name_commands_and_pods_that_exist() -> None:
     assert "kubectl -n agents exec deploy/demo-houston-work -- /usr/bin/houston key create --tenant acme" in notes
     assert_command(["key", "create"])
     assert "houston-keda" in notes and "--scope operate,installation" in notes
+
+
+def test_files_of_jobs_are_where_houston_looks_for_them() -> None:
+    found = rendered("most")
+    maps = [each for each in found if each["kind"] == "ConfigMap"]
+    assert len(maps) == 2
+    volumes = [volume for _, template in pods("most") for volume in template["spec"]["volumes"]]
+    mapped = [volume["configMap"] for volume in volumes if volume["name"] == "jobs"]
+    assert len(mapped) == 3
+    for volume in mapped:
+        (data,) = (each["data"] for each in maps if each["metadata"]["name"] == volume["name"])
+        assert {item["path"]: data[item["key"]] for item in volume["items"]} == MOST["jobs"]

@@ -105,7 +105,39 @@ volumes:
   - name: jobs
     configMap:
       name: {{ .config }}
+      items:
+        {{- range $path, $text := $root.Values.jobs }}
+        - key: {{ include "houston.key" $path }}
+          path: {{ $path }}
+        {{- end }}
   {{- end }}
+{{- end -}}
+
+{{/* The key of a file in a ConfigMap, which may have no slash. */}}
+{{- define "houston.key" -}}
+{{- replace "/" "__" . -}}
+{{- end -}}
+
+{{/* The files of `jobs` as the data of a ConfigMap. */}}
+{{- define "houston.files" -}}
+{{- range $path, $text := .Values.jobs }}
+{{ dict (include "houston.key" $path) $text | toYaml }}
+{{- end }}
+{{- end -}}
+
+{{/* What values.schema.json cannot compare. */}}
+{{- define "houston.compared" -}}
+{{- range $name, $scaled := dict "serve.autoscaling" .Values.serve.autoscaling "work.keda" .Values.work.keda }}
+{{- if and $scaled.enabled (gt (int $scaled.minReplicas) (int $scaled.maxReplicas)) }}
+{{- fail (printf "%s.minReplicas is larger than %s.maxReplicas" $name $name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) }}
+{{- fail "ingress.hosts is empty: name the hosts that the API is reached by, or set ingress.enabled to false" }}
+{{- end }}
+{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8080) }}
+{{- fail "metrics.port is 8080, which is the API's: choose another" }}
+{{- end }}
 {{- end -}}
 
 {{- define "houston.scheduling" -}}
