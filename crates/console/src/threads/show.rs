@@ -15,7 +15,7 @@ use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::kind_of;
+use super::{kind_of, list};
 use crate::api::Refused;
 use crate::runs;
 use crate::shell::{Section, Shell, html};
@@ -106,7 +106,7 @@ pub(crate) async fn show(
 ) -> Response {
     match page(&viewer, &kind, &id, &cursors).await {
         Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
+        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
 
@@ -216,6 +216,6 @@ pub(crate) async fn say(
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
             Redirect::to(&to).into_response()
         }
-        Err(refused) => viewer.failed(refused).into_response(),
+        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
