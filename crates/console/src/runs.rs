@@ -1,7 +1,6 @@
 //! The list of runs. The search is the address of the page.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
@@ -13,6 +12,7 @@ use houston_protocol::run_list::ListedRunResponse;
 use serde::Deserialize;
 
 use crate::bulk;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;

@@ -1,7 +1,7 @@
 //! A thread as the model reads it: the entries of its history.
 
 use askama::Template;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Role};
@@ -10,6 +10,7 @@ use houston_protocol::session::HistoryEntryResponse;
 use serde::Deserialize;
 
 use super::list;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, When, plural, segment, with_query};
 use crate::viewer::Viewer;

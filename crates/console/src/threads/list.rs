@@ -1,7 +1,6 @@
 //! The list of agentables of a kind.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 
 use super::Row;
 use crate::api::Refused;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{line, plural, with_query};
 use crate::viewer::Viewer;

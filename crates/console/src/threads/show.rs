@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Form;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join4;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::{kind_of, list};
 use crate::api::Refused;
+use crate::query::Query;
 use crate::runs;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
