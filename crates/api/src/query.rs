@@ -21,12 +21,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
             let text =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            // serde_urlencoded names the parameter only in its message.
-            let name =
-                text.split(['`', ':']).nth(usize::from(text.starts_with("unknown field"))).unwrap_or("");
-            ApiError::parameter(name, text.clone())
+            refused(&text)
         })
     }
+}
+
+/// The error of a query string. Its parser names the parameter only in its message.
+fn refused(text: &str) -> ApiError {
+    let quoted = |begin: &str| Some(text.strip_prefix(begin)?.split_once('`')?.0);
+    if let Some(name) = quoted("duplicate field `") {
+        let detail = "is given more than once: send it once; one that takes several values takes them with commas between";
+        return ApiError::parameter(name, detail);
+    }
+    let name = quoted("unknown field `").or_else(|| quoted("missing field `")).or(text.split(':').next());
+    ApiError::parameter(name.unwrap_or_default(), text)
 }
 
 /// Hours that an endpoint looks back if the query has none, and at most.

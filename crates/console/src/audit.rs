@@ -1,13 +1,13 @@
 //! The audit log: who changed what, and what was refused.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_protocol::audit::AuditRecordResponse;
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;

@@ -38,6 +38,8 @@ struct Bulk<'a> {
     action: &'a str,
     search: &'a str,
     runs_href: String,
+    /// With the search: the address leads to the list if it is opened.
+    href: String,
     is_done: bool,
     outcome: String,
     button: String,
@@ -72,6 +74,7 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         action: &asked.action,
         search: &asked.q,
         runs_href,
+        href: href(&viewer, &asked.q),
         is_done: asked.confirmed,
         outcome: outcome(&changed),
         button: match asked.confirmed {
@@ -82,6 +85,11 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         cursor: changed.next_cursor.unwrap_or_default(),
         refused,
     })
+}
+
+/// Where a form sends a change of all runs of a search.
+pub(crate) fn href(viewer: &Viewer, search: &str) -> String {
+    with_query(&viewer.path("/runs/bulk"), &[("q", search)])
 }
 
 /// Counts, or changes page by page. What was refused after some were changed comes second: the others are changed.

@@ -1,7 +1,7 @@
 //! Requests that are for no page: another spelling of an address leads to its page, the others get one that leads back.
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 
 use crate::api::Refused;
@@ -19,10 +19,29 @@ pub(crate) async fn no_page(State(site): State<Site>, uri: Uri) -> Response {
     refused(&site, StatusCode::NOT_FOUND, "not_found", "The console has no page at this address.")
 }
 
-/// `GET` of an address that only forms are sent to, such as one that is opened again from a list of visited pages.
-pub(crate) async fn no_method(State(site): State<Site>) -> Response {
+/// Another method than an address has. A `GET` of what only forms are sent to, such as an address that is opened again after a
+/// form was refused, leads to the page that has the form.
+pub(crate) async fn no_method(State(site): State<Site>, method: Method, uri: Uri) -> Response {
+    let page = uri.path().strip_prefix(site.console.path("").as_str()).and_then(page_of_form);
+    if let (true, Some(page)) = (matches!(method, Method::GET | Method::HEAD), page) {
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        return Redirect::to(&format!("{}{query}", site.console.path(&page))).into_response();
+    }
     let detail = "This address does not take such a request. Go back to the page, and send its form again.";
     refused(&site, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+/// The page with the form that is sent to this path of the console.
+fn page_of_form(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["sign-out"] => Some(String::new()),
+        ["runs", "bulk"] => Some("/runs".to_owned()),
+        [list @ ("queues" | "workers" | "keys"), _, _] => Some(format!("/{list}")),
+        ["threads", kind, id, "messages"] => Some(format!("/threads/{kind}/{id}")),
+        [list @ ("runs" | "triggers" | "webhooks"), id, _, ..] => Some(format!("/{list}/{id}")),
+        _ => None,
+    }
 }
 
 fn refused(site: &Site, status: StatusCode, code: &str, detail: &str) -> Response {
@@ -60,11 +79,26 @@ mod tests {
             ("/ops/nothing", 404, ""),
             ("//ops/runs/", 404, ""),
             ("/ops/runs/run_1/nothing", 404, ""),
-            ("/ops/runs/bulk", 405, ""),
+            ("/ops/runs/bulk?q=kind%3Ax", 303, "/ops/runs?q=kind%3Ax"),
+            ("/ops/runs/run_1/cancel", 303, "/ops/runs/run_1"),
+            ("/ops/threads/goal/goal_1/messages", 303, "/ops/threads/goal/goal_1"),
+            ("/ops/triggers/trigger_1/enabled", 303, "/ops/triggers/trigger_1"),
+            ("/ops/queues/background/drain", 303, "/ops/queues"),
+            ("/ops/keys/key_1/revoke", 303, "/ops/keys"),
+            ("/ops/webhooks/webhook_1/redeliver/delivery_1", 303, "/ops/webhooks/webhook_1"),
+            ("/ops/sign-out", 303, "/ops"),
             ("/ops/runs", 303, "/ops/sign-in?next=%2Fops%2Fruns"),
         ] {
             let request = Request::get(path).body(Body::empty()).unwrap();
             assert_eq!(answer(request).await, (status, location.to_owned()), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_methods_are_refused_where_there_is_a_page_or_a_form() {
+        for path in ["/ops/runs", "/ops/runs/run_1/cancel"] {
+            let request = Request::delete(path).header("sec-fetch-site", "same-origin");
+            assert_eq!(answer(request.body(Body::empty()).unwrap()).await, (405, String::new()), "{path}");
         }
     }
 

@@ -1,13 +1,13 @@
 //! The checks of the health monitor, and whether this process takes requests.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::{join, join3};
 use houston_protocol::health::{HealthChangeResponse, HealthResponse, ReadinessResponse, VersionResponse};
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;

@@ -1,7 +1,6 @@
 //! What the installation consists of: agents and teams, models, tools of other programs.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join;
 use houston_protocol::agent::AgentResponse;
@@ -13,6 +12,7 @@ use houston_protocol::tool_source::EndpointsList;
 use rust_decimal::Decimal;
 use serde::Deserialize;
 
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Form;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;

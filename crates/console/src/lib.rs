@@ -49,6 +49,7 @@ mod oidc;
 mod origin;
 mod outside;
 mod overview;
+mod query;
 mod questions;
 mod router;
 mod run;

@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -25,6 +25,7 @@ use self::flow::Flow;
 use self::person::Person;
 use self::provider::{Problem, Provider};
 use crate::outside::{Outside, WantedKey};
+use crate::query::Query;
 use crate::router::Site;
 use crate::sign_in::Wanted;
 

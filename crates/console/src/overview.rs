@@ -1,7 +1,6 @@
 //! The first page: what an operator should look at now.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{join, join_all, join3};
@@ -20,6 +19,7 @@ use crate::api::Refused;
 use crate::errors::Group;
 use crate::health::{Check, checks};
 use crate::installation::milliseconds;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show;
 use crate::viewer::Viewer;

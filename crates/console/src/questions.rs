@@ -6,18 +6,20 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Form;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::question::{QuestionKind, QuestionState};
 use houston_domain::scope::Scope;
+use houston_domain::visible::visible;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::answer::{Field, asked, fields};
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
@@ -55,8 +57,8 @@ impl Row {
         Self {
             kind: kind(question),
             href: viewer.path(&format!("/waiting/{}", question.id)),
-            text: show::line(&question.text, 200),
-            tool: question.approval.as_ref().map(|call| call.tool.clone()).unwrap_or_default(),
+            text: show::line(&visible(&question.text), 200),
+            tool: question.approval.as_ref().map(|call| visible(&call.tool)).unwrap_or_default(),
             for_href: viewer.path(&format!("/threads/{}/{owner}", question.owner.kind)),
             for_short: show::short(&owner),
             asked: show::when(question.created_at, now),
@@ -121,12 +123,12 @@ struct Question {
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
     let path = format!("/v1/questions/{}", segment(&id));
     match viewer.api.get::<QuestionResponse>(&path).await {
-        Ok(question) => html(&page(&viewer, &question, String::new())),
+        Ok(question) => html(&page(&viewer, &question, "")),
         Err(refused) => viewer.failed(refused).into_response(),
     }
 }
 
-fn page(viewer: &Viewer, question: &QuestionResponse, problem: String) -> Question {
+fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question {
     let now = viewer.console.now();
     let row = Row::new(viewer, question, now);
     let (run, text) = (question.run_id.to_string(), pretty);
@@ -142,9 +144,9 @@ fn page(viewer: &Viewer, question: &QuestionResponse, problem: String) -> Questi
     Question {
         shell: viewer.shell(Section::Waiting, "Question"),
         href: row.href,
-        text: question.text.clone(),
+        text: visible(&question.text),
         state: state(question.state),
-        problem,
+        problem: visible(problem),
         run_href: viewer.path(&format!("/runs/{run}")),
         run_short: show::short(&run),
         for_href: row.for_href,
@@ -167,9 +169,9 @@ fn page(viewer: &Viewer, question: &QuestionResponse, problem: String) -> Questi
 fn facts(question: &QuestionResponse) -> Vec<Fact> {
     let call = question.approval.as_ref();
     let mut facts = vec![fact("Kind", kind(question))];
-    facts.extend(call.map(|call| fact("Tool", call.tool.clone())));
-    facts.extend(call.map(|call| fact("Why a person is asked", call.why.clone())));
-    facts.extend(question.answered_by.as_ref().map(|by| fact("Answered by", by.clone())));
+    facts.extend(call.map(|call| fact("Tool", visible(&call.tool))));
+    facts.extend(call.map(|call| fact("Why a person is asked", visible(&call.why))));
+    facts.extend(question.answered_by.as_ref().map(|by| fact("Answered by", visible(by))));
     facts
 }
 
@@ -187,28 +189,6 @@ fn pretty(value: &Value) -> String {
     visible(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// A text with escapes for characters that reorder others, or carry text that is not displayed: a person decides by what they read.
-fn visible(text: &str) -> String {
-    let mut all = String::with_capacity(text.len());
-    for of in text.chars() {
-        match of {
-            '\u{ad}'
-            | '\u{61c}'
-            | '\u{feff}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{e0000}'..='\u{e0fff}' => {
-                for unit in of.encode_utf16(&mut [0; 2]) {
-                    all.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            _ => all.push(of),
-        }
-    }
-    all
-}
-
 /// `POST {prefix}/waiting/{id}`.
 pub(crate) async fn answer(
     viewer: Viewer,
@@ -223,7 +203,7 @@ pub(crate) async fn answer(
     let answer = match answer::of_form(&question, &form) {
         Ok(answer) => answer,
         Err(problem) => {
-            return (StatusCode::UNPROCESSABLE_ENTITY, html(&page(&viewer, &question, problem)))
+            return (StatusCode::UNPROCESSABLE_ENTITY, html(&page(&viewer, &question, &problem)))
                 .into_response();
         }
     };
@@ -233,7 +213,7 @@ pub(crate) async fn answer(
         Err(refused) if matches!(refused.status.as_u16(), 409 | 422) => {
             // Read again: another person may have answered meanwhile.
             let question = viewer.api.get(&format!("/v1/questions/{id}")).await.unwrap_or(question);
-            (refused.status, html(&page(&viewer, &question, refused.detail))).into_response()
+            (refused.status, html(&page(&viewer, &question, &refused.detail))).into_response()
         }
         Err(refused) => viewer.failed(refused).into_response(),
     }

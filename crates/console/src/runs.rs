@@ -1,7 +1,6 @@
 //! The list of runs. The search is the address of the page.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
@@ -12,6 +11,8 @@ use houston_protocol::run::RunResponse;
 use houston_protocol::run_list::ListedRunResponse;
 use serde::Deserialize;
 
+use crate::bulk;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
@@ -32,6 +33,7 @@ struct Runs<'a> {
     wrong: Vec<String>,
     facets: Vec<Facet>,
     missing: &'a str,
+    bulk_href: String,
     can_change: bool,
     rows: Vec<Row>,
     older: String,
@@ -214,6 +216,7 @@ fn runs<'a>(
         wrong,
         facets: facets(viewer, search),
         missing,
+        bulk_href: bulk::href(viewer, search),
         can_change: viewer.may(Scope::Operate) && viewer.may(Scope::Post),
         rows: Vec::new(),
         older: older.unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Form;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -10,6 +10,7 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 
 use crate::assets::Assets;
+use crate::query::Query;
 use crate::router::Site;
 use crate::session::is_secure;
 use crate::shell::html;

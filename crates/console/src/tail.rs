@@ -1,11 +1,12 @@
 //! The events of a run as they come: the stream of the API, for the viewer's browser.
 
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 
+use crate::query::Query;
 use crate::show::{plural, segment};
 use crate::viewer::Viewer;
 

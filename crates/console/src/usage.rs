@@ -1,7 +1,6 @@
 //! Who and what spent how much.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use chrono::NaiveTime;
 use houston_domain::scope::Scope;
@@ -11,6 +10,7 @@ use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;

@@ -1,7 +1,7 @@
 //! Users, and what their agents cost.
 
 use askama::Template;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join4;
 use houston_protocol::page::Page;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, When, fact, segment, with_query};
 use crate::triggers;

@@ -1,7 +1,7 @@
 //! Webhooks and their deliveries.
 
 use askama::Template;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;

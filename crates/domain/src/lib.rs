@@ -96,6 +96,7 @@ pub mod trace;
 pub mod transform;
 pub mod trigger;
 pub mod unread;
+pub mod visible;
 pub mod webhook;
 pub mod why;
 pub mod workspace;

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::Ids;
 use houston_domain::question::approval::MAX_MESSAGE_CHARS;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
+use houston_domain::visible::is_hidden;
 use houston_store::answer::AskedQuestion;
 
 const STYLE: &str = "\
@@ -161,14 +162,7 @@ fn escaped(text: &str) -> String {
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
             '\n' | '\t' => html.push(letter),
-            '\u{ad}'
-            | '\u{61c}'
-            | '\u{feff}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{e0000}'..='\u{e0fff}' => html.extend(letter.escape_unicode()),
-            letter if letter.is_control() => html.extend(letter.escape_unicode()),
+            letter if is_hidden(letter) || letter.is_control() => html.extend(letter.escape_unicode()),
             letter => html.push(letter),
         }
     }

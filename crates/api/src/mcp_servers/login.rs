@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
@@ -22,6 +22,7 @@ use super::{ServerName, confirm, foreign, foreign_of};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::peers::Peer;
+use crate::query::Query;
 use crate::state::App;
 
 /// Who logs in: the tenant, at a server of its own; or a user, at a server of theirs or else of the tenant.

@@ -71,9 +71,13 @@ async fn every_path_query_and_method_error_has_a_code() {
     let to_wrong_kind = format!("/v1/user_agents/user_agent_{hex}/messages");
     api.post(&to_wrong_kind, json!({"content": "x"})).await.refused(404, "not_found");
 
-    for (query, parameter) in
-        [("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("lmit=1", "lmit")]
-    {
+    for (query, parameter) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=x", "limit"),
+        ("lmit=1", "lmit"),
+        ("limit=1&limit=2", "limit"),
+    ] {
         let problem = api.get(&api.path(&format!("/messages?{query}"))).await.refused(422, "invalid_request");
         assert_eq!(problem["errors"][0]["parameter"], parameter, "{problem}");
     }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { assertAccessible, at, launch, open as opened, picture, skip } from './console.mjs';
-import { ask, headers, newConversation, post, runOf, until, url } from './houston.mjs';
+import { ask, cancel, headers, newConversation, post, runOf, until, url } from './houston.mjs';
 
 // Whatever executes it changes the page's title.
 const HOSTILE = `"><img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>{{7*7}}'`;
@@ -151,6 +151,33 @@ test('screens: a question is answered with its form', { skip }, async (t) => {
   await page.click('button:has-text("Approve") >> nth=0');
   const { state } = await ask('GET', `/v1/questions/${question.id}`);
   assert.equal(state, 'answered', await page.locator('main').innerText());
+});
+
+test('screens: a lane is drained, and goes on', { skip }, async (t) => {
+  const page = await open(t);
+  const { run_id: run } = await post(await newConversation(), '/sim chunks=20000 delay_ms=5');
+  await until(async () => (await runOf(run)).status === 'running', 'the run to be at work');
+  const lanes = async () => (await ask('GET', '/v1/queues')).data;
+  // What earlier tests have begun may still come to its end.
+  const { lane } = await until(async () => {
+    const busy = (await lanes()).filter(({ running }) => running > 0);
+    return busy.length === 1 && busy[0].running === 1 && busy[0];
+  }, 'the run to be the only one at work');
+  t.after(() => ask('POST', `/v1/queues/${lane}/resume`, {}));
+  await page.goto(at('/queues'));
+  const row = page.locator('tbody tr', { has: page.locator(`td:text-is("${lane}")`) });
+  await row.locator('button:has-text("Drain")').click();
+  await page.waitForURL(new RegExp(`/queues\\?drain=${lane}$`));
+  await page.locator('.note', { hasText: `The lane ${lane} is paused. Runs of it still at work: 1.` }).waitFor();
+  assert.match(await row.innerText(), /draining, 1 still at work/);
+  assert.ok((await lanes()).find((of) => of.lane === lane).paused);
+  await cancel(run);
+  await page.locator('.note', { hasText: `The lane ${lane} is drained` }).waitFor();
+  await row.locator('button:has-text("Resume")').click();
+  await row.locator('button:has-text("Drain")').waitFor();
+  assert.equal(await page.locator('.note', { hasText: lane }).count(), 0);
+  assert.ok(!(await lanes()).find((of) => of.lane === lane).paused);
+  assert.deepEqual(page.said, []);
 });
 
 // One text for each field, so that the test knows which of them a page shows.

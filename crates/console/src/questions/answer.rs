@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use houston_domain::question::NewQuestion;
 use houston_domain::question::approval::Approval;
 use houston_domain::question::input;
+use houston_domain::visible::visible;
 use houston_protocol::question::QuestionResponse;
 use serde_json::{Map, Value, json};
 
@@ -55,7 +56,11 @@ pub(super) fn fields(question: &QuestionResponse) -> Vec<Field> {
             content[name]["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
         let is_plain = !matches!(kind, "object" | "array");
         let label = if kind == "string" { title.to_owned() } else { format!("{title} ({kind})") };
-        is_plain.then(|| Field { name: name.to_owned(), label: format!("{label}{description}"), required })
+        is_plain.then(|| Field {
+            name: name.to_owned(),
+            label: visible(&format!("{label}{description}")),
+            required,
+        })
     };
     input::fields(schema).into_iter().map(field).collect::<Option<Vec<_>>>().unwrap_or_default()
 }

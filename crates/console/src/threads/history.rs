@@ -1,7 +1,7 @@
 //! A thread as the model reads it: the entries of its history.
 
 use askama::Template;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Role};
@@ -9,6 +9,8 @@ use houston_protocol::page::Page;
 use houston_protocol::session::HistoryEntryResponse;
 use serde::Deserialize;
 
+use super::list;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, When, plural, segment, with_query};
 use crate::viewer::Viewer;
@@ -58,7 +60,7 @@ pub(crate) async fn show(
     let path = with_query(&path, &[("limit", "50"), ("cursor", &cursor)]);
     let page: Page<HistoryEntryResponse> = match viewer.api.get(&path).await {
         Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
+        Err(refused) => return viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     };
     let now = viewer.console.now();
     let thread_href = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));

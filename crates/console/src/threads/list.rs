@@ -1,18 +1,19 @@
 //! The list of agentables of a kind.
 
 use askama::Template;
-use axum::extract::Query;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
-use houston_protocol::agent::AgentResponse;
 use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::kind::KindsResponse;
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
 use super::Row;
 use crate::api::Refused;
+use crate::query::Query;
 use crate::shell::{Section, Shell, html};
-use crate::show::{plural, with_query};
+use crate::show::{line, plural, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
@@ -45,23 +46,30 @@ struct Kind {
     name: String,
 }
 
-/// The kinds of the installation, by their default agents.
+/// The kinds of the installation, by name.
 pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
-    let mut kinds = Vec::new();
-    let mut cursor = String::new();
-    // A tenant may have ten pages of agents.
-    for _ in 0..10 {
-        let path = with_query("/v1/agents", &[("limit", "100"), ("cursor", &cursor)]);
-        let page: Page<AgentResponse> = viewer.api.get(&path).await?;
-        kinds.extend(page.data.into_iter().filter(|agent| agent.is_default).map(|agent| agent.kind));
-        match page.next_cursor {
-            Some(next) => cursor = next,
-            None => break,
-        }
+    let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
+    Ok(all.data.into_iter().map(|of| of.kind).collect())
+}
+
+/// What to say of a kind that does not exist.
+fn unknown(kind: &str, kinds: &[String]) -> Refused {
+    let (kind, all) = (line(kind, 60), kinds.join(", "));
+    Refused {
+        status: StatusCode::NOT_FOUND,
+        code: "not_found".to_owned(),
+        detail: format!("There is no kind “{kind}”. The kinds are: {all}."),
+        request_id: String::new(),
     }
-    kinds.sort();
-    kinds.dedup();
-    Ok(kinds)
+}
+
+/// Why a request for something of a kind was refused: first of all, there may be no such kind. The API has other lists, such as
+/// `/v1/models`, whose answers have another shape.
+pub(super) async fn refused(viewer: &Viewer, kind: &str, refused: Refused) -> Refused {
+    match kinds(viewer).await {
+        Ok(kinds) if !kinds.iter().any(|of| of == kind) => unknown(kind, &kinds),
+        _ => refused,
+    }
 }
 
 /// For how many kinds the API is asked at once: there may be many, and each request takes a connection to Postgres.
@@ -100,6 +108,9 @@ pub(crate) async fn show(viewer: Viewer, Query(search): Query<Search>) -> Respon
 async fn page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Result<Threads, Refused> {
     let kinds = kinds(viewer).await?;
     let kind = if kind.is_empty() { first_used(viewer, &kinds).await? } else { kind };
+    if !kinds.contains(&kind) {
+        return Err(unknown(&kind, &kinds));
+    }
     let here = viewer.path("/threads");
     let of = |kind: &str, user: &str, cursor: &str| {
         with_query(&here, &[("kind", kind), ("user", user), ("cursor", cursor)])

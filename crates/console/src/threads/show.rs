@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Form;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join4;
@@ -15,8 +15,9 @@ use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::kind_of;
+use super::{kind_of, list};
 use crate::api::Refused;
+use crate::query::Query;
 use crate::runs;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
@@ -106,7 +107,7 @@ pub(crate) async fn show(
 ) -> Response {
     match page(&viewer, &kind, &id, &cursors).await {
         Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
+        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
 
@@ -216,6 +217,6 @@ pub(crate) async fn say(
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
             Redirect::to(&to).into_response()
         }
-        Err(refused) => viewer.failed(refused).into_response(),
+        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     }
 }

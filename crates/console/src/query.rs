@@ -1,0 +1,68 @@
+//! Query strings of pages. One that cannot be read is answered with a page that names the parameter.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use serde::de::DeserializeOwned;
+
+use crate::api::Refused;
+use crate::failure::Failure;
+use crate::router::Site;
+
+/// The parsed query string.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Site> for Query<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Response> {
+        axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
+            let text =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let refused = Refused {
+                status: StatusCode::UNPROCESSABLE_ENTITY,
+                code: "invalid_request".to_owned(),
+                detail: detail(&text),
+                request_id: String::new(),
+            };
+            Failure::new(&site.console, refused).into_response()
+        })
+    }
+}
+
+/// What is wrong with an address, and what to do.
+fn detail(text: &str) -> String {
+    match text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`')) {
+        Some((name, _)) => {
+            format!("The address has the parameter `{name}` more than once. Keep one of them.")
+        }
+        None => {
+            format!("The address has a parameter that cannot be read: {text}. Change it, or leave it out.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use chrono::DateTime;
+    use houston_domain::clock::ManualClock;
+    use tower::ServiceExt as _;
+
+    use crate::session::tests::console;
+
+    #[tokio::test]
+    async fn parameter_that_is_given_twice_is_named() {
+        let routes = console(&ManualClock::at(DateTime::UNIX_EPOCH), 1).alone(Router::new());
+        let request = Request::get("/ops/sign-in?next=a&next=b").body(Body::empty()).unwrap();
+        let response = routes.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 422);
+        let page = to_bytes(response.into_body(), 100_000).await.unwrap();
+        let text = std::str::from_utf8(&page).unwrap();
+        assert!(text.contains("<html") && text.contains("`next` more than once"), "{text}");
+    }
+}
