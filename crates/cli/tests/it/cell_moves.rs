@@ -241,6 +241,19 @@ fn check_refused_databases(first: &TestHouston, second: &TestInstallation) {
     assert!(code == Some(2) && refused.contains("is that of the cell 0000-ffff"), "{refused}");
 }
 
+/// Checks that the move to the cell is in the audit log from its beginning, and that the cell may be added again by its own name only.
+fn check_cell_with_users(first: &TestHouston, second: &TestInstallation) {
+    let recorded =
+        "select string_agg(concat_ws(' ', operation, target, code), ', ' order by id) from houston.audit
+                     where operation like '%move_shards'";
+    let target = "0000-ffff from 0000-ffff to second";
+    assert_eq!(first.sql(recorded), format!("begin_move_shards {target}, move_shards {target}"));
+    let (code, refused) = add_cell(first, second, ("renamed", second.database_url()));
+    assert!(code == Some(2) && refused.contains("is that of the cell second"), "{refused}");
+    let (code, again) = add_cell(first, second, ("second", second.database_url()));
+    assert_eq!(code, Some(0), "{again}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn added_cell_gets_the_users_it_is_given() {
     let first = TestHouston::own_postgres_with(&[]);
@@ -288,10 +301,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
     assert!(code == Some(0) && moved.contains("1 of 2 workers do not know that cell"), "{moved}");
     assert_eq!(first.sql("select count(*) from houston.users"), "0");
-    let (code, refused) = add_cell(&first, &second, ("renamed", second.database_url()));
-    assert!(code == Some(2) && refused.contains("is that of the cell second"), "{refused}");
-    let (code, again) = run(&["cell", "add", "second"]);
-    assert_eq!(code, Some(0), "{again}");
+    check_cell_with_users(&first, &second);
     let (code, listed) = run(&["cell", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((code, &listed["data"][1]["shards"]), (Some(0), &json!(["0000-ffff"])), "{listed}");
