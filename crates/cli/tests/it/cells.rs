@@ -237,7 +237,7 @@ async fn dead_cell_harms_only_its_own_users() {
         listed["data"].as_array().unwrap().iter().map(|cell| (&cell["cell"], &cell["is_up"])).collect();
     assert_eq!(up, [(&json!("0000-7fff"), &json!(true)), (&json!("8000-ffff"), &json!(false))]);
     // Lists have what the other cell has, and say which one is missing.
-    for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview"] {
+    for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview", "/v1/usage"] {
         let response = test.houston.open(&test.houston.url(path)).await;
         assert_eq!(response.status(), 200, "{path}");
         assert_eq!(response.headers()["houston-missing-cells"], "8000-ffff", "{path}");
