@@ -7,8 +7,11 @@
 //!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names it.
 //! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
 //! - What a cell does not find is looked for again if its users have just moved ([`moves`]).
+//! - While the home is away, other cells read what all have a copy of.
 //! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to
 //!   the other cells before the request is answered.
+
+mod target;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +19,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
 use houston_domain::cell::{CellName, Cells};
@@ -30,9 +34,9 @@ use houston_store::moves::Moves;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
-use uuid::Uuid;
 
-use crate::auth::{Caller, authenticate};
+use self::target::{Target, id, parameter};
+use crate::auth::{Authority, Caller, authenticate};
 use crate::error::ApiError;
 use crate::missing_cells::Missing;
 use crate::page::{List, NextPage, PageQuery};
@@ -50,7 +54,7 @@ const MOVES: Duration = Duration::from_secs(2);
 
 /// Sends requests to the routers of the cells.
 struct Dispatcher {
-    home: Arc<App>,
+    apps: Cells<Arc<App>>,
     moves: Moves,
     routers: Cells<Router>,
     /// When each cell last answered 503, until it answers again.
@@ -65,7 +69,7 @@ pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
     }
     let stores = apps.map(|app| app.state.store.clone());
     let dispatcher = Arc::new(Dispatcher {
-        home: Arc::clone(apps.home()),
+        apps: apps.clone(),
         moves: Moves::new(&stores),
         routers: apps.map(|app| routes(Arc::clone(app))),
         away: apps.map(|_| Mutex::default()),
@@ -76,87 +80,6 @@ pub(crate) fn router(apps: &Cells<Arc<App>>) -> Router {
         async move { dispatcher.answer(request).await }
     });
     mcp::over(apps.home(), all)
-}
-
-/// Which cells answer a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
-    /// The cell with this shard.
-    Of(Shard),
-    /// The home.
-    Home,
-    /// Any: it asks the others, or begins what continues in the cell of a user.
-    Any,
-    /// All, merged into one page.
-    Page(List),
-    /// All, merged into one report.
-    Health,
-    /// The first that is ready.
-    Ready,
-    /// The home, which changes something that all cells have a copy of.
-    Copied,
-}
-
-impl Target {
-    fn of(method: &Method, uri: &Uri) -> Self {
-        let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
-        let reads = method == Method::GET;
-        match segments.as_slice() {
-            ["readyz"] => Self::Ready,
-            ["v1", "health"] if reads => Self::Health,
-            ["v1", "agents" | "kinds" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
-            | ["v1", "guards"] => Self::Copied,
-            ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
-            ["v1", "webhooks", _, "deliveries", delivery, ..] => {
-                id(delivery).map_or(Self::Home, |id| Self::Of(shard(id)))
-            }
-            ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
-            ["v1", "webhooks", ..] => Self::Copied,
-            // Their handlers ask all cells.
-            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
-            | ["v1", "runs" | "triggers"]
-            | ["v1", "health", "history"]
-                if reads =>
-            {
-                Self::Any
-            }
-            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
-            | ["v1", "runs", "cancel" | "retry"] => Self::Home,
-            ["v1", "events" | "inbound-hooks" | "key"] => Self::Home,
-            ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
-            ["v1", "client-tokens", ..] => Self::Home,
-            ["v1", "users"] if reads => Self::Page(List::Users),
-            ["v1", "erasures"] if reads => Self::Page(List::Erasures),
-            ["v1", resource] if reads => {
-                let user = parameter(uri, "user_id").and_then(|user| id(&user));
-                let list = if *resource == "questions" { List::Questions } else { List::Agentables };
-                user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
-            }
-            // Creates a user, or something for a user that the body names.
-            ["v1", _] if method == Method::POST => Self::Any,
-            ["approve", named, ..] | ["v1", _, named, ..] | ["compat", "openai", "v1", _, named, ..] => {
-                id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
-            }
-            ["mcp", "login"] => {
-                let state = parameter(uri, "state");
-                let user = state.as_deref().and_then(|state| id(state.split('.').next()?));
-                user.map_or(Self::Home, |user| Self::Of(shard(user)))
-            }
-            _ => Self::Home,
-        }
-    }
-}
-
-/// The UUID of a public id such as `goal_0190…`.
-fn id(segment: &str) -> Option<Uuid> {
-    let (_, digits) = segment.rsplit_once('_')?;
-    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
-}
-
-/// A parameter of the query. Ids and numbers need no decoding.
-fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.into_iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
 }
 
 impl Dispatcher {
@@ -207,17 +130,38 @@ impl Dispatcher {
 
     /// The response of the first cell that is not away.
     async fn any(&self, request: Request) -> Response {
-        let mut cells = self.routers.iter().zip(self.away.iter());
-        let Some((router, away)) = cells.find(|(_, away)| is_there(away)) else {
-            return self.continued(self.routers.home(), request).await;
-        };
         let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
-        let (response, continued) = moves::noting(call(router, request)).await;
+        let first = self.away.iter().position(is_there).unwrap_or(0);
+        let (mut parts, body) = request.into_parts();
+        // For a client token that no other cell knows, the home says that it is away.
+        let cell = if first > 0 && self.authority(&mut parts).await.is_err() { 0 } else { first };
+        let request = Request::from_parts(parts, body);
+        let (response, continued) = moves::noting(call(self.router(cell), request)).await;
         // What continued in another cell says nothing about this one.
-        if continued.is_none() {
+        if let (None, Some(away)) = (continued, self.away.get(cell)) {
             note(away, &response);
         }
         moves::checked(&self.moves, &path, resumes, (response, continued)).await
+    }
+
+    /// What the key of a request allows; `None`: it is not valid. Of the cells, only the home and that of its user know a client token,
+    /// so others are asked while the home is away.
+    ///
+    /// # Errors
+    /// [`ApiError::Unavailable`] when the home is away, and no other cell knows the key.
+    async fn authority(&self, parts: &mut Parts) -> Result<Option<Authority>, ApiError> {
+        let mut cells: Vec<_> = self.apps.iter().zip(self.away.iter()).enumerate().collect();
+        cells.sort_by_key(|(_, (_, away))| !is_there(away));
+        let mut home_is_away = None;
+        for (nth, (app, _)) in cells {
+            match authenticate(parts, app).await {
+                Ok(authority) => return Ok(Some(authority)),
+                Err(error @ ApiError::Unavailable(_)) if nth == 0 => home_is_away = Some(error),
+                Err(_) if nth == 0 => return Ok(None),
+                Err(_) => {}
+            }
+        }
+        home_is_away.map_or(Ok(None), Err)
     }
 
     /// The responses of all cells to a request without a body.
@@ -239,9 +183,12 @@ impl Dispatcher {
     async fn page(&self, request: Request, list: List) -> Response {
         let query = PageQuery { limit: parameter(request.uri(), "limit"), cursor: None };
         let (mut parts, body) = request.into_parts();
-        // Of the cells, only the home and that of its user know a client token. One that is wrong is refused by each.
-        let authority = authenticate(&mut parts, &self.home).await.ok();
+        // One that is wrong is refused by each cell.
+        let authority = self.authority(&mut parts).await;
         let request = Request::from_parts(parts, body);
+        let Ok(authority) = authority else {
+            return self.continued(self.routers.home(), request).await;
+        };
         if let Some(user) = authority.and_then(|authority| authority.caller.user()) {
             // The other cells have nothing of the only user of this key.
             return self.of(shard(user), request).await;
@@ -289,7 +236,7 @@ impl Dispatcher {
         }
         if !missing.0.is_empty() {
             all.status = HealthStatus::Red;
-            let since = Time(self.home.now());
+            let since = Time(self.apps.home().now());
             all.checks.push(HealthCheckResponse { id: "cells".to_owned(), status: HealthStatus::Red, since });
         }
         (missing, axum::Json(all)).into_response()
@@ -306,7 +253,7 @@ impl Dispatcher {
     async fn copied(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         // An invalid key is refused by the endpoint.
-        let caller = authenticate(&mut parts, &self.home).await.ok().map(|authority| authority.caller);
+        let caller = authenticate(&mut parts, self.apps.home()).await.ok().map(|authority| authority.caller);
         let path = parts.uri.path().to_owned();
         if parts.method == Method::DELETE {
             // What is in use in any cell is not deleted. If the home refuses, the copy brings it back.

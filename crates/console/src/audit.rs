@@ -57,7 +57,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
 
 fn record(of: AuditRecordResponse, now: DateTime<Utc>) -> Record {
     let (text, tone) = match (of.status, of.code) {
-        (0, _) => ("command".to_owned(), "good"),
+        (0, None) => ("command".to_owned(), "good"),
+        (0, Some(code)) => (format!("command: {code}"), "warn"),
         (200..400, _) => ("done".to_owned(), "good"),
         (status, Some(code)) => (format!("{status} {code}"), "warn"),
         (status, None) => (status.to_string(), "warn"),

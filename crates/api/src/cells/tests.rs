@@ -29,11 +29,16 @@ fn the_id_in_a_path_names_the_cell() {
 fn requests_without_an_id_go_to_the_home_or_to_all() {
     let agent = "/v1/agents/agent_019000000000700080000000000012ab";
     assert_eq!(target(Method::PATCH, agent), Target::Copied);
-    assert_eq!(target(Method::GET, "/v1/teams"), Target::Copied);
+    for copied in ["/v1/teams", "/v1/webhooks/webhook_1", "/v1/skills/one", agent] {
+        assert_eq!(target(Method::GET, copied), Target::Any, "{copied}");
+        assert_eq!(target(Method::PUT, copied), Target::Copied, "{copied}");
+    }
     assert_eq!(target(Method::GET, "/v1/kinds"), Target::Copied);
     assert_eq!(target(Method::PATCH, "/v1/webhooks/webhook_1"), Target::Copied);
     assert_eq!(target(Method::GET, "/v1/events"), Target::Home);
-    assert_eq!(target(Method::GET, "/v1/key"), Target::Home);
+    for path in ["/v1/key", "/v1/models", "/v1/models/openai%2Fgpt-5-mini", "/compat/openai/v1/models"] {
+        assert_eq!(target(Method::GET, path), Target::Any, "{path}");
+    }
     let deliveries = "/v1/webhooks/webhook_1/deliveries";
     assert_eq!(target(Method::GET, deliveries), Target::Page(List::Deliveries));
     assert_eq!(target(Method::GET, "/v1/users?external_id=7"), Target::Page(List::Users));
@@ -48,10 +53,20 @@ fn requests_without_an_id_go_to_the_home_or_to_all() {
     assert_eq!(target(Method::GET, "/v1/triggers"), Target::Any);
     assert_eq!(target(Method::POST, "/v1/runs/retry"), Target::Home);
     assert_eq!(target(Method::POST, &format!("/v1/workers/worker_{}/drain", "0".repeat(32))), Target::Home);
-    for path in ["/v1/users", "/v1/goals"] {
+    for path in [
+        "/v1/users",
+        "/v1/goals",
+        "/v1/goals/import",
+        "/v1/models/estimate",
+        "/compat/openai/v1/responses",
+        "/compat/openai/v1/responses/resp_1/cancel",
+        "/compat/ai-sdk/goal",
+        "/ag-ui/goal",
+        "/a2a/goal/message:send",
+    ] {
         assert_eq!(target(Method::POST, path), Target::Any, "{path}");
     }
-    for path in ["/v1/goals/import", "/", "/openapi.json"] {
+    for path in ["/", "/openapi.json"] {
         assert_eq!(target(Method::POST, path), Target::Home, "{path}");
     }
 }

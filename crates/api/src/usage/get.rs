@@ -13,6 +13,7 @@ use houston_store::usage::{MOST_ROWS, Of};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::missing_cells::across;
 use crate::query::{Query, Window};
 use crate::state::App;
 
@@ -33,9 +34,10 @@ pub(crate) async fn get(
     Query(window): Query<Window>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (window_h, window) = window.hours()?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).usage(window).await?) };
+    let (found, missing) = across(&app, ask).await?;
     let (mut spent, mut capped) = (BTreeMap::new(), false);
-    for cell in app.all_cells() {
-        let usage = cell.store(caller).usage(window).await?;
+    for usage in found {
         capped |= usage.is_capped;
         for of in usage.spent {
             add(spent.entry(of.of.clone()).or_default(), of);
@@ -52,14 +54,16 @@ pub(crate) async fn get(
         per_user_day: budget.per_user_day,
     };
     let users: Vec<UserId> = usage.users.iter().map(|of| of.user_id).collect();
-    for cell in app.all_cells() {
-        for (user, cost) in cell.store(caller).spent_today(&users).await? {
-            if let Some(of) = usage.users.iter_mut().find(|of| of.user_id == user) {
-                of.today = Some((of.today.unwrap_or_default() + cost).normalize());
-            }
+    let users = &users;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).spent_today(users).await?) };
+    let (today, missing_since) = across(&app, ask).await?;
+    for (user, cost) in today.into_iter().flatten() {
+        if let Some(of) = usage.users.iter_mut().find(|of| of.user_id == user) {
+            of.today = Some((of.today.unwrap_or_default() + cost).normalize());
         }
     }
-    Ok(Json(usage))
+    let missing = if missing_since.0.len() > missing.0.len() { missing_since } else { missing };
+    Ok((missing, Json(usage)))
 }
 
 /// Adds what the runs of a cell took. The cost stays a number here, 0 without any price.

@@ -92,6 +92,12 @@ pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &
     check(operation, store.operator().record(tenant, &new(operation, target)).await);
 }
 
+/// As [`record`], of a command that has not done, for the whole installation, all that it was asked for: `code` says why.
+pub(crate) async fn record_failed(store: &Store, operation: &str, target: String, code: &str) {
+    let record = NewRecord { code: Some(code.to_owned()), ..new(operation, target) };
+    check(operation, store.operator().record(None, &record).await);
+}
+
 /// As [`record`], for the tenant of `store`. Operations and targets are named as those of requests that do the same.
 pub(crate) async fn record_of(store: TenantStore<'_>, operation: &str, target: impl ToString) {
     check(operation, store.write_audit(&new(operation, target.to_string())).await);
@@ -124,6 +130,7 @@ fn actor() -> String {
 
 fn row(Record { of, actor_name, at }: &Record) -> [String; 5] {
     let outcome = match &of.code {
+        Some(code) if of.status == 0 => code.clone(),
         Some(code) => format!("{} {code}", of.status),
         None if of.status == 0 => "done".to_owned(),
         None => of.status.to_string(),

@@ -206,6 +206,54 @@ async fn process_that_reads_no_moves_loses_nothing() {
     assert_eq!(status, 404, "{missing}");
 }
 
+/// Adds a cell with this name and database; returns the exit code and what was printed as errors.
+fn add_cell(
+    first: &TestHouston,
+    second: &TestInstallation,
+    (name, url): (&str, &str),
+) -> (Option<i32>, String) {
+    let mut command = command(first);
+    command.env_remove("DATABASE_URL").env_remove("HOUSTON_REDIS_URL");
+    let home = {
+        let servers = first.servers.lock().unwrap();
+        format!("database_url=\"{}\",redis_url=\"{}\"", servers.database_url(), servers.redis_url())
+    };
+    let added = format!("name=\"{name}\",database_url=\"{url}\",redis_url=\"{}\"", second.redis_url());
+    command.env("HOUSTON_CELLS__CELLS", format!("[{{shards=\"0000-ffff\",{home}}},{{{added}}}]"));
+    let output = command.args(["cell", "add", name]).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Checks that a database of another installation, and one that is a cell already, are refused before anything is written.
+fn check_refused_databases(first: &TestHouston, second: &TestInstallation) {
+    let others = "create schema houston; create table houston.tenants (id uuid);
+                  insert into houston.tenants values (gen_random_uuid())";
+    second.sql(others).unwrap();
+    let (code, refused) = add_cell(first, second, ("second", second.database_url()));
+    assert!(code == Some(2) && refused.contains("belongs to another installation"), "{refused}");
+    let tables = "select count(*) from pg_class where relnamespace = 'houston'::regnamespace";
+    assert_eq!(second.sql(tables).unwrap(), "1");
+    second.sql("drop schema houston cascade").unwrap();
+    let url = first.servers.lock().unwrap().database_url().to_owned();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let (code, refused) =
+        add_cell(first, second, ("second", &format!("{url}{separator}application_name=again")));
+    assert!(code == Some(2) && refused.contains("is that of the cell 0000-ffff"), "{refused}");
+}
+
+/// Checks that the move to the cell is in the audit log from its beginning, and that the cell may be added again by its own name only.
+fn check_cell_with_users(first: &TestHouston, second: &TestInstallation) {
+    let recorded =
+        "select string_agg(concat_ws(' ', operation, target, code), ', ' order by id) from houston.audit
+                     where operation like '%move_shards'";
+    let target = "0000-ffff from 0000-ffff to second";
+    assert_eq!(first.sql(recorded), format!("begin_move_shards {target}, move_shards {target}"));
+    let (code, refused) = add_cell(first, second, ("renamed", second.database_url()));
+    assert!(code == Some(2) && refused.contains("is that of the cell second"), "{refused}");
+    let (code, again) = add_cell(first, second, ("second", second.database_url()));
+    assert_eq!(code, Some(0), "{again}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn added_cell_gets_the_users_it_is_given() {
     let first = TestHouston::own_postgres_with(&[]);
@@ -238,6 +286,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     assert!(code == Some(1) && listed.contains("second"), "{listed}");
     let (code, unknown) = run(&["cell", "add", "third"]);
     assert!(code == Some(2) && unknown.contains("name = \"third\""), "{unknown}");
+    check_refused_databases(&first, &second);
     let (code, added) = run(&["cell", "add", "second"]);
     assert!(code == Some(0) && added.contains("houston cell move f000-ffff --to second"), "{added}");
     let keys = "select count(*) from houston.api_keys";
@@ -252,6 +301,7 @@ async fn added_cell_gets_the_users_it_is_given() {
     let (code, moved) = run(&["cell", "move", "0000-ffff", "--to", "second"]);
     assert!(code == Some(0) && moved.contains("1 of 2 workers do not know that cell"), "{moved}");
     assert_eq!(first.sql("select count(*) from houston.users"), "0");
+    check_cell_with_users(&first, &second);
     let (code, listed) = run(&["cell", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((code, &listed["data"][1]["shards"]), (Some(0), &json!(["0000-ffff"])), "{listed}");

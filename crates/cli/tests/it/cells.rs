@@ -237,16 +237,18 @@ async fn dead_cell_harms_only_its_own_users() {
         listed["data"].as_array().unwrap().iter().map(|cell| (&cell["cell"], &cell["is_up"])).collect();
     assert_eq!(up, [(&json!("0000-7fff"), &json!(true)), (&json!("8000-ffff"), &json!(false))]);
     // Lists have what the other cell has, and say which one is missing.
-    for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview"] {
+    for path in ["/v1/goals", "/v1/users", "/v1/runs", "/v1/queues", "/v1/overview", "/v1/usage"] {
         let response = test.houston.open(&test.houston.url(path)).await;
         assert_eq!(response.status(), 200, "{path}");
         assert_eq!(response.headers()["houston-missing-cells"], "8000-ffff", "{path}");
     }
+    let models = test.houston.get("/v1/models").await;
+    assert!(models["routes"].is_array(), "one answer, and no page of all cells: {models}");
     let health = test.houston.get("/v1/health").await;
     assert_eq!(health["status"], "red", "{health}");
     wait_for_metrics_without_a_cell(&test.houston).await;
     // So do the pages of the console.
-    let pages = console_pages(&test.houston, ["/console/runs", "/console/health"]).await;
+    let pages = console_pages(&test.houston, ["/console/runs", "/console/health", "/console"]).await;
     assert!(pages[1].contains("<td class=\"keep\">0000-7fff</td>"), "the cell of a change: {}", pages[1]);
     for page in pages {
         assert!(page.contains("Cells that do not answer: 8000-ffff."), "{page}");

@@ -13,6 +13,7 @@
 //!
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
+mod contents;
 mod present;
 mod readers;
 mod settle;
@@ -26,6 +27,7 @@ use houston_domain::id::UserId;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
+pub use self::contents::Contents;
 pub use self::settle::settle;
 use self::tables::{Rows, Table, tables};
 use crate::error::Result;

@@ -176,9 +176,19 @@ async fn key_that_the_other_cell_has_stops_no_move() {
             from.tenant.0
         ));
     }
+    // A team's id has any shard; what made it is repeated where teams are made.
+    from.sql(&format!(
+        "insert into houston.teams (id, tenant_id, kind, name, router)
+         values (houston.id_beside('{0}'), '{1}', 'goal', 'team', '{{}}');
+         insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
+         select '{1}', 'of a team', '', id from houston.teams where name = 'team'",
+        user.0, from.tenant.0
+    ));
     move_forth(&from, &to, of(user)).await;
-    let left = "select count(*) from houston.idempotency_keys where key = 'it''s taken'";
-    assert_eq!((from.sql(left), to.sql(left)), ("0".to_owned(), "1".to_owned()));
+    for (key, here, there) in [("it''s taken", "0", "1"), ("of a team", "1", "0")] {
+        let left = format!("select count(*) from houston.idempotency_keys where key = '{key}'");
+        assert_eq!((from.sql(&left), to.sql(&left)), (here.to_owned(), there.to_owned()), "{key}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

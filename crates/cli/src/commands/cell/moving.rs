@@ -58,24 +58,38 @@ impl Move {
                 store.check_schema().await?;
             }
             let apis = stores.map(Store::api);
-            settle(&apis, Duration::ZERO).await?;
+            let settled = settle(&apis, Duration::ZERO).await?;
             Moves::new(&apis).follow_once().await?;
             check_workers(&stores, to).await?;
             // What users refer to must be there before them.
             Copies::new(&apis).copy_all().await?;
+            let target = self.target(&stores, to);
+            let begun = if settled == 0 { "begin_move_shards" } else { "resume_move_shards" };
+            audit::record(stores.home(), None, begun, target.clone()).await;
             let moved = self.move_all(&stores, to).await;
+            record_end(stores.home(), target, &moved).await;
             for store in stores.iter() {
                 if let Err(error) = store.end_moves().await {
                     print_stderr(&format!("the index of the move stays until the next one: {error}"));
                 }
             }
             let (rows, left) = moved?;
-            let target = format!("{} to {}", self.shards, self.to);
-            audit::record(stores.home(), None, "move_shards", target).await;
             super::close(&stores).await;
             self.report(rows, &left);
             Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
+    }
+
+    /// What is moved, for the audit log: `9000-9fff from 8000-ffff to second`. Of several cells that have some of it, all are named.
+    fn target(&self, stores: &Cells<Store>, to: usize) -> String {
+        let Self { shards: ShardRange { first, last }, .. } = self;
+        let cells = stores.named().zip(stores.shards()).enumerate();
+        let from = cells.filter(|(nth, (_, has))| {
+            *nth != to && has.iter().any(|range| range.first <= *last && *first <= range.last)
+        });
+        let from: Vec<String> = from.map(|(_, ((name, _), _))| name.to_string()).collect();
+        let from = if from.is_empty() { "none".to_owned() } else { from.join(", ") };
+        format!("{} from {from} to {}", self.shards, self.to)
     }
 
     /// Returns how many rows were moved, and the shards that were not.
@@ -133,6 +147,15 @@ impl Move {
                  same command again"
             ));
         }
+    }
+}
+
+/// Records how a move ended. One whose beginning is in the log, and no end, was killed.
+async fn record_end(home: &Store, target: String, moved: &Result<(u64, Vec<ShardRange>), Failure>) {
+    match moved {
+        Ok((_, left)) if left.is_empty() => audit::record(home, None, "move_shards", target).await,
+        Ok(_) => audit::record_failed(home, "move_shards", target, "incomplete").await,
+        Err(_) => audit::record_failed(home, "move_shards", target, "failed").await,
     }
 }
 

@@ -111,8 +111,9 @@ fn condition(table: &str, (columns, names_agentable): (&[String], bool), of: &Ro
         "agentables" => return Some(in_users("user_id")),
         // Requests of users, whatever they made, and not those of the tenant, whose ids have any shard.
         "idempotency_keys" => {
-            let is_agent = "exists (select from houston.agents a where a.id = resource_id)";
-            return Some(format!("{} and not {is_agent}", of.in_shards("resource_id")));
+            let is_of_tenant = "(exists (select from houston.agents a where a.id = resource_id)
+                                  or exists (select from houston.teams t where t.id = resource_id))";
+            return Some(format!("{} and not {is_of_tenant}", of.in_shards("resource_id")));
         }
         // Also of users who are gone.
         "erasures" => return Some(of.in_shards("id")),
