@@ -89,6 +89,13 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"work": {"keda": {"enabled": True}}}, "apiKeySecret.name is required"),
         (LEAST | {"jobs": {"../x": ""}}, "invalid propertyName"),
         (LEAST | {"metrics": {"enabled": True, "serviceMonitor": {"enabled": True}}}, "Prometheus could not reach"),
+        (LEAST | {"metrics": {"enabled": True, "port": 8080}}, "metrics.port is 8080"),
+        (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
+        (LEAST | {"serve": {"autoscaling": {"enabled": True, "minReplicas": 11}}}, "serve.autoscaling.minReplicas is 11"),
+        (LEAST | {"work": {"keda": {"enabled": True, "minReplicas": 21, "apiKeySecret": {"name": "x"}}}}, "work.keda.minReplicas is 21"),
+        (LEAST | {"podDisruptionBudget": {"maxUnavailable": 0}}, "maxUnavailable"),
+        (LEAST | {"podDisruptionBudget": {"maxUnavailable": "0%"}}, "maxUnavailable"),
+        (LEAST | {"podDisruptionBudget": {"minAvailable": 2}}, "minAvailable"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values: dict[str, Any], says: str) -> None:

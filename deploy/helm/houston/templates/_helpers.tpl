@@ -130,3 +130,23 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* Values that are right by themselves, but not together: Kubernetes would refuse them, or accept what never works. */}}
+{{- define "houston.check" -}}
+{{- with .Values.serve.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "serve.autoscaling.minReplicas is %d, more than maxReplicas, which is %d" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.work.keda -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "work.keda.minReplicas is %d, more than maxReplicas, which is %d" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8080) -}}
+{{- fail "metrics.port is 8080, where the API listens: `serve` could not start; choose another one, such as 9464" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts is empty: name the hosts whose requests are for Houston, or set ingress.enabled to false" -}}
+{{- end -}}
+{{- end -}}
