@@ -1,6 +1,8 @@
 """The Helm chart: rendered by Helm's own code, and compared with the schemas of Kubernetes."""
 
 import functools
+import re
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -8,7 +10,7 @@ import pytest
 import yaml
 from helm_python import chart
 from helm_python.errors import HelmError
-from houston import DEPLOY, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings, setting
+from houston import DEPLOY, ROOT, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings, houston, setting
 
 CHART = str(DEPLOY / "helm/houston")
 LEAST: dict[str, Any] = {"existingSecret": "houston"}
@@ -16,7 +18,11 @@ MOST: dict[str, Any] = LEAST | {
     "image": {"digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "env": {"HOUSTON_MODEL": "simulated", "HOUSTON_HEALTH_MONITOR__REQUESTS__AUDIT_S": 7_776_000},
-    "jobs": {"orchestrator.toml": "[worker]\nslots = 64\n"},
+    "jobs": {
+        "orchestrator.toml": "[worker]\nslots = 64\n",
+        "agents/goal.toml": (ROOT / "jobs/agents/goal.toml").read_text(),
+        "skills/weekly-review/SKILL.md": (ROOT / "jobs/skills/weekly-review/SKILL.md").read_text(),
+    },
     "serve": {"autoscaling": {"enabled": True}, "nodeSelector": {"disk": "ssd"}},
     "work": {
         "keda": {"enabled": True, "apiKeySecret": {"name": "houston-keda"}},
@@ -88,6 +94,7 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"image": {"digest": "sha256:1"}}, "digest"),
         (LEAST | {"work": {"keda": {"enabled": True}}}, "apiKeySecret.name is required"),
         (LEAST | {"jobs": {"../x": ""}}, "invalid propertyName"),
+        (LEAST | {"jobs": {"agents/../x.toml": ""}}, "invalid propertyName"),
         (LEAST | {"metrics": {"enabled": True, "serviceMonitor": {"enabled": True}}}, "Prometheus could not reach"),
         (LEAST | {"metrics": {"enabled": True, "port": 8080}}, "metrics.port is 8080"),
         (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
@@ -165,6 +172,26 @@ def test_migration_is_a_hook_that_needs_nothing_of_the_release() -> None:
     (copy,) = [found for found in of_kind("most", "ConfigMap") if found["metadata"]["name"] == config]
     assert hooks.items() <= copy["metadata"]["annotations"].items()
     assert int(copy["metadata"]["annotations"]["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"]["helm.sh/hook-weight"])
+
+
+def test_files_of_jobs_are_mounted_at_their_paths(tmp_path: Path) -> None:
+    configs = {found["metadata"]["name"]: found["data"] for found in of_kind("most", "ConfigMap")}
+    assert len(configs) == 2
+    for name, template in pods("most"):
+        (volume,) = [volume["configMap"] for volume in template["spec"]["volumes"] if "configMap" in volume]
+        data = configs[volume["name"]]
+        assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in data), "Kubernetes allows no other keys"
+        assert {item["path"]: data[item["key"]] for item in volume["items"]} == MOST["jobs"], name
+    # As Kubernetes mounts them: what is at the top are links into a hidden folder.
+    for path, text in MOST["jobs"].items():
+        file = tmp_path / "..data" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for found in (tmp_path / "..data").iterdir():
+        (tmp_path / found.name).symlink_to(f"..data/{found.name}")
+    shown = houston("config", "show", "--origin", variables=(("HOUSTON_JOBS", str(tmp_path)),))
+    assert shown.returncode == 0, shown.stderr
+    assert f"{tmp_path}/orchestrator.toml" in shown.stdout, shown.stdout
 
 
 def test_autoscaler_reads_the_lanes_with_a_key() -> None:

@@ -105,7 +105,26 @@ volumes:
   - name: jobs
     configMap:
       name: {{ .config }}
+      items:
+        {{- range $path, $text := $root.Values.jobs }}
+        - key: {{ include "houston.jobsKey" $path | quote }}
+          path: {{ $path | quote }}
+        {{- end }}
   {{- end }}
+{{- end -}}
+
+{{/* The key of a file of `jobs`: keys of a ConfigMap have no `/`, and paths of files no `..`. */}}
+{{- define "houston.jobsKey" -}}
+{{- . | replace "/" ".." -}}
+{{- end -}}
+
+{{/* The files of `jobs`, by their keys. */}}
+{{- define "houston.jobsData" -}}
+{{- $data := dict -}}
+{{- range $path, $text := .Values.jobs -}}
+{{- $_ := set $data (include "houston.jobsKey" $path) $text -}}
+{{- end -}}
+{{- toYaml $data -}}
 {{- end -}}
 
 {{- define "houston.scheduling" -}}
