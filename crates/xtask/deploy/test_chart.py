@@ -2,6 +2,7 @@
 
 import functools
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_helm_finds_no_mistake(variant: str) -> None:
     result = chart.lint(CHART, values=VARIANTS[variant], strict=True)
     assert result["errors"] == []
     assert [message["error"] for message in result["messages"]] == ["icon is recommended"]
+
+
+def test_versions_are_those_of_the_workspace() -> None:
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    described = yaml.safe_load((DEPLOY / "helm/houston/Chart.yaml").read_text())
+    assert (described["version"], described["appVersion"]) == (version, version)
+    images = re.findall(r"\bhouston:(\d+\.[^\s]*)", (DEPLOY / "README.md").read_text() + (DEPLOY / "compose.yaml").read_text())
+    assert len(images) >= 3 and set(images) == {version}, "whoever copies a command gets an image that exists"
 
 
 @pytest.mark.parametrize("version", KUBERNETES)
