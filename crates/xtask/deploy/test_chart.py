@@ -109,6 +109,7 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
         (LEAST | {"serve": {"autoscaling": {"enabled": True, "minReplicas": 11}}}, "serve.autoscaling.minReplicas is 11"),
         (LEAST | {"work": {"keda": {"enabled": True, "minReplicas": 21, "apiKeySecret": {"name": "x"}}}}, "work.keda.minReplicas is 21"),
+        (LEAST | {"migrate": {"activeDeadlineSeconds": 1_000_000}}, "activeDeadlineSeconds"),
         (LEAST | {"podDisruptionBudget": {"maxUnavailable": 0}}, "maxUnavailable"),
         (LEAST | {"podDisruptionBudget": {"maxUnavailable": "0%"}}, "maxUnavailable"),
         (LEAST | {"podDisruptionBudget": {"minAvailable": 2}}, "minAvailable"),
