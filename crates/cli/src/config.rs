@@ -25,6 +25,7 @@ mod rules;
 pub(crate) mod secrets;
 mod skills;
 mod tables;
+mod times;
 mod tools;
 mod use_case;
 mod workspaces;
@@ -260,6 +261,7 @@ pub(crate) fn load<'f>(
     tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
     tools::check(&settings.tools, &tools, &figment)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
+    times::check_kinds(&kinds)?;
     mcp.servers.check_kinds(&kinds, &figment)?;
     let skills = settings.skills.load(&folders, &figment)?;
     let templates = Arc::new(plan_templates::load(&folders, &tools)?);

@@ -1,6 +1,9 @@
 """The Helm chart: rendered by Helm's own code, and compared with the schemas of Kubernetes."""
 
 import functools
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -8,19 +11,22 @@ import pytest
 import yaml
 from helm_python import chart
 from helm_python.errors import HelmError
-from houston import DEPLOY, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings, setting
+from houston import DEPLOY, ROOT, STARTS_WITHIN, STOPS_WITHIN, assert_command, assert_settings, houston, setting
 
 CHART = str(DEPLOY / "helm/houston")
 LEAST: dict[str, Any] = {"existingSecret": "houston"}
-KEDA: dict[str, Any] = {"enabled": True, "apiKeySecret": {"name": "houston-keda"}}
 MOST: dict[str, Any] = LEAST | {
     "image": {"digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "env": {"HOUSTON_MODEL": "simulated", "HOUSTON_HEALTH_MONITOR__REQUESTS__AUDIT_S": 7_776_000},
-    "jobs": {"orchestrator.toml": "[worker]\nslots = 64\n", "agents/goal.toml": "role = \"Ärzte: <b>\"\n"},
+    "jobs": {
+        "orchestrator.toml": "[worker]\nslots = 64\n",
+        "agents/goal.toml": (ROOT / "jobs/agents/goal.toml").read_text(),
+        "skills/weekly-review/SKILL.md": (ROOT / "jobs/skills/weekly-review/SKILL.md").read_text(),
+    },
     "serve": {"autoscaling": {"enabled": True}, "nodeSelector": {"disk": "ssd"}},
     "work": {
-        "keda": KEDA,
+        "keda": {"enabled": True, "apiKeySecret": {"name": "houston-keda"}},
         "tolerations": [{"key": "work", "operator": "Exists"}],
     },
     "ingress": {
@@ -67,6 +73,14 @@ def test_helm_finds_no_mistake(variant: str) -> None:
     assert [message["error"] for message in result["messages"]] == ["icon is recommended"]
 
 
+def test_versions_are_those_of_the_workspace() -> None:
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    described = yaml.safe_load((DEPLOY / "helm/houston/Chart.yaml").read_text())
+    assert (described["version"], described["appVersion"]) == (version, version)
+    images = re.findall(r"\bhouston:(\d+\.[^\s]*)", (DEPLOY / "README.md").read_text() + (DEPLOY / "compose.yaml").read_text())
+    assert len(images) >= 3 and set(images) == {version}, "whoever copies a command gets an image that exists"
+
+
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> None:
@@ -89,12 +103,16 @@ def test_objects_have_the_shape_kubernetes_wants(variant: str, version: str) -> 
         (LEAST | {"image": {"digest": "sha256:1"}}, "digest"),
         (LEAST | {"work": {"keda": {"enabled": True}}}, "apiKeySecret.name is required"),
         (LEAST | {"jobs": {"../x": ""}}, "invalid propertyName"),
-        (LEAST | {"serve": {"autoscaling": {"enabled": True, "maxReplicas": 1}}}, "minReplicas is larger than"),
-        (LEAST | {"work": {"keda": KEDA | {"minReplicas": 9, "maxReplicas": 8}}}, "minReplicas is larger than"),
-        (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
-        (LEAST | {"metrics": {"enabled": True, "port": 8080}}, "metrics.port is 8080"),
-        (LEAST | {"podDisruptionBudget": {"maxUnavailable": "0%"}}, "maxUnavailable"),
+        (LEAST | {"jobs": {"agents/../x.toml": ""}}, "invalid propertyName"),
         (LEAST | {"metrics": {"enabled": True, "serviceMonitor": {"enabled": True}}}, "Prometheus could not reach"),
+        (LEAST | {"metrics": {"enabled": True, "port": 8080}}, "metrics.port is 8080"),
+        (LEAST | {"ingress": {"enabled": True}}, "ingress.hosts is empty"),
+        (LEAST | {"serve": {"autoscaling": {"enabled": True, "minReplicas": 11}}}, "serve.autoscaling.minReplicas is 11"),
+        (LEAST | {"work": {"keda": {"enabled": True, "minReplicas": 21, "apiKeySecret": {"name": "x"}}}}, "work.keda.minReplicas is 21"),
+        (LEAST | {"migrate": {"activeDeadlineSeconds": 1_000_000}}, "activeDeadlineSeconds"),
+        (LEAST | {"podDisruptionBudget": {"maxUnavailable": 0}}, "maxUnavailable"),
+        (LEAST | {"podDisruptionBudget": {"maxUnavailable": "0%"}}, "maxUnavailable"),
+        (LEAST | {"podDisruptionBudget": {"minAvailable": 2}}, "minAvailable"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values: dict[str, Any], says: str) -> None:
@@ -166,6 +184,26 @@ def test_migration_is_a_hook_that_needs_nothing_of_the_release() -> None:
     assert int(copy["metadata"]["annotations"]["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"]["helm.sh/hook-weight"])
 
 
+def test_files_of_jobs_are_mounted_at_their_paths(tmp_path: Path) -> None:
+    configs = {found["metadata"]["name"]: found["data"] for found in of_kind("most", "ConfigMap")}
+    assert len(configs) == 2
+    for name, template in pods("most"):
+        (volume,) = [volume["configMap"] for volume in template["spec"]["volumes"] if "configMap" in volume]
+        data = configs[volume["name"]]
+        assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in data), "Kubernetes allows no other keys"
+        assert {item["path"]: data[item["key"]] for item in volume["items"]} == MOST["jobs"], name
+    # As Kubernetes mounts them: what is at the top are links into a hidden folder.
+    for path, text in MOST["jobs"].items():
+        file = tmp_path / "..data" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for found in (tmp_path / "..data").iterdir():
+        (tmp_path / found.name).symlink_to(f"..data/{found.name}")
+    shown = houston("config", "show", "--origin", variables=(("HOUSTON_JOBS", str(tmp_path)),))
+    assert shown.returncode == 0, shown.stderr
+    assert f"{tmp_path}/orchestrator.toml" in shown.stdout, shown.stdout
+
+
 def test_autoscaler_reads_the_lanes_with_a_key() -> None:
     (scaled,) = of_kind("most", "ScaledObject")
     (authentication,) = of_kind("most", "TriggerAuthentication")
@@ -211,15 +249,3 @@ def test_notes_name_commands_and_pods_that_exist() -> None:
     assert "kubectl -n agents exec deploy/demo-houston-work -- /usr/bin/houston key create --tenant acme" in notes
     assert_command(["key", "create"])
     assert "houston-keda" in notes and "--scope operate,installation" in notes
-
-
-def test_files_of_jobs_are_where_houston_looks_for_them() -> None:
-    found = rendered("most")
-    maps = [each for each in found if each["kind"] == "ConfigMap"]
-    assert len(maps) == 2
-    volumes = [volume for _, template in pods("most") for volume in template["spec"]["volumes"]]
-    mapped = [volume["configMap"] for volume in volumes if volume["name"] == "jobs"]
-    assert len(mapped) == 3
-    for volume in mapped:
-        (data,) = (each["data"] for each in maps if each["metadata"]["name"] == volume["name"])
-        assert {item["path"]: data[item["key"]] for item in volume["items"]} == MOST["jobs"]

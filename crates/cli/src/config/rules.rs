@@ -8,6 +8,7 @@ use houston_domain::guard::{Layer, LayerKind};
 use houston_llm::Provider;
 use houston_web::ListedHost;
 
+use super::times::times;
 use super::{ConfigError, ModelSelection, Settings, origin_of};
 use crate::models::environment;
 
@@ -20,8 +21,8 @@ type Violation = (String, String);
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
 pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
     let checks = [
-        mcp, console, cells, overseer, models, leases, least, shares, sessions, context, schedules, outside,
-        rates, rest,
+        times, mcp, console, cells, overseer, models, leases, least, shares, sessions, context, schedules,
+        outside, rates, rest,
     ];
     match checks.iter().find_map(|check| check(settings)) {
         None => Ok(()),

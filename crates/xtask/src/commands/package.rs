@@ -9,6 +9,7 @@ mod deb;
 mod elf;
 mod npm;
 mod tarball;
+mod versions;
 mod wheel;
 
 use std::path::{Path, PathBuf};
@@ -105,6 +106,15 @@ impl Kind {
             Self::Npm => "npm package",
         }
     }
+
+    /// How the format writes a version.
+    fn version(self, version: &str) -> Result<String> {
+        match self {
+            Self::Tarball | Self::Npm => Ok(version.to_owned()),
+            Self::Deb => Ok(versions::debian(version)),
+            Self::Wheel => versions::python(version),
+        }
+    }
 }
 
 impl Package {
@@ -172,7 +182,7 @@ fn write(contents: &Contents, kinds: &[Kind], compression: Compression, output: 
         let (name, bytes) = match kind {
             Kind::Tarball => (tarball::name(contents), tarball::bytes(contents, compression)?),
             Kind::Deb => (deb::name(contents), deb::bytes(contents, compression)?),
-            Kind::Wheel => (wheel::name(contents), wheel::bytes(contents, compression)?),
+            Kind::Wheel => (wheel::name(contents)?, wheel::bytes(contents, compression)?),
             Kind::Npm => (npm::name(contents), npm::bytes(contents, compression)?),
         };
         let path = output.join(&name);

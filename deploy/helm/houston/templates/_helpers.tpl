@@ -107,37 +107,24 @@ volumes:
       name: {{ .config }}
       items:
         {{- range $path, $text := $root.Values.jobs }}
-        - key: {{ include "houston.key" $path }}
-          path: {{ $path }}
+        - key: {{ include "houston.jobsKey" $path | quote }}
+          path: {{ $path | quote }}
         {{- end }}
   {{- end }}
 {{- end -}}
 
-{{/* The key of a file in a ConfigMap, which may have no slash. */}}
-{{- define "houston.key" -}}
-{{- replace "/" "__" . -}}
+{{/* The key of a file of `jobs`: keys of a ConfigMap have no `/`, and paths of files no `..`. */}}
+{{- define "houston.jobsKey" -}}
+{{- . | replace "/" ".." -}}
 {{- end -}}
 
-{{/* The files of `jobs` as the data of a ConfigMap. */}}
-{{- define "houston.files" -}}
-{{- range $path, $text := .Values.jobs }}
-{{ dict (include "houston.key" $path) $text | toYaml }}
-{{- end }}
+{{/* The files of `jobs`, by their keys. */}}
+{{- define "houston.jobsData" -}}
+{{- $data := dict -}}
+{{- range $path, $text := .Values.jobs -}}
+{{- $_ := set $data (include "houston.jobsKey" $path) $text -}}
 {{- end -}}
-
-{{/* What values.schema.json cannot compare. */}}
-{{- define "houston.compared" -}}
-{{- range $name, $scaled := dict "serve.autoscaling" .Values.serve.autoscaling "work.keda" .Values.work.keda }}
-{{- if and $scaled.enabled (gt (int $scaled.minReplicas) (int $scaled.maxReplicas)) }}
-{{- fail (printf "%s.minReplicas is larger than %s.maxReplicas" $name $name) }}
-{{- end }}
-{{- end }}
-{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) }}
-{{- fail "ingress.hosts is empty: name the hosts that the API is reached by, or set ingress.enabled to false" }}
-{{- end }}
-{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8080) }}
-{{- fail "metrics.port is 8080, which is the API's: choose another" }}
-{{- end }}
+{{- toYaml $data -}}
 {{- end -}}
 
 {{- define "houston.scheduling" -}}
@@ -161,4 +148,24 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* Values that are right by themselves, but not together: Kubernetes would refuse them, or accept what never works. */}}
+{{- define "houston.check" -}}
+{{- with .Values.serve.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "serve.autoscaling.minReplicas is %d, more than maxReplicas, which is %d" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.work.keda -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "work.keda.minReplicas is %d, more than maxReplicas, which is %d" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8080) -}}
+{{- fail "metrics.port is 8080, where the API listens: `serve` could not start; choose another one, such as 9464" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts is empty: name the hosts whose requests are for Houston, or set ingress.enabled to false" -}}
+{{- end -}}
 {{- end -}}

@@ -34,7 +34,7 @@ pub(super) struct Move {
     #[arg(long, value_name = "CELL")]
     to: CellName,
     /// How many seconds to wait for runs that go on, and for events that triggers and webhooks have not read; users with longer ones stay, and the exit code is 1
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=604_800))]
     wait: u64,
     /// Print one JSON object
     #[arg(long)]

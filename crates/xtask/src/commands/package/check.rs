@@ -95,7 +95,9 @@ async fn answers(package: &Built, root: &Path, fresh: bool) -> Result<Seconds> {
     let program = install(package, root).await?;
     let installed = began.elapsed().as_secs_f64();
     let version = succeed(command(root, &program, &["--version"])).await?;
-    ensure!(package.path.to_string_lossy().contains(version.trim().trim_start_matches("houston ")));
+    let version = package.kind.version(version.trim().trim_start_matches("houston "))?;
+    let file = package.path.display().to_string();
+    ensure!(file.contains(&version), "{file} has a program of the version {version}");
     let (answered, answer) = first_answer(root, &program, fresh).await?;
     let answer = answer.trim().lines().next().unwrap_or_default().to_owned();
     print_status(&format!(

@@ -9,12 +9,13 @@ use flate2::Compression;
 use super::archive::{Entries, Entry, ar, tar_gz};
 use super::contents::{Contents, SUMMARY};
 use super::tarball::completion;
+use super::versions;
 
 /// The file with the settings of the units, which an upgrade must not overwrite.
 const SETTINGS: &str = "etc/houston/houston.env";
 
 pub(super) fn name(contents: &Contents) -> String {
-    format!("houston_{}_{}.deb", contents.version, contents.machine.debian)
+    format!("houston_{}_{}.deb", versions::debian(&contents.version), contents.machine.debian)
 }
 
 pub(super) fn bytes(contents: &Contents, compression: Compression) -> Result<Vec<u8>> {
@@ -56,7 +57,8 @@ fn data(contents: &Contents) -> Entries<'_> {
 
 /// The servers are only recommended: they may be on other machines.
 fn control(contents: &Contents, installed_kib: usize) -> String {
-    let Contents { version, machine, glibc, .. } = contents;
+    let Contents { machine, glibc, .. } = contents;
+    let version = versions::debian(&contents.version);
     format!(
         "Package: houston\n\
          Version: {version}\n\

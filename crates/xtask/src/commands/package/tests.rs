@@ -67,6 +67,29 @@ fn same_contents_give_the_same_bytes() {
 }
 
 #[test]
+fn names_have_the_version_as_their_format_writes_it() {
+    let contents = Contents { version: "1.2.0-rc.1".to_owned(), ..contents() };
+    let names = [
+        tarball::name(&contents),
+        deb::name(&contents),
+        wheel::name(&contents).unwrap(),
+        npm::name(&contents),
+    ];
+    assert_eq!(
+        names,
+        [
+            "houston-1.2.0-rc.1-x86_64-linux.tar.gz",
+            "houston_1.2.0~rc.1_amd64.deb",
+            "houston-1.2.0rc1-py3-none-manylinux_2_34_x86_64.whl",
+            "houston-1.2.0-rc.1-linux-x64.tgz"
+        ]
+    );
+    for (name, kind) in names.iter().zip(Kind::value_variants()) {
+        assert!(name.contains(&kind.version("1.2.0-rc.1").unwrap()), "{name}");
+    }
+}
+
+#[test]
 fn tarballs_are_read_by_tar() {
     let (_folder, built) = built(Compression::best());
     for (package, paths) in [

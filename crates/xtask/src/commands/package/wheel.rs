@@ -12,9 +12,10 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use super::archive::{Entries, Entry};
 use super::contents::{Contents, DESCRIPTION, LICENCE, SUMMARY};
+use super::versions;
 
-pub(super) fn name(contents: &Contents) -> String {
-    format!("houston-{}-{}.whl", contents.version, tag(contents))
+pub(super) fn name(contents: &Contents) -> Result<String> {
+    Ok(format!("houston-{}-{}.whl", versions::python(&contents.version)?, tag(contents)))
 }
 
 /// Any Python 3, no interface of it, and a Linux with this glibc or a newer one.
@@ -23,8 +24,8 @@ fn tag(contents: &Contents) -> String {
 }
 
 pub(super) fn bytes(contents: &Contents, compression: Compression) -> Result<Vec<u8>> {
-    let version = &contents.version;
-    let (metadata, wheel) = (metadata(version), wheel(contents));
+    let version = versions::python(&contents.version)?;
+    let (metadata, wheel) = (metadata(&version), wheel(contents));
     let info = format!("houston-{version}.dist-info");
     let mut entries = Entries::from([
         (format!("houston-{version}.data/scripts/houston"), Entry::program(&contents.binary)),
