@@ -45,7 +45,6 @@ pub mod event_stream;
 pub mod fault_proxy;
 pub mod history;
 pub mod installation;
-pub mod memory;
 pub mod model_server;
 pub mod pdf;
 pub mod process;

@@ -29,10 +29,11 @@ use houston_embedded::{Config, Servers};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::memory::memory_of;
 use crate::psql::Psql;
 
-/// From this size on, memory is used: some hundred megabytes of it are needed.
+/// File systems in memory have it; its size does not change during a run, as its free space does.
+const MEMORY: &str = "/dev/shm";
+/// From this size on, [`MEMORY`] is used: some hundred megabytes of it are needed.
 const MEMORY_BYTES: u64 = 4 << 30;
 /// Not `TMPDIR`: socket paths must be short, and `cargo xtask test` removes its `TMPDIR` at its end.
 const DISK: &str = "/tmp";
@@ -104,7 +105,8 @@ impl SharedPostgres {
 
 /// The folder with the folders of all runs.
 fn parent() -> &'static Path {
-    memory_of(MEMORY_BYTES).unwrap_or(Path::new(DISK))
+    let bytes = rustix::fs::statvfs(MEMORY).map_or(0, |memory| memory.f_frsize * memory.f_blocks);
+    Path::new(if bytes >= MEMORY_BYTES { MEMORY } else { DISK })
 }
 
 /// The process id of the runner: the parent if it is cargo or nextest, else this process.

@@ -7,13 +7,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use houston_testkit::memory::memory_of;
 use tempfile::TempDir;
 
 /// How long servers of killed children may keep files open.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// From this size on, files of tests are kept in memory: servers of their own write up to three gigabytes.
-const MEMORY: u64 = 16 << 30;
 
 /// The temporary folder; removed when this is dropped.
 #[derive(Debug)]
@@ -21,20 +18,8 @@ pub struct Scratch(TempDir);
 
 impl Scratch {
     pub fn new() -> Result<Self> {
-        Self::within(&std::env::temp_dir())
-    }
-
-    /// In memory where there is much: tests start hundreds of servers, whose files live for seconds.
-    pub fn for_tests() -> Result<Self> {
-        match memory_of(MEMORY) {
-            Some(memory) => Self::within(memory),
-            None => Self::new(),
-        }
-    }
-
-    fn within(parent: &Path) -> Result<Self> {
         // A short name: the paths of sockets are limited.
-        let folder = tempfile::Builder::new().prefix("houston-x-").tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix("houston-x-").tempdir()?;
         // Under root, Postgres runs as another user, who needs access to the folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         Ok(Self(folder))

@@ -67,7 +67,7 @@ const ONE_CELL: &[(&str, &str)] = &[
 impl Test {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         // Dropped after the tests have ended.
-        let scratch = Scratch::for_tests()?;
+        let scratch = Scratch::new()?;
         if self.crash_points {
             return Ok(child::code(child::run(self.crash_points(&scratch)).await?));
         }
