@@ -66,7 +66,9 @@ pub fn instant(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Utc>> {
             LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => return Some(at.to_utc()),
             LocalResult::None => candidate += TimeDelta::minutes(1),
         }
-        if candidate.date() != local.date() {
+        // A gap may end with the day, as in Scoresbysund; one that begins with it, too, is the whole day.
+        let is_over = candidate.date() != local.date();
+        if is_over && zone.from_local_datetime(&local.date().and_time(NaiveTime::MIN)) == LocalResult::None {
             return None;
         }
     }

@@ -140,6 +140,14 @@ mod tests {
                 "2026-09-06T12:00:00Z",
                 "2026-09-06T05:30:00Z",
             ),
+            // The last hour of a day.
+            (
+                "0 23 * * *",
+                "America/Scoresbysund",
+                "2025-03-29T12:00:00Z",
+                "2025-03-30T12:00:00Z",
+                "2025-03-30T01:00:00Z",
+            ),
         ] {
             assert_eq!(times(cron, zone, from, until), [at(expected)], "{zone}");
         }
