@@ -168,7 +168,7 @@ async fn move_between(
     let version = version(source).await?.max(version(target).await?) + 1;
     write_down(source, between.to, shards, version, None).await?;
     write_down(target, between.to, shards, version, Some(this)).await?;
-    let name = settle::prepared(between.from, version);
+    let name = settle::prepared(between.from, version, this);
     execute(target, &format!("prepare transaction '{name}'")).await?;
     execute(source, "commit").await?;
     // If this does not happen, the next attempt or a process does it.

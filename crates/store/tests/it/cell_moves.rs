@@ -349,11 +349,21 @@ async fn attempt_that_was_killed_is_settled_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn move_is_independent_of_other_databases_of_the_server() {
+    let ((from, to), other) = (small_cells().await, TestStore::start().await);
+    let name = format!("houston move from {LOW} 1");
+    other.sql(&format!("begin; select pg_current_xact_id(); prepare transaction '{name}'"));
+    let moved = from.store.move_shards(&to.store, FORTH, of(user_of(&from, from.goal))).await;
+    other.sql(&format!("rollback prepared '{name}'"));
+    assert!(matches!(moved, Ok(Moved::Done(_))), "{moved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn move_that_goes_on_is_not_settled() {
     let (from, to) = cells().await;
     to.sql(&format!(
         "begin; insert into houston.paused_lanes (lane) values ('kept');
-         prepare transaction 'houston move from {LOW} 9'"
+         prepare transaction 'houston move from {LOW} 9 1'"
     ));
     // The source of a move holds this lock until it has committed.
     let mut holder = from

@@ -112,7 +112,8 @@ pub(super) async fn settle_between(
     let mut settled = 0;
     for row in left {
         let name: String = row.try_get(0)?;
-        let Some(version) = name.strip_prefix(&start).and_then(|text| text.parse::<i64>().ok()) else {
+        let rest = name.strip_prefix(&start).unwrap_or_default();
+        let Some(version) = rest.split(' ').next().and_then(|text| text.parse::<i64>().ok()) else {
             continue;
         };
         let is_gone = format!(
@@ -125,9 +126,10 @@ pub(super) async fn settle_between(
     Ok(settled)
 }
 
-/// The name of what a target has prepared.
-pub(super) fn prepared(from: &CellName, version: i64) -> String {
-    format!("{}{version}", start(from))
+/// The name of what a target has prepared. All databases of a Postgres server share such names, and another installation may have
+/// a cell and a version of the same name; the target's `transaction` has its number alone.
+pub(super) fn prepared(from: &CellName, version: i64, transaction: i64) -> String {
+    format!("{}{version} {transaction}", start(from))
 }
 
 fn start(from: &CellName) -> String {
