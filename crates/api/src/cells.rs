@@ -132,6 +132,11 @@ impl Dispatcher {
     async fn any(&self, request: Request) -> Response {
         let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
         let first = self.away.iter().position(is_there).unwrap_or(0);
+        // One request finds out whether a cell is back; others do not wait for it.
+        if let Some(away) = self.away.get(first) {
+            let mut away = away.lock().unwrap_or_else(PoisonError::into_inner);
+            *away = away.map(|_| Instant::now());
+        }
         let (mut parts, body) = request.into_parts();
         // For a client token that no other cell knows, the home says that it is away.
         let cell = if first > 0 && self.authority(&mut parts).await.is_err() { 0 } else { first };
@@ -151,7 +156,7 @@ impl Dispatcher {
     /// [`ApiError::Unavailable`] when the home is away, and no other cell knows the key.
     async fn authority(&self, parts: &mut Parts) -> Result<Option<Authority>, ApiError> {
         let mut cells: Vec<_> = self.apps.iter().zip(self.away.iter()).enumerate().collect();
-        cells.sort_by_key(|(_, (_, away))| !is_there(away));
+        cells.sort_by_cached_key(|(_, (_, away))| !is_there(away));
         let mut home_is_away = None;
         for (nth, (app, _)) in cells {
             match authenticate(parts, app).await {
@@ -268,7 +273,16 @@ impl Dispatcher {
         // These lists create missing default agents.
         let may_create = ["/v1/agents", "/v1/kinds"].contains(&path.trim_end_matches('/'));
         let answer = call(self.routers.home(), Request::from_parts(parts, body)).await;
-        if changes || may_create { self.with_copy(caller, &path, answer).await } else { answer }
+        if changes {
+            return self.with_copy(caller, &path, answer).await;
+        }
+        // Lists are answered also while another cell is away: a later one copies what this one has created.
+        if let Some(caller) = caller.filter(|_| may_create && self.away.iter().all(is_there))
+            && let Err(error) = self.copies.copy(caller.tenant()).await
+        {
+            tracing::warn!(%error, "default agents were not copied to all cells");
+        }
+        answer
     }
 
     /// The answer, once all cells have what it is about.

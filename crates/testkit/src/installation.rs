@@ -171,11 +171,16 @@ impl TestInstallation {
     ///
     /// If the Postgres is shared with other tests, or not running.
     pub fn kill_postgres(&self) -> io::Result<()> {
-        self.database.server()?.kill_postgres()?;
-        for other in &self.others {
-            other.kill_postgres()?;
-        }
-        Ok(())
+        self.cells().try_for_each(Self::kill_postgres_of_cell)
+    }
+
+    /// Kills Postgres of this cell only.
+    ///
+    /// # Errors
+    ///
+    /// If the Postgres is shared with other tests, or not running.
+    pub fn kill_postgres_of_cell(&self) -> io::Result<()> {
+        self.database.server()?.kill_postgres()
     }
 
     /// Restarts Postgres on the same data, after a fast shutdown if it is running.

@@ -264,6 +264,24 @@ async fn dead_cell_harms_only_its_own_users() {
     let posted = test.houston.post(&goals[dead], "again", "Are you back?").await;
     let answered = test.houston.wait_until_answered(&posted).await;
     assert_eq!(answered["status"], "answered", "within {PATIENCE:?}: {answered}");
+    assert_users_are_served_without_the_home(&test, &goals[dead]).await;
+}
+
+/// A goal of the other cell goes on, and what is for no user is answered by that cell.
+async fn assert_users_are_served_without_the_home(test: &Scripted, goal: &str) {
+    test.houston.servers.lock().unwrap().kill_postgres_of_cell().unwrap();
+    test.ask(goal, "Are you there?").await;
+    for path in ["/v1/models", "/v1/key"] {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        // The first request finds out that the home is away.
+        while test.houston.open(&test.houston.url(path)).await.status() != 200 {
+            assert!(tokio::time::Instant::now() < until, "{path}");
+        }
+    }
+    let response = test.houston.open(&test.houston.url("/v1/usage")).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["houston-missing-cells"], "0000-7fff");
+    tokio::task::block_in_place(|| test.houston.servers.lock().unwrap().restart_postgres().unwrap());
 }
 
 /// A receiver of webhooks that answers 410 to all. Returns its address, and counts the requests.

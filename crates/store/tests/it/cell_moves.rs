@@ -38,10 +38,8 @@ fn of(user: UserId) -> ShardRange {
 
 /// Two cells; what is the tenant's is in both.
 async fn cells() -> (TestStore, TestStore) {
-    let (from, to) = (TestStore::start().await, TestStore::start().await);
+    let (from, to) = small_cells().await;
     fill(&from, from.goal, "canary");
-    // The tenant of the other cell is another one.
-    to.sql("update houston.tenants set name = 'other'");
     // It makes the function that counts rows there, too.
     fill(&to, to.goal, "sparrow");
     Copies::new(&stores(&from, &to)).copy(from.tenant).await.unwrap();
@@ -351,10 +349,9 @@ async fn attempt_that_was_killed_is_settled_by_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn move_is_independent_of_other_databases_of_the_server() {
     let ((from, to), other) = (small_cells().await, TestStore::start().await);
-    let name = format!("houston move from {LOW} 1");
-    other.sql(&format!("begin; select pg_current_xact_id(); prepare transaction '{name}'"));
+    other.sql(&format!("begin; select txid_current(); prepare transaction 'houston move from {LOW} 1'"));
     let moved = from.store.move_shards(&to.store, FORTH, of(user_of(&from, from.goal))).await;
-    other.sql(&format!("rollback prepared '{name}'"));
+    other.sql(&format!("rollback prepared 'houston move from {LOW} 1'"));
     assert!(matches!(moved, Ok(Moved::Done(_))), "{moved:?}");
 }
 

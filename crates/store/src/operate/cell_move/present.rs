@@ -72,10 +72,8 @@ pub(super) async fn drop_present_keys(
     target: &mut PgConnection,
     rows: &Rows,
 ) -> Result<()> {
-    let ours = format!(
-        "select tenant_id, key from houston.idempotency_keys where {}",
-        rows.in_shards("resource_id")
-    );
+    let ours =
+        format!("select tenant_id, key from houston.idempotency_keys where {}", rows.idempotency_keys());
     let (tenants, keys) = pairs(all(source, &ours).await?)?;
     if keys.is_empty() {
         return Ok(());

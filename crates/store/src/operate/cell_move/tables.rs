@@ -49,6 +49,16 @@ impl Rows {
         format!("right({column}::text, 4) between '{first}' and '{last}'")
     }
 
+    /// The condition for idempotency keys of requests of these users, whatever the requests made. Those of the tenant, whose ids
+    /// have any shard, are no such keys.
+    pub(super) fn idempotency_keys(&self) -> String {
+        format!(
+            "{} and not (exists (select from houston.agents a where a.id = resource_id)
+                         or exists (select from houston.teams t where t.id = resource_id))",
+            self.in_shards("resource_id")
+        )
+    }
+
     /// The condition for their client tokens, which their cell and the home have.
     pub(super) fn tokens(&self) -> String {
         format!("parent_id is not null and user_id = any ({})", self.users)
@@ -109,12 +119,7 @@ fn condition(table: &str, (columns, names_agentable): (&[String], bool), of: &Ro
     match table {
         "users" => return Some(in_users("id")),
         "agentables" => return Some(in_users("user_id")),
-        // Requests of users, whatever they made, and not those of the tenant, whose ids have any shard.
-        "idempotency_keys" => {
-            let is_of_tenant = "(exists (select from houston.agents a where a.id = resource_id)
-                                  or exists (select from houston.teams t where t.id = resource_id))";
-            return Some(format!("{} and not {is_of_tenant}", of.in_shards("resource_id")));
-        }
+        "idempotency_keys" => return Some(of.idempotency_keys()),
         // Also of users who are gone.
         "erasures" => return Some(of.in_shards("id")),
         "attachment_parts" => {
