@@ -177,6 +177,10 @@ impl RuntimeState {
     }
 
     fn held_diagnosis(&self) -> String {
+        if !self.holder_is_alive() && !self.workers_alive {
+            return "Its worker is dead, and no worker is alive to take the run over: start one with `houston work`."
+                .to_owned();
+        }
         if !self.holder_is_alive() {
             return "Its worker is dead: the sweep hands the run to another worker within seconds; \
                     `houston monitor --now` does it at once."
@@ -293,7 +297,11 @@ mod tests {
             (RuntimeState { next_attempt_at: Some(at(1_030)), ..state() }, "houston why"),
             (held.clone(), "A worker is running it."),
             (RuntimeState { last_event_at: Some(at(700)), ..held.clone() }, "for 300 s"),
-            (RuntimeState { holder: holder(Some(at(990))), ..held.clone() }, "worker is dead"),
+            (RuntimeState { holder: holder(Some(at(990))), ..held.clone() }, "another worker within seconds"),
+            (
+                RuntimeState { holder: holder(Some(at(990))), workers_alive: false, ..held.clone() },
+                "start one with `houston work`",
+            ),
             (RuntimeState { holder: holder(None), ..held }, "worker is dead"),
             (RuntimeState { run: None, ..state() }, "when a message arrives"),
         ] {

@@ -156,7 +156,7 @@ impl Facts {
             reasons.push(Reason::new(Cause::Cancelling, text, Some(todo)));
         }
         if self.state.holder.is_some() {
-            reasons.push(self.held());
+            reasons.extend(self.held());
             return reasons;
         }
         if run.status == RunStatus::Waiting && !self.state.wake {
@@ -167,21 +167,26 @@ impl Facts {
         reasons
     }
 
-    fn held(&self) -> Reason {
+    fn held(&self) -> Vec<Reason> {
         if !self.state.holder_is_alive() {
-            let text = "The worker that holds it is dead: another takes it over within seconds.";
-            let todo = "`houston monitor --now` does it at once.";
-            return Reason::new(Cause::HolderDead, text, Some(todo));
+            let Some(unclaimed) = self.unclaimed_lane() else {
+                let text = "The worker that holds it is dead: another takes it over within seconds.";
+                let todo = "`houston monitor --now` does it at once.";
+                return vec![Reason::new(Cause::HolderDead, text, Some(todo))];
+            };
+            let (text, todo) =
+                ("The worker that holds it is dead.", "Another takes it over once one claims runs.");
+            return vec![Reason::new(Cause::HolderDead, text, Some(todo)), unclaimed];
         }
         let quiet = self.state.last_event_at.map_or(0, |last| (self.state.at - last).num_seconds());
         if quiet < QUIET_S {
             let todo = "`houston trace run_…` shows its steps so far.";
-            return Reason::new(Cause::Running, "A worker runs it.", Some(todo));
+            return vec![Reason::new(Cause::Running, "A worker runs it.", Some(todo))];
         }
         let text = format!(
             "A worker runs it, but has committed nothing for {quiet} s: a model or a tool takes long."
         );
-        Reason::new(Cause::Quiet, text, Some("Wait for its time limit, or cancel the run."))
+        vec![Reason::new(Cause::Quiet, text, Some("Wait for its time limit, or cancel the run."))]
     }
 
     /// What a run waits for that has let go.
@@ -230,25 +235,29 @@ impl Facts {
         reasons
             .extend(state.next_attempt_at.filter(|next| *next > state.at).map(|next| self.later(run, next)));
         let is_due = reasons.is_empty();
+        match self.unclaimed_lane() {
+            Some(unclaimed) => reasons.push(unclaimed),
+            None if is_due => reasons.push(self.due(waited)),
+            None => {}
+        }
+        reasons
+    }
+
+    /// Why no worker claims any run of its lane, if so.
+    fn unclaimed_lane(&self) -> Option<Reason> {
         if self.is_lane_paused {
             let todo = "`POST /v1/queues/{lane}/resume`, or `houston queues resume <lane>`.";
-            reasons.push(Reason::new(Cause::LanePaused, "An operator has paused its lane.", Some(todo)));
-            return reasons;
+            return Some(Reason::new(Cause::LanePaused, "An operator has paused its lane.", Some(todo)));
         }
-        if self.claiming_workers == 0 {
-            reasons.push(if self.draining_workers > 0 {
-                let todo = "Start another one: `houston work`.";
-                Reason::new(Cause::Draining, "All living workers drain.", Some(todo))
-            } else {
-                Reason::new(Cause::NoWorker, "No worker is alive.", Some("Start one: `houston work`."))
-            });
-            return reasons;
+        if self.claiming_workers > 0 {
+            return None;
         }
-        if !is_due {
-            return reasons;
-        }
-        reasons.push(self.due(waited));
-        reasons
+        Some(if self.draining_workers > 0 {
+            let todo = "Start another one: `houston work`.";
+            Reason::new(Cause::Draining, "All living workers drain.", Some(todo))
+        } else {
+            Reason::new(Cause::NoWorker, "No worker is alive.", Some("Start one: `houston work`."))
+        })
     }
 
     /// Why its next attempt is not due yet.
@@ -257,7 +266,11 @@ impl Facts {
         // A claim that doubts the death of the holder leaves the status, and the attempts that failed before, as they were.
         let reason = if run.status != RunStatus::Retrying && self.state.deaths > 0 {
             let text = "The worker that held it seems to be dead: another takes it over.";
-            Reason::new(Cause::HolderDead, text, Some("Wait: it is taken over within half a minute."))
+            let todo = match self.unclaimed_lane() {
+                None => "Wait: it is taken over within half a minute.",
+                Some(_) => "Another takes it over once one claims runs.",
+            };
+            Reason::new(Cause::HolderDead, text, Some(todo))
         } else if run.status == RunStatus::Retrying || failed > 0 {
             let error = self.error_of(run);
             let why = described(error);
@@ -315,7 +328,7 @@ fn ended(which: &str, status: RunStatus, error: Option<(&str, &str)>, todo: &str
         RunStatus::Failed => (Cause::Failed, format!("{which} failed{}", described(error))),
         RunStatus::DeadLettered => (Cause::DeadLettered, format!("{which} was given up: its workers died.")),
         RunStatus::Cancelled => (Cause::Cancelled, format!("{which} was cancelled.")),
-        status => (Cause::Idle, format!("{which} ended as `{}`: nothing is to be done.", status.as_str())),
+        status => (Cause::Idle, format!("{which} ended as `{}`.", status.as_str())),
     };
     Reason::new(cause, text, Some(todo))
 }

@@ -128,6 +128,11 @@ fn run_without_a_worker_names_what_keeps_it() {
     ] {
         assert_eq!(causes(&facts), [cause]);
     }
+    let alone = Facts { claiming_workers: 0, ..facts(doubted.clone()) };
+    assert!(
+        !alone.reasons()[0].todo.as_ref().unwrap().contains("within half a minute"),
+        "no one takes it over"
+    );
     assert_eq!(causes(&facts(doubted)), [Cause::HolderDead, Cause::Suspect]);
     let alone = Facts { claiming_workers: 0, ..facts(retry.clone()) };
     assert_eq!(
@@ -141,7 +146,17 @@ fn run_without_a_worker_names_what_keeps_it() {
 #[test]
 fn run_that_a_worker_holds_is_running_quiet_or_orphaned() {
     assert_eq!(causes(&facts(held(1_010))), [Cause::Running]);
-    assert_eq!(causes(&facts(held(990))), [Cause::HolderDead]);
+    let dead = facts(held(990));
+    assert_eq!(causes(&dead), [Cause::HolderDead]);
+    assert!(dead.reasons()[0].text.contains("takes it over within seconds"));
+    for (unclaimed, cause) in [
+        (Facts { claiming_workers: 0, ..dead.clone() }, Cause::NoWorker),
+        (Facts { claiming_workers: 0, draining_workers: 1, ..dead.clone() }, Cause::Draining),
+        (Facts { is_lane_paused: true, ..dead }, Cause::LanePaused),
+    ] {
+        assert_eq!(causes(&unclaimed), [Cause::HolderDead, cause]);
+        assert!(!unclaimed.reasons()[0].text.contains("within seconds"), "no one takes it over");
+    }
     let quiet = RuntimeState { last_event_at: Some(at(700)), ..held(1_010) };
     let reasons = facts(quiet).reasons();
     assert!(reasons[0].cause == Cause::Quiet && reasons[0].text.contains("300 s"), "{reasons:?}");
