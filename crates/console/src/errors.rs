@@ -33,8 +33,11 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(viewer: &Viewer, of: &ErrorGroupResponse) -> Self {
         let now = viewer.console.now();
+        // Failed runs have an index; to find those that are retried, all runs are read.
+        let status = if of.retrying == 0 { "status:failed,dead_lettered " } else { "" };
+        let search = format!("{status}error:{} fingerprint:{}", of.code, of.fingerprint);
         Self {
-            runs_href: with_query(&viewer.path("/runs"), &[("q", &format!("error:{}", of.code))]),
+            runs_href: with_query(&viewer.path("/runs"), &[("q", &search)]),
             sample_href: viewer.path(&format!("/runs/{}", of.sample_run_id)),
             code: of.code.clone(),
             message: show::line(&of.message, 300),

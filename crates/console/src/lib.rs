@@ -54,6 +54,7 @@ mod questions;
 mod router;
 mod run;
 mod runs;
+mod search;
 mod session;
 mod shell;
 mod show;
@@ -74,6 +75,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Extensions;
+use axum::middleware::from_fn;
 use axum::response::Redirect;
 use axum::routing::get;
 use chrono::{DateTime, Utc};
@@ -140,7 +142,8 @@ impl Console {
     /// The console's routes only; the root leads to them.
     pub fn alone(&self, api: Router) -> Router {
         let to = self.path("");
-        router::routes(self, api).route("/", get(move || async move { Redirect::to(&to) }))
+        let root = get(move || async move { Redirect::to(&to) });
+        router::routes(self, api).route("/", root.layer(from_fn(headers::add)))
     }
 
     /// A text that no other form has.

@@ -36,6 +36,8 @@ struct Runs<'a> {
     bulk_href: String,
     can_change: bool,
     rows: Vec<Row>,
+    /// What is said if there are no rows.
+    none: &'static str,
     older: String,
     newer: String,
 }
@@ -121,36 +123,20 @@ pub(crate) fn took(run: &RunResponse, now: DateTime<Utc>) -> String {
 }
 
 /// What may be searched for: the word, and the parameter of the API.
-const TERMS: [(&str, &str); 7] = [
+const TERMS: [(&str, &str); 8] = [
     ("status", "status"),
     ("kind", "kind"),
     ("agent", "agent_id"),
     ("user", "user_id"),
     ("error", "error_code"),
+    ("fingerprint", "fingerprint"),
     ("since", "since"),
     ("until", "until"),
 ];
 
 /// A search as parameters of the API, and what of it cannot be used.
 pub(crate) fn parse(search: &str) -> (Vec<(&'static str, String)>, Vec<String>) {
-    let (mut pairs, mut wrong) = (Vec::new(), Vec::new());
-    for word in search.split_whitespace() {
-        let term = word.split_once(':').and_then(|(name, value)| {
-            let (_, parameter) = TERMS.iter().find(|(term, _)| *term == name)?;
-            (!value.is_empty()).then(|| (*parameter, value.to_owned()))
-        });
-        match term {
-            Some(pair) => pairs.push(pair),
-            None => {
-                let names = TERMS.map(|(term, _)| format!("{term}:")).join(", ");
-                wrong.push(format!(
-                    "“{}” is left out: a search has words such as {names}",
-                    show::line(word, 60)
-                ));
-            }
-        }
-    }
-    (pairs, wrong)
+    crate::search::parse(search, &TERMS)
 }
 
 /// The search with another status.
@@ -192,6 +178,9 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
         Err(refused) => return viewer.failed(refused).into_response(),
     };
     let mut template = runs(&viewer, &q, wrong, "", page.next_cursor.as_deref());
+    if page.next_cursor.is_some() {
+        template.none = "None of the runs that were looked at match this search. Older ones may.";
+    }
     let row =
         |of: &ListedRunResponse| Row { title: show::line(&of.title, 80), ..Row::new(&viewer, &of.run, now) };
     template.rows = page.data.iter().map(row).collect();
@@ -219,6 +208,7 @@ fn runs<'a>(
         bulk_href: bulk::href(viewer, search),
         can_change: viewer.may(Scope::Operate) && viewer.may(Scope::Post),
         rows: Vec::new(),
+        none: "Nothing matches this search.",
         older: older.unwrap_or_default(),
         newer: String::new(),
     }
@@ -227,14 +217,6 @@ fn runs<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn search_becomes_parameters_and_says_what_it_leaves_out() {
-        let (pairs, wrong) = parse("status:failed user:user_1 <b> colour:red agent:");
-        assert_eq!(pairs, [("status", "failed".to_owned()), ("user_id", "user_1".to_owned())]);
-        assert_eq!(wrong.len(), 3);
-        assert!(wrong[0].starts_with("“<b>” is left out"), "{wrong:?}");
-    }
 
     #[test]
     fn status_of_a_search_is_replaced() {

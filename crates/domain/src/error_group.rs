@@ -95,6 +95,12 @@ pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup>
     groups
 }
 
+/// The fingerprint of the group of a failure with this code and message.
+#[must_use]
+pub fn fingerprint_of(code: &str, message: &str) -> String {
+    fingerprint(code, &normal(message))
+}
+
 /// Names a group.
 fn fingerprint(code: &str, message: &str) -> String {
     let hash = Sha256::new().chain_update(code).chain_update([0]).chain_update(message).finalize();

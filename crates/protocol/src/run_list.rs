@@ -51,6 +51,9 @@ pub struct RunsFilter {
     /// With this error code.
     #[serde(default)]
     pub error_code: Option<String>,
+    /// Of the group of errors with this fingerprint, as `GET /v1/errors` names it.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
     /// Accepted at this time or later.
     #[serde(default)]
     #[schema(value_type = Option<schema::Time>)]

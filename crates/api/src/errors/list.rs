@@ -26,7 +26,7 @@ const MAX_GROUPS: usize = 200;
     operation_id = "list_errors",
     summary = "List why runs failed, with runs of the same cause together.",
     description = "Of the latest 10,000 failed runs, runs that were given up (dead letters), and runs that are retried; at most 200 \
-                   groups. `GET /v1/runs?status=failed&error_code=…` lists the runs, `POST /v1/runs/retry` tries them again. \
+                   groups. `GET /v1/runs?fingerprint=…` lists the runs of a group, `POST /v1/runs/retry` tries them again. \
                    Texts are for keys with the scope `read` besides `operate`.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
     responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),

@@ -16,7 +16,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_text};
 use crate::error::ApiError;
 use crate::page::{List, PageQuery};
-use crate::runs::filter::stored;
+use crate::runs::filter::{NO_FINGERPRINT, is_fingerprint, stored};
 use crate::runs::list::{cursor, find};
 use crate::runs::retry::{cancel_one, retry_one};
 use crate::state::App;
@@ -106,6 +106,9 @@ async fn change(
                 [("/filter/kind", &filter.kind), ("/filter/error_code", &filter.error_code)]
             {
                 check_text(pointer, given.as_deref().unwrap_or_default())?;
+            }
+            if filter.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
+                return Err(ApiError::field("/filter/fingerprint", NO_FINGERPRINT));
             }
             let page = PageQuery { limit: None, cursor: request.cursor };
             let before = page.id(List::AllRuns)?.map(RunId);

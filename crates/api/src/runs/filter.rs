@@ -18,6 +18,7 @@ pub(crate) struct FilterQuery {
     agent_id: Option<String>,
     user_id: Option<String>,
     error_code: Option<String>,
+    fingerprint: Option<String>,
     since: Option<String>,
     until: Option<String>,
     pub(crate) limit: Option<String>,
@@ -35,16 +36,28 @@ impl FilterQuery {
                 return Err(ApiError::parameter(name, "must not contain the character U+0000"));
             }
         }
+        if self.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
+            return Err(ApiError::parameter("fingerprint", NO_FINGERPRINT));
+        }
         Ok(RunsFilter {
             status: statuses.transpose()?,
             kind: self.kind.clone(),
             agent_id: id("agent_id", self.agent_id.as_deref())?,
             user_id: id("user_id", self.user_id.as_deref())?,
             error_code: self.error_code.clone(),
+            fingerprint: self.fingerprint.clone(),
             since: time("since", self.since.as_deref())?.map(Time),
             until: time("until", self.until.as_deref())?.map(Time),
         })
     }
+}
+
+/// What is wrong with a text that is no fingerprint.
+pub(crate) const NO_FINGERPRINT: &str =
+    "must be a fingerprint as `GET /v1/errors` has it: 16 hexadecimal digits, in lower case";
+
+pub(crate) fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn status(name: &str) -> Result<RunStatus, ApiError> {
@@ -70,6 +83,7 @@ pub(crate) fn stored(filter: RunsFilter) -> RunFilter {
         agent: filter.agent_id,
         user: filter.user_id,
         error_code: filter.error_code,
+        fingerprint: filter.fingerprint,
         since: filter.since.map(|time| clamped(time.0)),
         until: filter.until.map(|time| clamped(time.0)),
         is_not_cancelled: false,

@@ -133,27 +133,43 @@ async fn failed_runs_are_tried_again_once() {
 #[tokio::test]
 async fn failures_of_one_cause_are_one_group() {
     let api = TestApi::start().await;
-    failed(&api, "one", ("RATE_LIMITED", "openai: slow down for 12 s, request req_1a")).await;
+    let (_, first_run) =
+        failed(&api, "one", ("RATE_LIMITED", "openai: slow down for 12 s, request req_1a")).await;
+    failed(&api, "other", ("RATE_LIMITED", "acme: too many requests")).await;
     let (_, latest) =
         failed(&api, "two", ("RATE_LIMITED", "openai: slow down for 3 s, request req_2b")).await;
     failed(&api, "three", ("AUTH", "the key is wrong")).await;
     api.sql("update houston.runs set status = 'dead_lettered' where error_code = 'AUTH'");
     let groups = api.get("/v1/errors").await.ok();
-    assert_eq!(groups["data"].as_array().unwrap().len(), 2, "{groups}");
+    assert_eq!(groups["data"].as_array().unwrap().len(), 3, "{groups}");
     let first = &groups["data"][0];
     assert_eq!((&first["count"], &first["sample_run_id"]), (&json!(2), &json!(latest)));
     assert_eq!(first["message"], "openai: slow down for # s, request #");
-    assert_eq!(
-        (&groups["data"][1]["code"], &groups["data"][1]["dead_lettered"]),
-        (&json!("AUTH"), &json!(1))
-    );
+    let given_up = groups["data"].as_array().unwrap().iter().find(|group| group["code"] == "AUTH").unwrap();
+    assert_eq!(given_up["dead_lettered"], 1);
+    assert_runs_of(&api, first["fingerprint"].as_str().unwrap(), [&latest, &first_run]).await;
     make_tenant(&api.store, &api.state.ids, "other", "hou_tenant_0123456789").await;
     let other = api.send_as("hou_tenant_0123456789", "GET", "/v1/errors", Value::Null).await.ok();
     assert_eq!(other["data"], json!([]));
     api.sql("update houston.runs set ended_at = now() - interval '30 h' where ended_at is not null");
     assert_eq!(api.get("/v1/errors").await.ok()["data"], json!([]));
-    assert_eq!(api.get("/v1/errors?hours=48").await.ok()["data"].as_array().unwrap().len(), 2);
+    assert_eq!(api.get("/v1/errors?hours=48").await.ok()["data"].as_array().unwrap().len(), 3);
     api.get("/v1/errors?hours=9000").await.refused(422, "invalid_request");
+}
+
+/// The runs of a group, the latest first, are listed and tried again together, and no others of the same code.
+async fn assert_runs_of(api: &TestApi, fingerprint: &str, wanted: [&String; 2]) {
+    let list = format!("/v1/runs?error_code=RATE_LIMITED&fingerprint={fingerprint}");
+    assert_eq!(ids(&api.get(&list).await.ok()), wanted);
+    let page = api.get(&format!("{list}&limit=1")).await.ok();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = api.get(&format!("{list}&limit=1&cursor={cursor}")).await.ok();
+    assert_eq!((ids(&page), ids(&rest)), (vec![wanted[0].as_str()], vec![wanted[1].as_str()]));
+    let counted = json!({"filter": {"fingerprint": fingerprint}, "dry_run": true});
+    assert_eq!(api.post("/v1/runs/retry", counted).await.ok()["matched"], 2);
+    let wrong = json!({"filter": {"fingerprint": "8C1F"}, "dry_run": true});
+    api.post("/v1/runs/retry", wrong).await.refused(422, "invalid_request");
+    api.get("/v1/runs?fingerprint=8C1F").await.refused(422, "invalid_request");
 }
 
 #[tokio::test]

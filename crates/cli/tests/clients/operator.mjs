@@ -114,6 +114,8 @@ test('operator: what failed at its last attempt is found with its attempts, and 
   const page = await open(browser, t);
   await page.goto(at('/errors'));
   const group = page.locator('tr', { hasText: 'exploded' });
+  assert.match(await group.innerText(), /exploded <img src=x/);
+  assert.equal(await page.locator('main img').count(), 0);
   assert.equal(await group.locator('td.num').first().innerText(), '1');
   await group.locator('a').first().click();
   await page.waitForURL(/\/runs\?q=/);

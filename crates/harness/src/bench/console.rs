@@ -205,7 +205,7 @@ const OF_FEW: [&str; 9] = [
 ];
 
 /// Pages of the whole tenant that need no id.
-const OF_ALL: [&str; 35] = [
+const OF_ALL: [&str; 36] = [
     "",
     "/counts",
     "/runs",
@@ -213,6 +213,7 @@ const OF_ALL: [&str; 35] = [
     "/runs?q=status%3Aqueued",
     "/runs?q=status%3Afailed",
     "/runs?q=status%3Afailed%2Cdead_lettered",
+    "/runs?q=status%3Afailed%2Cdead_lettered+fingerprint%3A0123456789abcdef",
     "/runs?q=status%3Acancelled",
     "/runs?q=kind%3Atask",
     "/runs?q=status%3Acompleted+kind%3Atask",

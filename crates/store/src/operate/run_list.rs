@@ -12,10 +12,13 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::handle::{Shared, TenantStore};
 use crate::run::Run;
+use crate::run_error;
 
 /// How many runs one statement reads at most, and how many statements a page needs at most.
 const SCANNED: i64 = 2_000;
 const READS: usize = 10;
+/// How many failed runs a page reads to find those of one group of errors.
+const COMPARED: i64 = 1_000;
 
 /// An id is made before its run is opened, by as long as the run before it takes. No run takes longer.
 const OLDER_ID: TimeDelta = TimeDelta::days(2);
@@ -35,6 +38,8 @@ pub struct RunFilter {
     pub user: Option<UserId>,
     /// With this error code.
     pub error_code: Option<String>,
+    /// Of the group of errors with this fingerprint.
+    pub fingerprint: Option<String>,
     /// Accepted at this time or later.
     pub since: Option<DateTime<Utc>>,
     /// Accepted before this time.
@@ -98,6 +103,27 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn find_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
+        let Some(fingerprint) = &filter.fingerprint else {
+            return self.page_of_runs(filter, before, limit).await;
+        };
+        // The rule that makes fingerprints of texts is not in SQL.
+        // A run that is at work has the error of its attempt before, and is in no group.
+        let grouped = [RunStatus::Failed, RunStatus::DeadLettered, RunStatus::Retrying];
+        let is_asked =
+            |status: &RunStatus| filter.statuses.as_ref().is_none_or(|asked| asked.contains(status));
+        let statuses = Some(grouped.into_iter().filter(is_asked).collect());
+        let filter = RunFilter { statuses, ..filter.clone() };
+        let mut page = self.page_of_runs(&filter, before, COMPARED).await?;
+        page.runs.retain(|listed| run_error::fingerprint(&listed.run) == *fingerprint);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        if page.runs.len() > limit {
+            page.runs.truncate(limit);
+            page.next = page.runs.last().map(|listed| listed.run.id);
+        }
+        Ok(page)
+    }
+
+    async fn page_of_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
         let (mut found, mut next) = (Vec::new(), before);
         for _ in 0..READS {
             let left = limit - i64::try_from(found.len()).unwrap_or(limit);
