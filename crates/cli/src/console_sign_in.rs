@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_console::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
-use houston_domain::id::Ids;
+use houston_domain::id::{ApiKeyId, Ids, TenantId};
 use houston_store::Store;
 use houston_store::api_key;
 use houston_store::audit::NewRecord;
@@ -74,6 +74,28 @@ fn reason(failure: Failure) -> String {
     }
 }
 
+/// Records a sign-in or a sign-out, with the key of the session.
+async fn record(
+    home: &Store,
+    ids: &Ids,
+    tenant: TenantId,
+    (actor, operation, key): (String, &'static str, ApiKeyId),
+) {
+    let record = NewRecord {
+        id: ids.next(),
+        actor,
+        on_behalf_of: None,
+        operation: operation.to_owned(),
+        target: Some(key.to_string()),
+        status: 0,
+        code: None,
+        request_id: None,
+    };
+    if let Err(error) = home.operator().record(Some(tenant), &record).await {
+        tracing::warn!(%error, operation, "a sign-in or sign-out was not recorded in the audit log");
+    }
+}
+
 impl Outside for SignIn {
     fn ask(&self, question: Question) -> Awaited<Reply> {
         let prepared = self.client(&question.url).and_then(|client| Ok((client, request(&question)?)));
@@ -96,19 +118,7 @@ impl Outside for SignIn {
             let owner = (wanted.tenant.as_str(), wanted.name.as_str());
             let (tenant, id, key) = create(&home, &ids, owner, limits).await.map_err(reason)?;
             copies.copy(tenant).await.map_err(|error| error.to_string())?;
-            let record = NewRecord {
-                id: ids.next(),
-                actor: wanted.name,
-                on_behalf_of: None,
-                operation: "sign_in".to_owned(),
-                target: Some(id.to_string()),
-                status: 0,
-                code: None,
-                request_id: None,
-            };
-            if let Err(error) = home.operator().record(Some(tenant), &record).await {
-                tracing::warn!(%error, "a sign-in was not recorded in the audit log");
-            }
+            record(&home, &ids, tenant, (wanted.name, "sign_in", id)).await;
             match home.operator().delete_ended_sessions(tenant).await {
                 Ok(0) => {}
                 Ok(keys) => tracing::debug!(keys, "keys of sessions that ended long ago were deleted"),
@@ -119,7 +129,7 @@ impl Outside for SignIn {
     }
 
     fn end_key(&self, key: SecretString) -> Awaited<()> {
-        let (home, copies) = (self.home.clone(), self.copies.clone());
+        let (home, copies, ids) = (self.home.clone(), self.copies.clone(), Arc::clone(&self.ids));
         Box::pin(async move {
             let hash = api_key::hash(key.expose_secret());
             let like = home.operator().api_keys_like(key.expose_secret()).await;
@@ -128,6 +138,7 @@ impl Outside for SignIn {
             let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };
             let revoked = home.operator().revoke_api_key(found.id).await;
             revoked.map_err(|error| error.to_string())?;
+            record(&home, &ids, found.tenant_id, (found.name, "sign_out", found.id)).await;
             copies.copy(found.tenant_id).await.map_err(|error| error.to_string())
         })
     }

@@ -1,6 +1,7 @@
 //! The audit log: who changed what, and what was refused.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_protocol::audit::AuditRecordResponse;
@@ -8,6 +9,7 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 
 use crate::query::Query;
+use crate::search::parse;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
@@ -15,13 +17,26 @@ use crate::viewer::Viewer;
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Place {
     #[serde(default)]
+    q: String,
+    #[serde(default)]
     cursor: String,
 }
+
+/// What may be searched for: the word, and the parameter of the API.
+const TERMS: [(&str, &str); 5] = [
+    ("operation", "operation"),
+    ("actor", "actor"),
+    ("target", "target"),
+    ("since", "since"),
+    ("until", "until"),
+];
 
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Audit {
     shell: Shell,
+    search: String,
+    wrong: Vec<String>,
     records: Vec<Record>,
     older: String,
     newer: String,
@@ -31,31 +46,51 @@ struct Record {
     at: When,
     status: Status,
     operation: String,
+    operation_href: String,
     target: String,
+    target_href: String,
     target_short: String,
     actor: String,
+    actor_href: String,
     actor_short: String,
     request: String,
 }
 
 /// `GET {prefix}/audit`.
-pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
-    let path = with_query("/v1/audit", &[("limit", "100"), ("cursor", &cursor)]);
-    let page: Page<AuditRecordResponse> = match viewer.api.get(&path).await {
+pub(crate) async fn show(viewer: Viewer, Query(Place { q, cursor }): Query<Place>) -> Response {
+    let (pairs, mut wrong) = parse(&q, &TERMS);
+    let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    query.extend([("limit", "100"), ("cursor", &cursor)]);
+    let page: Page<AuditRecordResponse> = match viewer.api.get(&with_query("/v1/audit", &query)).await {
         Ok(page) => page,
+        Err(refused) if refused.status == StatusCode::UNPROCESSABLE_ENTITY => {
+            wrong.push(refused.detail);
+            Page { data: Vec::new(), has_more: false, next_cursor: None }
+        }
         Err(refused) => return viewer.failed(refused).into_response(),
     };
     let (now, here) = (viewer.console.now(), viewer.path("/audit"));
+    let at = |cursor: &str| with_query(&here, &[("q", &q), ("cursor", cursor)]);
     let shell = viewer.shell(Section::Audit, "Audit log");
     html(&Audit {
         shell: if cursor.is_empty() { shell.live() } else { shell },
-        records: page.data.into_iter().map(|of| record(of, now)).collect(),
-        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { here },
+        records: page.data.into_iter().map(|of| record(of, &here, now)).collect(),
+        older: page.next_cursor.map(|next| at(&next)).unwrap_or_default(),
+        newer: if cursor.is_empty() { String::new() } else { at("") },
+        wrong,
+        search: q,
     })
 }
 
-fn record(of: AuditRecordResponse, now: DateTime<Utc>) -> Record {
+/// The list at `here` of records that have this value. Empty: a search cannot have it.
+fn alike(here: &str, term: &str, value: &str) -> String {
+    if value.is_empty() || value.contains(char::is_whitespace) {
+        return String::new();
+    }
+    with_query(here, &[("q", &format!("{term}:{value}"))])
+}
+
+fn record(of: AuditRecordResponse, here: &str, now: DateTime<Utc>) -> Record {
     let (text, tone) = match (of.status, of.code) {
         (0, None) => ("command".to_owned(), "good"),
         (0, Some(code)) => (format!("command: {code}"), "warn"),
@@ -67,9 +102,12 @@ fn record(of: AuditRecordResponse, now: DateTime<Utc>) -> Record {
     Record {
         at: show::when(of.at, now),
         status: Status { text, tone },
+        operation_href: alike(here, "operation", &of.operation),
         operation: of.operation.replace('_', " "),
         target_short: show::short(&show::line(&target, 80)),
+        target_href: alike(here, "target", &target),
         target,
+        actor_href: alike(here, "actor", &of.actor),
         actor_short: of.actor_name.map_or_else(|| show::short(&of.actor), |name| show::line(&name, 60)),
         actor: of.actor,
         request: of.request_id.unwrap_or_default(),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::agentable::table;
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, audit, runtime};
 use crate::config::{Kind, Loaded};
 use crate::connect;
 use crate::output::{print, print_json, print_stderr};
@@ -66,6 +66,9 @@ impl Monitor {
                 };
                 checks.extend(result.checks.into_iter().map(of_cell));
                 earlier.extend(result.earlier.into_iter().map(of_cell));
+            }
+            if self.now {
+                audit::record(stores.home(), None, "monitor_now", "installation".to_owned()).await;
             }
             if self.json {
                 print_json(&json(&checks, &earlier));

@@ -334,6 +334,8 @@ async fn stats_history_and_tools_report_and_bad_ids_are_refused() {
     }
     let monitor = people.json(&["monitor", "--now", "--json"]);
     assert_ne!(monitor["status"], "red", "{monitor}");
+    let audit = people.json(&["audit", "--tenant", "test", "--json"]);
+    assert_eq!(audit["data"][0]["operation"], "monitor_now", "{audit}");
     let closed = houston_command().args(["state", &goal]).env_remove("DATABASE_URL").output().unwrap();
     assert_eq!(closed.status.code(), Some(2));
 }
