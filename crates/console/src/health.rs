@@ -3,7 +3,9 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::{join, join3};
-use houston_protocol::health::{HealthChangeResponse, HealthResponse, ReadinessResponse, VersionResponse};
+use houston_protocol::health::{
+    HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessResponse, VersionResponse,
+};
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
@@ -48,18 +50,31 @@ pub(crate) struct Check {
     pub(crate) status: Status,
     pub(crate) name: String,
     pub(crate) since: When,
+    /// What was found; empty: it is not known, or not for this viewer.
+    pub(crate) detail: String,
 }
 
 /// The checks, the worst first.
-pub(crate) fn checks(health: &HealthResponse, now: chrono::DateTime<chrono::Utc>) -> Vec<Check> {
+pub(crate) fn checks(
+    health: &HealthResponse,
+    changes: &[HealthChangeResponse],
+    now: chrono::DateTime<chrono::Utc>,
+) -> Vec<Check> {
     let mut checks: Vec<_> = health.checks.iter().collect();
     checks.sort_by(|one, other| other.status.cmp(&one.status).then_with(|| one.id.cmp(&other.id)));
-    let check = |of: &houston_protocol::health::HealthCheckResponse| Check {
+    let check = |of: &HealthCheckResponse| Check {
         status: show::severity(of.status),
         name: of.id.replace('_', " "),
         since: show::when(of.since, now),
+        detail: found(of, changes),
     };
     checks.into_iter().map(check).collect()
+}
+
+/// What the check found when it came to its status, as far as the latest changes say.
+fn found(of: &HealthCheckResponse, changes: &[HealthChangeResponse]) -> String {
+    let change = changes.iter().find(|change| change.check == of.id && change.status == of.status);
+    change.and_then(|change| change.detail.clone()).unwrap_or_default()
 }
 
 /// `GET {prefix}/health`.
@@ -89,7 +104,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         shell: if cursor.is_empty() { shell.live() } else { shell },
         status: show::severity(health.status),
         checked: show::when_if(health.checked_at, now),
-        checks: checks(&health, now),
+        // Older changes say nothing about the present status.
+        checks: checks(&health, if cursor.is_empty() { &page.data } else { &[] }, now),
         ready,
         has_cells: page.data.iter().any(|of| of.cell.is_some()),
         changes: page.data.into_iter().map(change).collect(),

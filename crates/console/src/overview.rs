@@ -119,7 +119,7 @@ async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
             .map(|of| Group::new(viewer, of))
             .collect(),
         checks: health
-            .map(|health| checks(&health, now).into_iter().filter(bad).collect())
+            .map(|health| checks(&health, &[], now).into_iter().filter(bad).collect())
             .unwrap_or_default(),
         questions: asked.data.iter().take(5).map(|of| questions::Row::new(viewer, of, now)).collect(),
         models: models.data.iter().filter_map(model).collect(),

@@ -207,7 +207,8 @@ pub(crate) async fn answer(
                 .into_response();
         }
     };
-    let body = json!({"answer": answer, "answered_by": format!("console ({})", viewer.role())});
+    let body =
+        json!({"answer": answer, "answered_by": format!("console ({}, {})", viewer.role(), viewer.key)});
     match viewer.api.run(Method::POST, &format!("/v1/questions/{id}/answer"), &body).await {
         Ok(()) => Redirect::to(&viewer.path(&format!("/waiting/{id}"))).into_response(),
         Err(refused) if matches!(refused.status.as_u16(), 409 | 422) => {

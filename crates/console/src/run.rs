@@ -127,6 +127,8 @@ pub(crate) async fn show(
     if is_open {
         (page.questions, page.reasons) =
             join(questions(&viewer, &run, now), reasons(&viewer, &path, now)).await;
+    } else if matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered) {
+        page.reasons = reasons(&viewer, &path, now).await;
     }
     html(&page)
 }

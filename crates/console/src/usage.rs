@@ -44,10 +44,11 @@ struct Choice {
     current: bool,
 }
 
-/// Rows of one kind: users, agents or models.
+/// Rows of one kind: users, agents, models or days.
 struct Group {
     title: &'static str,
     of: &'static str,
+    order: &'static str,
     rows: Vec<Row>,
 }
 
@@ -157,11 +158,18 @@ fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
         let name = if of.model.is_empty() { "no model answered".to_owned() } else { of.model.clone() };
         row(name, &of.spent, all)
     });
+    let order = "the most expensive first";
     vec![
-        Group { title: "Users", of: "User", rows: users.collect() },
-        Group { title: "Agents", of: "Agent", rows: agents.collect() },
-        Group { title: "Models", of: "Model", rows: models.collect() },
+        Group { title: "Users", of: "User", order, rows: users.collect() },
+        Group { title: "Agents", of: "Agent", order, rows: agents.collect() },
+        Group { title: "Models", of: "Model", order, rows: models.collect() },
+        Group { title: "Days", of: "Day (UTC)", order: "the newest first", rows: days(usage) },
     ]
+}
+
+/// What the chart shows, in figures: days with runs.
+fn days(usage: &UsageResponse) -> Vec<Row> {
+    usage.days.iter().rev().map(|of| row(of.day.to_string(), &of.spent, &usage.total)).collect()
 }
 
 fn row(name: String, of: &Spent, all: &Spent) -> Row {

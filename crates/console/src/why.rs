@@ -11,6 +11,8 @@ use crate::viewer::Viewer;
 pub(crate) struct Reason {
     pub(crate) text: String,
     pub(crate) todo: String,
+    /// The page where the question is answered; empty: there is none.
+    pub(crate) answer_href: String,
     pub(crate) until: When,
 }
 
@@ -26,6 +28,7 @@ pub(crate) async fn reasons(viewer: &Viewer, path: &str, now: DateTime<Utc>) -> 
         .map(|of| Reason {
             text: of.text,
             todo: of.todo.unwrap_or_default(),
+            answer_href: of.question_id.map(|id| viewer.path(&format!("/waiting/{id}"))).unwrap_or_default(),
             until: show::when_if(of.until, now),
         })
         .collect()

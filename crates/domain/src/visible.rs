@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a character reorders the text around it, or is not displayed and can carry text that nobody sees.
+/// Whether a character reorders the text around it, or is not displayed and can carry text that is not seen.
 ///
 /// Among them are the joiners of some scripts and of emoji (U+200C and U+200D): they also make two texts that differ look the
 /// same.

@@ -128,6 +128,20 @@ test('screens: lists and forms work without JavaScript', { skip }, async (t) => 
   await page.goto(at(`/runs/${run}`));
   await page.click('button:has-text("Cancel run")');
   await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
+  const { run_id: other } = await post(conversation, '/sim chunks=20000 delay_ms=5');
+  await page.goto(at('/runs'));
+  await page.fill('input[type=search]', `user:${conversation.user} status:queued,running`);
+  await page.click('button:has-text("Search")');
+  await page.click('button:has-text("Cancel …")');
+  await page.click('button:has-text("Cancel: 1 run")');
+  await until(async () => (await runOf(other)).status === 'cancelled', 'the cancellation of a search');
+  await page.goto(at('/audit'));
+  await page.fill('input[type=search]', 'operation:cancel_runs');
+  await page.click('button:has-text("Search")');
+  const operations = await page.locator('tbody td:nth-child(2)').allInnerTexts();
+  assert.deepEqual([...new Set(operations)], ['cancel runs']);
+  await page.goto(at('/usage?hours=168'));
+  assert.ok((await page.locator('section:has(h2:text-is("Days")) tbody tr').count()) >= 1);
   await page.goto(at(`/threads/goal/${conversation.id}`));
   await page.fill('#content', 'Posted by a form');
   await page.click('button:has-text("Post")');
@@ -218,7 +232,7 @@ test('screens: hostile text is text in every field', { skip }, async (t) => {
     [`/runs?q=${encodeURIComponent(hostile('search'))}`],
     [`/runs/${run}?contents=true`],
     ['/agents', 'agent', 'agent text', 'team', 'team text'],
-    ['/usage'],
+    ['/usage', 'user', 'agent'],
     [`/triggers/${trigger}`, 'trigger', 'trigger text'],
     ['/webhooks', 'webhook', 'url'],
     [`/webhooks/${webhook}`, 'url'],
