@@ -147,7 +147,7 @@
     add(event) {
       const part = event.messageId ?? event.toolCallId;
       if (event.delta !== undefined && typeof event.delta === 'string' && this.open?.part === part && this.open?.type === event.type) {
-        this.open.text.textContent += event.delta;
+        if (this.dataset.contents === 'true') this.open.text.textContent += event.delta;
       } else {
         const line = document.createElement('li');
         const cells = [new Date().toISOString().slice(11, 23), event.type === 'CUSTOM' ? event.name : event.type, this.about(event)];
@@ -165,6 +165,7 @@
       }
     }
     about(event) {
+      if (this.dataset.contents !== 'true') return String(event.toolCallName ?? event.stepName ?? event.code ?? '');
       if (typeof event.delta === 'string') return event.delta;
       const { type, name, timestamp, rawEvent, threadId, runId, messages, ...rest } = event;
       const said = event.toolCallName ?? event.stepName ?? event.message ?? event.content;

@@ -2,6 +2,7 @@
 
 pub(crate) mod history;
 pub(crate) mod list;
+mod plan;
 pub(crate) mod show;
 
 use chrono::{DateTime, Utc};
@@ -57,7 +58,7 @@ fn status(name: Option<&str>) -> Status {
         Some("working" | "running") => "busy",
         Some("completed" | "done") => "good",
         Some("failed") => "bad",
-        Some("retrying" | "stopped") => "warn",
+        Some("retrying" | "stopped" | "paused") => "warn",
         Some("archived" | "cancelled") => "off",
         Some("needs_approval" | "asking") => "wait",
         _ => "idle",

@@ -213,8 +213,6 @@ fn made_href(viewer: &Viewer, id: &str) -> String {
     match id.rsplit_once('_') {
         None => String::new(),
         Some(("run", _)) => viewer.path(&format!("/runs/{id}")),
-        // Plans have no page.
-        Some(("plan", _)) => String::new(),
         Some((kind, _)) => viewer.path(&format!("/threads/{kind}/{id}")),
     }
 }

@@ -34,6 +34,12 @@ export async function open(browser, t, options = {}) {
   return page;
 }
 
+// Clicks what leads to another page, and waits until the page is whole: a click waits for its beginning only.
+export async function follow(page, selector) {
+  await page.click(selector);
+  await page.waitForLoadState();
+}
+
 export async function picture(page, name, options = {}) {
   mkdirSync(pictures, { recursive: true });
   await page.screenshot({ path: `${pictures}/${name}.png`, ...options });

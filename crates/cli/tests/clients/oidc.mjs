@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Provider from 'oidc-provider';
-import { assertAccessible, at, launch, picture, skip, silent } from './console.mjs';
+import { assertAccessible, at, follow, launch, picture, skip, silent } from './console.mjs';
 import { ask, newConversation, post, runOf, until } from './houston.mjs';
 
 const PEOPLE = {
@@ -45,11 +45,11 @@ async function signIn(t, name, path = '/runs') {
     if (request.url().includes('/sign-in-with/back')) page.answered = request;
   });
   await page.goto(at(path));
-  await page.click('a:has-text("Sign in with")');
+  await follow(page, 'a:has-text("Sign in with")');
   await page.fill('input[name=login]', name);
   await page.fill('input[name=password]', 'any');
-  await page.click('button[type=submit]');
-  await page.click('button[type=submit]');
+  await follow(page, 'button[type=submit]');
+  await follow(page, 'button[type=submit]');
   await page.waitForURL(at('/**'));
   // What those pages have said is not the console's.
   page.said.length = 0;
@@ -64,7 +64,7 @@ test('oidc: a group makes an operator, and the audit log says who it was', { ski
   assert.equal(await role(page), 'operator');
   const { run_id: run } = await post(await newConversation(), '/sim chunks=20000 delay_ms=5');
   await page.goto(at(`/runs/${run}`));
-  await page.click('button:has-text("Cancel run")');
+  await follow(page, 'button:has-text("Cancel run")');
   await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
   await page.goto(at('/audit'));
   const row = page.locator('tbody tr', { hasText: 'cancel run' });

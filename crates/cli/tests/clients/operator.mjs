@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { assertAccessible, at, launch, open, picture, skip } from './console.mjs';
+import { assertAccessible, at, follow, launch, open, picture, skip } from './console.mjs';
 import { ask, post, runOf, until } from './houston.mjs';
 
 let browser;
@@ -65,7 +65,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   // With the one that was given up before.
   await page.locator('.rail a[href$="/errors"] .count:text-is("4")').waitFor();
   await picture(page, 'operator-1-overview');
-  await page.click('.rail a:has-text("Errors")');
+  await follow(page, '.rail a:has-text("Errors")');
   const group = page.locator('tr', { hasText: 'AUTHENTICATION_ERROR' });
   assert.match(await group.innerText(), /Incorrect API key provided/);
   assert.equal(await group.locator('td.num').first().innerText(), '3');
@@ -74,7 +74,7 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   // The run that waits for its next attempt says when that is.
   await page.goto(at('/runs?q=status:retrying'));
   assert.match(await page.locator('tbody').innerText(), /next attempt in (9|10) min/);
-  await page.click(`a[title="${retried}"]`);
+  await follow(page, `a[title="${retried}"]`);
   assert.match(await page.locator('.note').first().innerText(), /overloaded[^]*next attempt is due in (9|10) min/);
   await picture(page, 'operator-3-retry');
 
@@ -83,21 +83,21 @@ test('operator: a refused key is found, mended, and its runs are tried again', {
   await page.goto(at('/errors'));
   await group.locator('a').first().click();
   assert.equal(await page.locator('tbody tr').count(), 3);
-  await page.click('button:has-text("Try again")');
+  await follow(page, 'button:has-text("Try again")');
   assert.match(await page.locator('main').innerText(), /3 runs match/);
   await picture(page, 'operator-4-retry-them');
-  await page.click('button:has-text("Try again: 3 runs")');
+  await follow(page, 'button:has-text("Try again: 3 runs")');
   assert.match(await page.locator('main').innerText(), /3 runs matched, 3 of them changed/);
   for (const goal of goals) await until(async () => ['completed', 'message_sent'].includes((await newest(goal)).status), `an answer for ${goal.id}`);
 
   // The one that waits need not wait any longer.
   await page.goto(at('/runs?q=status:retrying'));
-  await page.click('button:has-text("Try again")');
-  await page.click('button:has-text("Try again: 1 run")');
+  await follow(page, 'button:has-text("Try again")');
+  await follow(page, 'button:has-text("Try again: 1 run")');
   await reached(retried, 'completed', 'message_sent');
 
   // Who spent most today?
-  await page.click('.rail a:has-text("Usage")');
+  await follow(page, '.rail a:has-text("Usage")');
   const first = page.locator('section:has(h2:text-is("Users")) tbody tr').first();
   assert.match(await first.innerText(), /^Cem\s/);
   assert.match(await first.innerText(), /\$/);
@@ -120,7 +120,8 @@ test('operator: what failed at its last attempt is found with its attempts, and 
   await group.locator('a').first().click();
   await page.waitForURL(/\/runs\?q=/);
   const runs = page.url();
-  await page.click(`a[title="${failed}"]`);
+  await follow(page, `a[title="${failed}"]`);
+  await page.waitForURL(`**/runs/${failed}`);
   const attempts = (await page.locator('.step .name').allInnerTexts()).filter((name) => name.includes('Attempt'));
   assert.ok(attempts.length >= 2, `${attempts}`);
   await picture(page, 'operator-5-attempts', { fullPage: true });
@@ -129,8 +130,8 @@ test('operator: what failed at its last attempt is found with its attempts, and 
   assert.equal(await page.locator('main img').count(), 0);
   refusal = null;
   await page.goto(runs);
-  await page.click('button:has-text("Try again")');
-  await page.click('button:has-text("Try again: ")');
+  await follow(page, 'button:has-text("Try again")');
+  await follow(page, 'button:has-text("Try again: ")');
   await until(async () => ['completed', 'message_sent'].includes((await newest(goal)).status), 'the answer');
   assert.deepEqual(page.said, []);
 });
@@ -147,12 +148,12 @@ test('operator: a message that killed its worker is a cause of its own, and is t
   await page.waitForURL(/\/runs\?q=/);
   assert.equal(await page.locator('tbody tr').count(), 1);
   const runs = page.url();
-  await page.click(`a[title="${run}"]`);
+  await follow(page, `a[title="${run}"]`);
   await page.locator('.head .status:has-text("dead lettered")').waitFor();
   await picture(page, 'operator-9-given-up', { fullPage: true });
   await page.goto(runs);
-  await page.click('button:has-text("Try again")');
-  await page.click('button:has-text("Try again: 1 run")');
+  await follow(page, 'button:has-text("Try again")');
+  await follow(page, 'button:has-text("Try again: 1 run")');
   await until(async () => ['completed', 'message_sent'].includes((await newest({ path: `/v1/goals/${goal}` })).status), 'the answer');
   assert.deepEqual(page.said, []);
 });
@@ -160,8 +161,8 @@ test('operator: a message that killed its worker is a cause of its own, and is t
 test('operator: a drained worker takes nothing new, and the run says so', { skip, timeout: 60_000 }, async (t) => {
   const page = await open(browser, t);
   const [goal] = await goalsOf('Dee', 1);
-  await page.click('.rail a:has-text("Workers")');
-  await page.click('button:has-text("Drain")');
+  await follow(page, '.rail a:has-text("Workers")');
+  await follow(page, 'button:has-text("Drain")');
   const takes = ({ status, draining_since }) => status !== 'dead' && !draining_since;
   await until(async () => !(await ask('GET', '/v1/workers')).data.some(takes), 'the worker to drain');
   const { run_id: run } = await post(goal, 'Are you there?');
@@ -178,7 +179,7 @@ test('operator: a drained worker takes nothing new, and the run says so', { skip
   assert.equal((await runOf(run)).status, 'queued', 'nothing is lost, nothing is taken');
   await picture(page, 'operator-7-drained');
   // The audit log knows who did it.
-  await page.click('.rail a:has-text("Audit log")');
+  await follow(page, '.rail a:has-text("Audit log")');
   assert.match(await page.locator('tbody').innerText(), /drain worker/);
   assert.match(await page.locator('tbody').innerText(), /retry runs/);
   await picture(page, 'operator-8-audit');

@@ -1,7 +1,7 @@
 // The console in a browser: each screen with what an installation has, in four looks.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { assertAccessible, at, launch, open as opened, picture, skip } from './console.mjs';
+import { assertAccessible, at, follow, launch, open as opened, picture, skip } from './console.mjs';
 import { ask, cancel, headers, newConversation, post, runOf, until, url } from './houston.mjs';
 
 // Whatever executes it changes the page's title.
@@ -40,16 +40,20 @@ async function seed() {
   const tell = { type: 'tell', agentable_id: goal.id, instructions: HOSTILE };
   const when = { type: 'cron', cron: '30 7 * * 1-5', zone: 'Europe/Berlin' };
   const trigger = await ask('POST', `/v1/users/${user}/triggers`, { name: HOSTILE.slice(0, 100), when, then: tell });
-  return { thread, user, trigger: trigger.id, agent: agentId, noted: noted.run_id, failed: failed.run_id, asking: asking.run_id, webhook: webhook.id };
+  const step = { id: 'hello', title: HOSTILE.slice(0, 100), type: 'llm', prompt: `Say hello. ${HOSTILE}`.replaceAll('{{', '') };
+  const document = { v: 1, goal: HOSTILE.replaceAll('{{', ''), steps: [step], output: '{{ hello.result }}' };
+  const { id: plan } = await ask('POST', `${thread.path}/plans`, { document });
+  await until(async () => (await ask('GET', `/v1/plans/${plan}`)).ended_at, 'the end of the plan');
+  return { plan, thread, user, trigger: trigger.id, agent: agentId, noted: noted.run_id, failed: failed.run_id, asking: asking.run_id, webhook: webhook.id };
 }
 
 const open = (t, options) => opened(browser, t, options);
 
 function screens() {
-  const { thread, user, noted, failed, webhook, trigger, agent } = seeded;
+  const { plan, thread, user, noted, failed, webhook, trigger, agent } = seeded;
   const own = (path) => path.replace(/[/?=&:].*/, '');
   const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${failed}`, '/threads'];
-  paths.push(`/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/kinds', '/models', '/tools', '/webhooks');
+  paths.push('/threads?kind=plan', `/threads/plan/${plan}`, `/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/kinds', '/models', '/tools', '/webhooks');
   paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', '/keys', '/schedules', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
   return paths.map((path, nth) => ({ path, name: `${String(nth).padStart(2, '0')}-${own(path.slice(1)) || 'overview'}` }));
 }
@@ -94,10 +98,16 @@ test('screens: a run refreshes itself and is followed live', { skip }, async (t)
   const page = await open(t);
   const { run_id: run } = await post(await newConversation(), '/sim chunks=150 delay_ms=15');
   await page.goto(at(`/runs/${run}`));
-  await page.locator('event-tail li').first().waitFor();
+  const said = page.locator('event-tail li:has(.name:text-is("TEXT_MESSAGE_CONTENT")) span:last-child').first();
+  await said.waitFor({ state: 'attached' });
+  assert.equal(await said.textContent(), '', 'contents are hidden');
   await page.locator('.head .status:has-text("message sent")').waitFor({ timeout: 60_000 });
   const names = await page.locator('.step .name').allInnerTexts();
   assert.ok(names.some((name) => name.includes('Attempt 1')) && names.some((name) => name.includes('simulated')), `${names}`);
+  const { run_id: long } = await post(await newConversation(), '/sim chunks=20000 delay_ms=5');
+  await page.goto(at(`/runs/${long}?contents=true`));
+  await until(async () => (await said.textContent()) !== '', 'the text, where contents are shown');
+  await follow(page, 'button:has-text("Cancel run")');
   assert.deepEqual(page.said, []);
 });
 
@@ -126,27 +136,29 @@ test('screens: lists and forms work without JavaScript', { skip }, async (t) => 
   assert.ok(changes.some((text) => /ok\s+redis\s+answers/.test(text)), `${changes}`);
   assert.ok(changes.some((text) => text.includes('<img src=x')), `${changes}`);
   await page.goto(at(`/runs/${run}`));
-  await page.click('button:has-text("Cancel run")');
+  await follow(page, 'button:has-text("Cancel run")');
   await until(async () => (await runOf(run)).status === 'cancelled', 'the cancellation');
   const { run_id: other } = await post(conversation, '/sim chunks=20000 delay_ms=5');
   await page.goto(at('/runs'));
   await page.fill('input[type=search]', `user:${conversation.user} status:queued,running`);
-  await page.click('button:has-text("Search")');
-  await page.click('button:has-text("Cancel …")');
-  await page.click('button:has-text("Cancel: 1 run")');
+  await follow(page, 'button:has-text("Search")');
+  await page.waitForURL(/q=user/);
+  await follow(page, 'button:has-text("Cancel …")');
+  await follow(page, 'button:has-text("Cancel: 1 run")');
   await until(async () => (await runOf(other)).status === 'cancelled', 'the cancellation of a search');
   await page.goto(at('/audit'));
   await page.fill('input[type=search]', 'operation:cancel_runs');
-  await page.click('button:has-text("Search")');
+  await follow(page, 'button:has-text("Search")');
+  await page.waitForURL(/q=operation/);
   const operations = await page.locator('tbody td:nth-child(2)').allInnerTexts();
   assert.deepEqual([...new Set(operations)], ['cancel runs']);
   await page.goto(at('/usage?hours=168'));
   assert.ok((await page.locator('section:has(h2:text-is("Days")) tbody tr').count()) >= 1);
   await page.goto(at(`/threads/goal/${conversation.id}`));
   await page.fill('#content', 'Posted by a form');
-  await page.click('button:has-text("Post")');
+  await follow(page, 'button:has-text("Post")');
   assert.ok((await page.locator('.message.user .body').allInnerTexts()).includes('Posted by a form'));
-  await page.click('button:has-text("Sign out")');
+  await follow(page, 'button:has-text("Sign out")');
   assert.equal(page.url(), at('/sign-in'));
   await page.goto(at('/runs'));
   assert.match(page.url(), /sign-in\?next=%2Fconsole%2Fruns$/);
@@ -159,10 +171,10 @@ test('screens: a question is answered with its form', { skip }, async (t) => {
     return data.find(({ run_id }) => run_id === seeded.asking);
   }, 'the question');
   await page.goto(at('/waiting'));
-  await page.click(`a[href$="${question.id}"]`);
+  await follow(page, `a[href$="${question.id}"]`);
   await assertAccessible(page, 'a question');
   await picture(page, 'question-1280-light', { fullPage: true });
-  await page.click('button:has-text("Approve") >> nth=0');
+  await follow(page, 'button:has-text("Approve") >> nth=0');
   const { state } = await ask('GET', `/v1/questions/${question.id}`);
   assert.equal(state, 'answered', await page.locator('main').innerText());
 });

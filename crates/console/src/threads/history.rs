@@ -1,13 +1,16 @@
-//! A thread as the model reads it: the entries of its history.
+//! A thread as the model reads it: the system prompt, and the entries of its history.
 
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::join;
 use houston_domain::history::{Block, Role};
+use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
 use houston_protocol::session::HistoryEntryResponse;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::list;
 use crate::query::Query;
@@ -30,9 +33,21 @@ struct History {
     shell: Shell,
     thread_href: String,
     id: String,
+    prompt: Prompt,
     entries: Vec<Entry>,
     next: String,
     first: String,
+}
+
+/// What a model would be sent around the entries if a run began now. All empty: it is not known, or not for this viewer.
+#[derive(Debug, Default)]
+struct Prompt {
+    model: String,
+    tokens: String,
+    system: String,
+    tools: String,
+    /// What is sent after the entries.
+    context: String,
 }
 
 struct Entry {
@@ -58,7 +73,9 @@ pub(crate) async fn show(
 ) -> Response {
     let path = format!("/v1/{}/{}/history", plural(&kind), segment(&id));
     let path = with_query(&path, &[("limit", "50"), ("cursor", &cursor)]);
-    let page: Page<HistoryEntryResponse> = match viewer.api.get(&path).await {
+    let prompt_path = format!("/v1/{}/{}", plural(&kind), segment(&id));
+    let (page, prompt) = join(viewer.api.get(&path), prompt(&viewer, &prompt_path, &cursor)).await;
+    let page: Page<HistoryEntryResponse> = match page {
         Ok(page) => page,
         Err(refused) => return viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     };
@@ -67,12 +84,33 @@ pub(crate) async fn show(
     let here = format!("{thread_href}/history");
     html(&History {
         shell: viewer.shell(Section::Threads, "As the model reads it"),
+        prompt,
         entries: page.data.into_iter().map(|of| entry(&viewer, of, now)).collect(),
         next: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
         first: if cursor.is_empty() { String::new() } else { here },
         thread_href,
         id,
     })
+}
+
+/// The prompt, on the first page.
+async fn prompt(viewer: &Viewer, path: &str, cursor: &str) -> Prompt {
+    if !cursor.is_empty() || !viewer.may(Scope::Operate) {
+        return Prompt::default();
+    }
+    let Ok(of) = viewer.api.get::<Value>(&format!("{path}/prompt")).await else { return Prompt::default() };
+    let all = |list: &Value, name: &str| -> Vec<String> {
+        let texts = list.as_array().into_iter().flatten().filter_map(|of| of[name].as_str());
+        texts.map(str::to_owned).collect()
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().chars().take(MAX_TEXT).collect::<String>();
+    Prompt {
+        model: text(&of["model"]),
+        tokens: show::count(of["tokens"]["total"].as_u64().unwrap_or_default()),
+        system: all(&of["system"], "text").concat().chars().take(MAX_TEXT).collect(),
+        tools: all(&of["tools"], "name").join(", "),
+        context: text(&of["system_context"]),
+    }
 }
 
 fn entry(viewer: &Viewer, of: HistoryEntryResponse, now: DateTime<Utc>) -> Entry {

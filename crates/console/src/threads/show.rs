@@ -15,7 +15,7 @@ use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{kind_of, list};
+use super::{kind_of, list, plan};
 use crate::api::Refused;
 use crate::query::Query;
 use crate::runs;
@@ -105,8 +105,12 @@ pub(crate) async fn show(
     Path((kind, id)): Path<(String, String)>,
     Query(cursors): Query<Cursors>,
 ) -> Response {
-    match page(&viewer, &kind, &id, &cursors).await {
-        Ok(page) => html(&page),
+    let page = match kind.as_str() {
+        plan::KIND => plan::page(&viewer, &id).await.map(|page| html(&page)),
+        _ => page(&viewer, &kind, &id, &cursors).await.map(|page| html(&page)),
+    };
+    match page {
+        Ok(page) => page.into_response(),
         Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
