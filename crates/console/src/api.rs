@@ -125,9 +125,11 @@ impl Api {
         self.read(self.send(method, path, Some(body)).await).await.map(drop)
     }
 
-    /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice.
+    /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
+    /// if it is a message.
     pub(crate) async fn post_once(&self, path: &str, body: &Value, key: &str) -> Result<(), Refused> {
         let mut once = self.clone();
+        once.headers.insert("houston-audit", HeaderValue::from_static("true"));
         if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
             once.headers.insert("idempotency-key", key);
         }

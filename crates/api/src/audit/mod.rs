@@ -2,9 +2,9 @@
 //! before the answer, or whose time was up, is recorded as not answered: it may have changed something.
 //!
 //! What reads costs nothing. Messages are not recorded, nor the conversations and users that applications create with them: they
-//! are the data, and their rows say who made them; what comes in through an inbound hook is a message. Nor are requests without a
-//! valid key, which change nothing; the log of the
-//! server counts them. A record has ids only, no content.
+//! are the data; what comes in through an inbound hook is a message. With the header `houston-audit` they are recorded: the
+//! console sends it with what an operator posts in the name of a user. Nor are requests without a valid key, which change nothing;
+//! the log of the server counts them. A record has ids only, no content.
 
 pub(crate) mod list;
 
@@ -50,6 +50,9 @@ const DATA_OF_OTHERS: [&str; 3] = ["/compat/openai/", "/a2a", "/mcp"];
 /// Beginnings of routes of what belongs to no tenant. Who changes it is for all who operate the installation to see.
 const OF_INSTALLATION: [&str; 2] = ["/v1/queues/", "/v1/workers/"];
 
+/// With this header, whatever its value, a change of the data is recorded, too.
+const AUDITED: &str = "houston-audit";
+
 /// The operation of an answer that was given with a link: the same as that of one with a key.
 const LINK: &str = "answer_question";
 
@@ -80,7 +83,8 @@ pub(crate) fn note(caller: Caller) {
 /// Records a request that changes something, when it has been answered.
 pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let Some(route) = route.filter(|route| changes(request.method(), route.as_str())) else {
+    let is_asked_for = request.method() == Method::POST && request.headers().contains_key(AUDITED);
+    let Some(route) = route.filter(|route| is_asked_for || changes(request.method(), route.as_str())) else {
         return next.run(request).await;
     };
     let operation = operation(request.method().as_str(), route.as_str());

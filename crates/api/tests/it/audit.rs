@@ -60,6 +60,10 @@ async fn messages_are_data_and_users_are_named() {
     let api = TestApi::start().await;
     api.post_message("hello").await;
     assert!(records(&api, "").await.is_empty(), "messages and what they need are data");
+    let body = json!({"content": "in the name of the user"});
+    api.post_with(&api.path("/messages"), &[("houston-audit", "true")], body).await.ok();
+    let by_operator = records(&api, "?operation=create_message").await;
+    assert_eq!((by_operator.len(), &by_operator[0]["target"]), (1, &json!(api.goal)));
     const ADA: &str = "hou_ada_0123456789abc";
     let read_and_post: Scopes = [Scope::Read, Scope::Post].into_iter().collect();
     key_with(&api, ADA, read_and_post, Some(&api.user)).await;
@@ -67,7 +71,7 @@ async fn messages_are_data_and_users_are_named() {
     api.send_as(ADA, "POST", "/v1/agents", json!({})).await.refused(403, "forbidden");
     api.send_as("hou_absent_0123456789", "POST", "/v1/agents", json!({})).await.refused(401, "unauthorized");
     let all = records(&api, "").await;
-    let [refused, cancelled] = all.as_slice() else { panic!("{all:?}") };
+    let [refused, cancelled, _] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((&refused["code"], &refused["on_behalf_of"]), (&json!("forbidden"), &json!(api.user)));
     assert_eq!(
         (&cancelled["operation"], &cancelled["target"]),
