@@ -1,6 +1,7 @@
 //! [`Contents`]: what models and tools write and read, as attributes, if the operator asks for them.
 
-use houston_domain::history::Block;
+use houston_domain::frame::FrameMark;
+use houston_domain::history::{Block, Entry, Role};
 use houston_domain::model::ModelAnswer;
 use houston_domain::redaction::without_keys;
 use opentelemetry::KeyValue;
@@ -29,16 +30,42 @@ impl Contents {
         (self.most > 0).then(|| attribute(key, cut(without_keys(&make()), self.most)))
     }
 
+    /// The system prompt, and the newest entries of the history for which there is room.
+    pub(crate) fn of_request<'t>(
+        self,
+        system: impl Iterator<Item = &'t str>,
+        history: &[Entry],
+        mark: &FrameMark,
+    ) -> Vec<KeyValue> {
+        let unmarked = |text: String| match mark.digits() {
+            "" => text,
+            digits => text.replace(digits, "hidden"),
+        };
+        let instructions = self.attribute("gen_ai.system_instructions", || {
+            unmarked(json!([{"type": "text", "content": system.collect::<String>()}]).to_string())
+        });
+        let messages = self.attribute("gen_ai.input.messages", || unmarked(self.newest(history)));
+        instructions.into_iter().chain(messages).collect()
+    }
+
+    /// The newest entry, and those before it that fit.
+    fn newest(self, history: &[Entry]) -> String {
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        for entry in history.iter().rev() {
+            let message = message(entry);
+            bytes += message.to_string().len();
+            if bytes > self.most && !messages.is_empty() {
+                break;
+            }
+            messages.push(message);
+        }
+        messages.reverse();
+        Value::Array(messages).to_string()
+    }
+
     /// The text and the tool calls of an answer, which ended for this reason.
     pub(crate) fn of_answer(self, answer: &ModelAnswer, reason: &str) -> Option<KeyValue> {
         self.attribute("gen_ai.output.messages", || {
-            let part = |block: &Block| match block {
-                Block::Text { text, .. } => Some(json!({"type": "text", "content": text})),
-                Block::ToolUse { id, name, input, .. } => {
-                    Some(json!({"type": "tool_call", "id": id, "name": name, "arguments": input}))
-                }
-                _ => None,
-            };
             let parts: Vec<Value> = answer.content.iter().filter_map(part).collect();
             json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
         })
@@ -50,6 +77,29 @@ impl Contents {
 
     pub(crate) fn of_result(self, text: &str) -> Option<KeyValue> {
         self.attribute("gen_ai.tool.call.result", || text.to_owned())
+    }
+}
+
+fn message(entry: &Entry) -> Value {
+    let has_results = entry.content.iter().any(|block| matches!(block, Block::ToolResult { .. }));
+    let role = match entry.role {
+        Role::Assistant => "assistant",
+        Role::User if has_results => "tool",
+        Role::User => "user",
+    };
+    json!({"role": role, "parts": entry.content.iter().filter_map(part).collect::<Vec<_>>()})
+}
+
+fn part(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text { text, .. } => Some(json!({"type": "text", "content": text})),
+        Block::ToolUse { id, name, input, .. } => {
+            Some(json!({"type": "tool_call", "id": id, "name": name, "arguments": input}))
+        }
+        Block::ToolResult { tool_use_id, content, .. } => {
+            Some(json!({"type": "tool_call_response", "id": tool_use_id, "response": content}))
+        }
+        _ => None,
     }
 }
 
@@ -66,6 +116,21 @@ pub(crate) fn cut(mut text: String, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn newest_entries_are_sent_without_the_mark() {
+        let history = ["old", "<note mark=\"12ab\"> new"].map(|text| Entry::user(vec![Block::text(text)]));
+        let mark = FrameMark::new("12ab");
+        let sent =
+            |most: usize| Contents::up_to(most).of_request(["Be ", "kind."].into_iter(), &history, &mark);
+        let texts = |most| sent(most).iter().map(|of| of.value.as_str().into_owned()).collect::<Vec<_>>();
+        assert_eq!(texts(0), [""; 0]);
+        let all = texts(1_000);
+        assert!(all[0].contains("Be kind.") && all[1].contains("old") && all[1].contains("new"), "{all:?}");
+        assert!(!all[1].contains("12ab"), "{all:?}");
+        let few = texts(90);
+        assert!(!few[1].contains("old") && few[1].contains("new"), "{few:?}");
+    }
 
     #[test]
     fn contents_are_opt_in_redacted_and_cut() {

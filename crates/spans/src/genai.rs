@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use houston_domain::frame::FrameMark;
+use houston_domain::history::Entry;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use opentelemetry::trace::SpanKind;
@@ -58,6 +60,12 @@ impl Span {
             ];
             (format!("chat {model}").into(), SpanKind::Client, attributes)
         })
+    }
+
+    /// What the model is sent: the parts of the system prompt, and the history, in which frames have this mark. The mark is not in
+    /// the span: who knew it could forge frames.
+    pub fn sends<'t>(&self, system: impl Iterator<Item = &'t str>, history: &[Entry], mark: &FrameMark) {
+        self.set(|contents| contents.of_request(system, history, mark));
     }
 
     /// The model has answered; `model` is the one that did.

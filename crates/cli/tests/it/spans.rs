@@ -258,6 +258,8 @@ async fn spans_have_contents_if_the_operator_asks() {
     assert!(tool["gen_ai.tool.call.arguments"].contains("Milk"), "{tool:#?}");
     assert!(tool["gen_ai.tool.call.result"].contains("Created"), "{tool:#?}");
     let chat = named("chat claude-haiku-4-5");
+    assert!(chat["gen_ai.input.messages"].contains("note"), "{chat:#?}");
+    assert!(chat["gen_ai.system_instructions"].contains("<role>"), "{chat:#?}");
     let messages = &chat["gen_ai.output.messages"];
     assert!(messages.contains("create_note"), "{messages}");
     assert!(messages.contains(r#""finish_reason":"tool_call""#), "{messages}");

@@ -198,8 +198,7 @@ impl ModelTurn {
             journal.span.asks(&asked.provider);
         }
         journal.iteration = journal.span.iteration(journal.open_iteration);
-        let max_tokens = self.setup.policy.limits.max_output_tokens;
-        let chat = journal.iteration.chat(&asked.provider, &asked.model, max_tokens);
+        let chat = self.chat(journal, history);
         let config = &journal.services.config;
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
@@ -239,6 +238,15 @@ impl ModelTurn {
                 ModelOutcome::Stopped(stop)
             }
         })
+    }
+
+    /// The span of a call.
+    fn chat<S: RunStorage>(&self, journal: &Journal<'_, S>, history: &[Entry]) -> houston_spans::Span {
+        let asked = self.setup.model.description();
+        let max_tokens = self.setup.policy.limits.max_output_tokens;
+        let chat = journal.iteration.chat(&asked.provider, &asked.model, max_tokens);
+        chat.sends(self.frame.system.iter().map(|part| part.text.as_str()), history, &journal.mark);
+        chat
     }
 
     async fn stream(
