@@ -254,16 +254,15 @@ fn admin_revokes_a_key_after_a_question() {
 }
 
 /// The routes of the console, with whether they have a form, and with ids that exist or nothing has.
-fn routes(run: &str) -> Vec<(String, bool)> {
+fn routes(real: &[(&str, String)]) -> Vec<(String, bool)> {
     let router = include_str!("../../../console/src/router.rs");
     let nothing = format!("{:032x}", 1);
     let filled = |path: &str| {
         let kind = path.trim_start_matches('/').split('/').next().unwrap();
-        let id = match kind {
-            "runs" => run.to_owned(),
-            "threads" => format!("goal_{nothing}"),
-            "waiting" => format!("question_{nothing}"),
-            _ => format!("{}_{nothing}", kind.trim_end_matches('s')),
+        let id = match real.iter().find(|(of, _)| *of == kind) {
+            Some((_, id)) => id.clone(),
+            None if kind == "threads" => format!("goal_{nothing}"),
+            None => format!("{}_{nothing}", kind.trim_end_matches('s')),
         };
         let path = path.replace("{id}", &id).replace("{kind}", "goal").replace("{lane}", "interactive");
         format!("/console{}", path.replace("{delivery}", &format!("delivery_{nothing}")))
@@ -306,7 +305,9 @@ fn viewers_change_nothing_by_any_route() {
     for path in ["health", "webhooks", "audit", "workers", "usage"] {
         assert_eq!(browser.get(&format!("/console/{path}")).status, 403, "{path}");
     }
-    let all = routes(&run);
+    let agent = dev.get("/v1/agents")["data"][0]["id"].as_str().unwrap().to_owned();
+    let real = [("runs", run.clone()), ("waiting", dev.open_question()), ("agents", agent)];
+    let all = routes(&real);
     let forms = all.iter().filter(|(_, has_form)| *has_form).count();
     assert!(all.len() > 25 && forms > 8, "{all:?}");
     for (path, has_form) in &all {
@@ -315,9 +316,11 @@ fn viewers_change_nothing_by_any_route() {
         let status = page.status;
         assert!(leads_to_its_page || [200, 403, 404].contains(&status), "{path}: {status}");
         if *has_form {
-            let body = "action=cancel&confirmed=true&content=x&enabled=false&decision=no";
+            let body = "action=cancel&confirmed=true&content=x&enabled=false&decision=no&role=x&version=1";
             let posted = browser.post(path, body);
-            assert!([403, 404].contains(&posted.status), "{path}: {} {}", posted.status, posted.text);
+            let exists = real.iter().any(|(_, id)| path.contains(id));
+            let is_refused = posted.status == 403 || !exists && posted.status == 404;
+            assert!(is_refused, "{path}: {} {}", posted.status, posted.text);
         }
     }
     let audit = dev.get("/v1/audit?limit=100");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_testkit::installation::TestInstallation;
 use houston_testkit::process::Process;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -123,6 +123,31 @@ impl Dev {
     /// What Postgres answers.
     pub(crate) fn sql(&self, statements: &str) -> String {
         self.servers.sql(statements).unwrap().trim().to_owned()
+    }
+
+    /// A question of a new goal: whether a note may be deleted.
+    pub(crate) fn open_question(&self) -> String {
+        let user = self.post("/v1/users", &json!({"name": "Ann"}));
+        let goal = json!({"user_id": user["id"], "title": "Notes"});
+        let path = format!("/v1/goals/{}", self.post("/v1/goals", &goal)["id"].as_str().unwrap());
+        let call = |tool: &str, args: Value| {
+            let content = format!("/sim tool={tool} args={args}");
+            self.post(&format!("{path}/messages"), &json!({"content": content}));
+        };
+        let first = |list: &str| {
+            let end = std::time::Instant::now() + Duration::from_secs(60);
+            loop {
+                if let Some(id) = self.get(list)["data"][0]["id"].as_str() {
+                    break id.to_owned();
+                }
+                assert!(std::time::Instant::now() < end, "{list} is empty");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        call("create_note", json!({"title": "Tea", "content": "Buy tea."}));
+        let note = first(&format!("{path}/notes"));
+        call("delete_note", json!({"note_id": note}));
+        first("/v1/questions")
     }
 
     /// Waits until the run of the demo's goal has ended.

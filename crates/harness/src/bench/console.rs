@@ -205,7 +205,7 @@ const OF_FEW: [&str; 9] = [
 ];
 
 /// Pages of the whole tenant that need no id.
-const OF_ALL: [&str; 36] = [
+const OF_ALL: [&str; 38] = [
     "",
     "/counts",
     "/runs",
@@ -213,6 +213,8 @@ const OF_ALL: [&str; 36] = [
     "/runs?q=status%3Aqueued",
     "/runs?q=status%3Afailed",
     "/runs?q=status%3Afailed%2Cdead_lettered",
+    "/schedules",
+    "/keys",
     "/runs?q=status%3Afailed%2Cdead_lettered+fingerprint%3A0123456789abcdef",
     "/runs?q=status%3Acancelled",
     "/runs?q=kind%3Atask",
@@ -301,6 +303,7 @@ impl Ids {
             format!("/threads/goal/{long_goal}/history"),
             format!("/waiting/{question}"),
             format!("/users/{user}"),
+            format!("/agents/{agent}"),
             format!("/triggers/{trigger}"),
             format!("/webhooks/{webhook}"),
         ];
