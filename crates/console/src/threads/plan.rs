@@ -89,7 +89,8 @@ pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
         created: show::when(of.created_at, now),
         due: if of.ended_at.is_none() { show::when(of.deadline_at, now) } else { When::default() },
         ended: show::when_if(of.ended_at, now),
-        reasons,
+        // One that has ended takes no messages: there is nothing to do.
+        reasons: if of.ended_at.is_none() { reasons } else { Vec::new() },
         questions: of.questions.iter().map(|asked| question(viewer, asked)).collect(),
         done: done(&of.checklist),
         steps: of.steps.iter().map(|of| step(viewer, of, now)).collect(),
