@@ -91,6 +91,15 @@ impl NewDeliveries {
         if self.ids.is_empty() {
             return Ok(());
         }
+        // The webhooks first, then what is open, then the deliveries: see `store::outbox::lock`.
+        sqlx::query!(
+            "-- store::fan_out::lock
+            select from houston.webhooks where id = any ($1) order by id for key share",
+            &self.webhooks
+        )
+        .execute(&mut *connection)
+        .await?;
+        self.open(connection, now).await?;
         sqlx::query!(
             "-- store::fan_out::insert
             insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
@@ -109,8 +118,13 @@ impl NewDeliveries {
             now,
             again
         )
-        .execute(&mut *connection)
+        .execute(connection)
         .await?;
+        Ok(())
+    }
+
+    /// Notes which agentables have open deliveries.
+    async fn open(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<()> {
         let open: BTreeMap<(Uuid, Uuid), Uuid> =
             (0..self.ids.len()).map(|n| ((self.webhooks[n], self.agentables[n]), self.tenants[n])).collect();
         let (webhooks, agentables): (Vec<Uuid>, Vec<Uuid>) = open.keys().copied().unzip();

@@ -10,7 +10,7 @@ use houston_domain::id::{AgentableId, DeliveryId, RunId, TenantId, WebhookId};
 use uuid::Uuid;
 
 use super::task_push;
-use super::webhook::switch_off;
+use super::webhook::{lock, switch_off};
 use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
@@ -237,10 +237,17 @@ impl RunStore {
     ) -> Result<bool> {
         let (webhook, agentable) = (delivery.webhook.0, delivery.agentable.0);
         let mut tx = self.pool.begin().await?;
+        // The webhook first, then what is open, then the deliveries, like everything that writes them: otherwise two could wait
+        // for each other.
+        if settled == Settled::Gone || delivery.push.is_some() {
+            // It may be changed or deleted below.
+            lock(&mut tx, webhook).await?;
+        }
         let locked = sqlx::query_scalar!(
             "-- store::outbox::lock
-            select claim from houston.open_deliveries
-             where webhook_id = $1 and agentable_id = $2 and claim = $3 for update",
+            with w as materialized (select id from houston.webhooks where id = $1 for key share)
+            select o.claim from w join houston.open_deliveries o on o.webhook_id = w.id
+             where o.agentable_id = $2 and o.claim = $3 for update of o",
             webhook,
             agentable,
             delivery.claim

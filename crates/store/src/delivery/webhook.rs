@@ -277,6 +277,14 @@ impl TenantStore<'_> {
     }
 }
 
+/// Locks one that is to be switched off or deleted.
+pub(crate) async fn lock(connection: &mut PgConnection, webhook: Uuid) -> Result<()> {
+    sqlx::query!("-- store::webhook::lock\nselect from houston.webhooks where id = $1 for update", webhook)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// Switches a webhook off whose receiver is gone. That of a task is deleted.
 pub(crate) async fn switch_off(
     connection: &mut PgConnection,

@@ -81,35 +81,43 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such delivery of this webhook, [`Error::Database`] when Postgres cannot be
     /// reached or refuses the statement.
     pub async fn redeliver(self, webhook: WebhookId, id: DeliveryId, now: DateTime<Utc>) -> Result<()> {
-        let again = sqlx::query!(
-            "-- store::webhook_delivery::again
-            with d as (
-                update houston.deliveries
-                   set state = 'pending', attempts = 0, created_at = $4
-                 where tenant_id = $1 and webhook_id = $2 and id = $3
-                returning tenant_id, webhook_id, agentable_id)
+        let mut tx = self.pool.begin().await?;
+        // The webhook first, then what is open, then the deliveries: see `store::outbox::lock`. While another delivery of the
+        // agentable is being sent, this one comes after it.
+        sqlx::query!(
+            "-- store::webhook_delivery::open
+            with d as materialized (
+                select d.tenant_id, d.webhook_id, d.agentable_id
+                  from houston.deliveries d join houston.webhooks w on w.id = d.webhook_id
+                 where d.tenant_id = $1 and d.webhook_id = $2 and d.id = $3
+                   for key share of w)
             insert into houston.open_deliveries (webhook_id, agentable_id, tenant_id, due_at)
             select webhook_id, agentable_id, tenant_id, $4 from d
-                on conflict (webhook_id, agentable_id) do update set due_at = least(open_deliveries.due_at, excluded.due_at)
-             where open_deliveries.claim is null",
+                on conflict (webhook_id, agentable_id) do update
+               set due_at = case when open_deliveries.claim is null
+                                 then least(open_deliveries.due_at, excluded.due_at) else open_deliveries.due_at end",
             self.tenant.0,
             webhook.0,
             id.0,
             now
         )
-        .execute(&self.pool)
+        .execute(&mut *tx)
         .await?;
-        if again.rows_affected() > 0 {
-            return Ok(());
-        }
-        // While another delivery of the agentable is being sent, this one comes after it.
-        let exists = sqlx::query_scalar!(
-            r#"-- store::webhook_delivery::exists
-            select exists (select from houston.deliveries where tenant_id = $1 and webhook_id = $2 and id = $3) as "exists!""#,
+        let again = sqlx::query!(
+            "-- store::webhook_delivery::again
+            update houston.deliveries set state = 'pending', attempts = 0, created_at = $4
+             where tenant_id = $1 and webhook_id = $2 and id = $3",
             self.tenant.0,
             webhook.0,
-            id.0
-        );
-        if exists.fetch_one(&self.pool).await? { Ok(()) } else { Err(Error::NotFound { what: "delivery" }) }
+            id.0,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        if again.rows_affected() == 0 {
+            return Err(Error::NotFound { what: "delivery" });
+        }
+        tx.commit().await?;
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use houston_domain::step::RunTransition;
 use houston_store::Error;
 use houston_store::fan_out::FannedOut;
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_store::task_push::{NewTaskPush, StoredPush};
 use houston_store::webhook::{NewWebhook, WebhookChange};
 use sqlx::{Connection as _, PgConnection};
 
@@ -183,6 +184,75 @@ async fn failed_delivery_holds_back_its_agentable_only() {
     assert!(claim(&test, 4).await.is_empty());
     let events = test.runs().delivered_events(&second).await.unwrap();
     assert_eq!(events[0].as_ref().unwrap().1.seq, second[0].seq);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn push_that_ends_while_deliveries_are_made_waits_for_them() {
+    let test = TestStore::start().await;
+    let posted = test.post("hi").await;
+    let (id, run) = (WebhookId(posted.run.0), posted.run);
+    let url = "https://hooks.example.com";
+    let new = NewTaskPush { id, run, push_id: "own", context: "trip", url, sealed: b"", after: None };
+    assert_eq!(test.requests().put_task_push(&test.ids, &new).await.unwrap(), StoredPush::Stored);
+    test.claim().await.unwrap();
+    read(&test, 100).await;
+    let [delivery] = &claim(&test, 4).await[..] else { panic!("no delivery") };
+
+    // The reader has made a delivery, and goes on to note that it is open.
+    let mut connection = PgConnection::connect(test.database.url()).await.unwrap();
+    let mut reader = connection.begin().await.unwrap();
+    let make =
+        "insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
+                select $1, tenant_id, webhook_id, agentable_id, seq + 100, topic, created_at
+                  from houston.deliveries where id = $2";
+    sqlx::query(make).bind(uuid::Uuid::from_u128(1)).bind(delivery.id.0).execute(&mut *reader).await.unwrap();
+    let now = test.ids.clock().now();
+    let gone = Answer { status: Some(410), error: None };
+    let settling = async {
+        loop {
+            // On a busy machine it waits for longer than `lock_timeout`.
+            match test.runs().settle_delivery(delivery, Settled::Gone, gone, now).await {
+                Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
+                result => return result,
+            }
+        }
+    };
+    let noting = async {
+        let waiting = "select count(*) from pg_stat_activity
+                        where datname = current_database() and wait_event_type = 'Lock'";
+        while test.sql(waiting).trim() == "0" {
+            tokio::task::yield_now().await;
+        }
+        let note = "insert into houston.open_deliveries (webhook_id, agentable_id, tenant_id, due_at)
+                    select webhook_id, agentable_id, tenant_id, due_at from houston.open_deliveries
+                        on conflict (webhook_id, agentable_id) do update set tenant_id = excluded.tenant_id";
+        sqlx::query(note).execute(&mut *reader).await?;
+        reader.commit().await
+    };
+    let (settled, noted) = tokio::join!(settling, noting);
+    noted.unwrap();
+    assert!(settled.unwrap());
+    assert_eq!(test.sql("select count(*) from houston.webhooks").trim(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delivery_is_settled_while_it_is_asked_for_again() {
+    let test = TestStore::start().await;
+    let webhook = subscribe(&test, &["run.finished"], None).await;
+    turn(&test, test.goal).await;
+    read(&test, 100).await;
+    let fine = Answer { status: Some(204), error: None };
+    for _ in 0..40 {
+        let [delivery] = &claim(&test, 4).await[..] else { panic!("it was not asked for again") };
+        let now = test.ids.clock().now();
+        let again = async { test.requests().redeliver(webhook, delivery.id, now).await };
+        let settle = async { test.runs().settle_delivery(delivery, Settled::Delivered, fine, now).await };
+        let (settled, asked) = tokio::join!(settle, again);
+        assert!(settled.unwrap());
+        asked.unwrap();
+        // If it was settled last.
+        test.requests().redeliver(webhook, delivery.id, now).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

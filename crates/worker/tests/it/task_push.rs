@@ -38,7 +38,7 @@ async fn follow(cluster: &TestCluster, posted: &Posted, sink: &Sink, after: Opti
 /// is attempted again, some time later.
 async fn gone(cluster: &TestCluster, clock: &ManualClock) {
     eventually("the configuration is deleted", || async {
-        clock.advance(TimeDelta::milliseconds(5));
+        clock.advance(TimeDelta::milliseconds(20));
         let left =
             "select (select count(*) from houston.webhooks) + (select count(*) from houston.deliveries)";
         (cluster.servers.sql(left).unwrap().trim() == "0").then_some(())
