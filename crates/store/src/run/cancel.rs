@@ -60,23 +60,40 @@ impl Shared {
         id: AgentableId,
         archive: bool,
     ) -> Result<Vec<CancelledRun>> {
-        let mut attempts = 0;
-        loop {
-            let mut tx = self.pool_of(Some(tenant)).begin().await?;
-            let locked = lock(&mut tx, id).await?;
-            let open_tasks = open_tasks_below(&mut tx, id).await?;
-            if open_tasks.iter().any(|one| !locked.contains(one)) && attempts < ATTEMPTS {
-                attempts += 1;
-                tx.rollback().await?;
-                continue;
+        for _ in 0..ATTEMPTS {
+            match self.try_cancel(tenant, id, archive, false).await {
+                Ok(Some(requested)) => return Ok(requested),
+                // A task was created in between.
+                Ok(None) => {}
+                // Deadlock: another transaction locked the same rows in another order.
+                Err(error) if error.sqlstate().as_deref() == Some("40P01") => {}
+                Err(error) => return Err(error),
             }
-            let requested = request_cancel(&mut tx, id, &locked).await?;
-            if archive {
-                archive_agentable(&mut tx, id, &locked).await?;
-            }
-            tx.commit().await?;
-            return Ok(requested);
         }
+        Ok(self.try_cancel(tenant, id, archive, true).await?.unwrap_or_default())
+    }
+
+    /// One attempt; `None`, with no change, when a task was created in between, unless it is the last attempt.
+    async fn try_cancel(
+        &self,
+        tenant: TenantId,
+        id: AgentableId,
+        archive: bool,
+        is_last: bool,
+    ) -> Result<Option<Vec<CancelledRun>>> {
+        let mut tx = self.pool_of(Some(tenant)).begin().await?;
+        let locked = lock(&mut tx, id).await?;
+        let open_tasks = open_tasks_below(&mut tx, id).await?;
+        if open_tasks.iter().any(|one| !locked.contains(one)) && !is_last {
+            tx.rollback().await?;
+            return Ok(None);
+        }
+        let requested = request_cancel(&mut tx, id, &locked).await?;
+        if archive {
+            archive_agentable(&mut tx, id, &locked).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(requested))
     }
 
     /// Stores a status of an agentable of the tenant; `None`: it follows from its run. Not for [`ARCHIVED`], which
