@@ -109,6 +109,8 @@ pub(crate) struct App {
     /// The memory of files that are being posted.
     pub(crate) uploads: Arc<DocumentMemory>,
     pub(crate) disk: Disk,
+    /// Held by the probe that connects to Postgres itself.
+    pub(crate) connecting: tokio::sync::Mutex<()>,
     pub(crate) speeds: Speeds,
     pub(crate) ended: EndedRuns,
     /// Fetches images whose URLs are posted; made with the first of them.
@@ -152,6 +154,7 @@ impl App {
             documents: Arc::default(),
             uploads: Arc::default(),
             disk: Disk::default(),
+            connecting: tokio::sync::Mutex::default(),
             speeds: Speeds::default(),
             ended: EndedRuns::default(),
             images: OnceLock::new(),

@@ -73,7 +73,7 @@ pub struct ReadinessResponse {
 /// The checks of readiness: `{"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadinessChecks {
-    /// `ok`, `slow` or `unavailable`.
+    /// `ok`; `slow`: no answer within a second; or `unavailable`: Postgres cannot be reached.
     pub postgres: String,
     /// `ok`, `older than this binary`, `newer than this binary`, `functions of another version` or `unknown`.
     pub schema: String,

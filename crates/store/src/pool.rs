@@ -320,6 +320,14 @@ impl Store {
 }
 
 impl ApiStore {
+    /// [`probe`] of the addresses of this pool.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) with the reason why the connection failed.
+    pub async fn check_connection(&self) -> Result<()> {
+        connect_once(&self.addresses).await
+    }
+
     /// Checks that Postgres has room to write, by writing about 2 MB to a temporary file in its data directory.
     /// Nothing is committed: a full disk is not filled further. A temporary file is used because a table row could
     /// still fit on a page that is already allocated.
@@ -345,7 +353,10 @@ impl ApiStore {
 /// # Errors
 /// [`Error::Database`](crate::Error::Database) with the reason why the connection failed.
 pub async fn probe(url: &str) -> Result<()> {
-    let addresses = addresses(url, "houston")?;
+    connect_once(&addresses(url, "houston")?).await
+}
+
+async fn connect_once(addresses: &Addresses) -> Result<()> {
     for hosts in [&addresses.pool, &addresses.sessions] {
         primary::connect(hosts, &addresses.newest).await?.1.close().await?;
         if !addresses.has_pooler {

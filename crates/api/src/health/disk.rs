@@ -32,7 +32,11 @@ impl Disk {
             look.at = Some(now);
             look.is_full
         };
-        let is_full = match store.check_disk_space().await {
+        // A check that is given up has found nothing: the next probe checks.
+        let mut check = Check { disk: self, has_ended: false };
+        let found = store.check_disk_space().await;
+        check.has_ended = true;
+        let is_full = match found {
             Ok(()) => false,
             Err(error) if error.is_out_of_resources() => {
                 tracing::warn!(%error, "postgres has no space left to write");
@@ -42,5 +46,18 @@ impl Disk {
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_full = is_full;
         is_full
+    }
+}
+
+struct Check<'d> {
+    disk: &'d Disk,
+    has_ended: bool,
+}
+
+impl Drop for Check<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.disk.0.lock().unwrap_or_else(PoisonError::into_inner).at = None;
+        }
     }
 }

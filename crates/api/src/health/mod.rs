@@ -19,6 +19,10 @@ use crate::state::App;
 /// Time limit for the queries of a probe.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
+/// Time after which a probe without an answer connects to Postgres itself: the pool repeats refused attempts until its own
+/// time limit, and does not report them before.
+const CONNECTS_AFTER: Duration = Duration::from_millis(300);
+
 /// A newer release has migrated since this process began.
 const NEWER: &str = "newer than this binary";
 /// A release whose functions differ has migrated since this process began.
@@ -72,18 +76,7 @@ pub(crate) async fn healthy() -> &'static str {
     ),
 )]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
-    let asked = async {
-        let (postgres, schema) = match app.api_store().check_schema().await {
-            Ok(()) => ("ok", "ok"),
-            Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
-            Err(Error::SchemaNewer { .. }) => ("ok", NEWER),
-            Err(Error::FunctionsDiffer { .. }) => ("ok", OTHER_FUNCTIONS),
-            Err(_) => return ("unavailable", "unknown", "unknown"),
-        };
-        (postgres, schema, if app.disk.is_full(app.api_store()).await { "full" } else { "ok" })
-    };
-    let asked = tokio::time::timeout(ANSWERS_WITHIN, asked).await;
-    let (postgres, schema, disk) = asked.unwrap_or(("slow", "unknown", "unknown"));
+    let (postgres, schema, disk) = checked(&app).await;
     let draining = app.state.draining.is_cancelled();
     let fits = ["ok", NEWER, OTHER_FUNCTIONS].contains(&schema);
     let ready = [postgres, disk] == ["ok"; 2] && fits && !draining;
@@ -98,6 +91,41 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let label = if ready { "ready" } else { "not_ready" };
     let body = ReadinessResponse { status: label.to_owned(), checks, draining };
     (status, Json(body)).into_response()
+}
+
+/// What `postgres`, `schema` and `disk` of [`ReadinessChecks`] say.
+async fn checked(app: &App) -> (&'static str, &'static str, &'static str) {
+    const UNAVAILABLE: (&str, &str, &str) = ("unavailable", "unknown", "unknown");
+    let asked = async {
+        let (postgres, schema) = match app.api_store().check_schema().await {
+            Ok(()) => ("ok", "ok"),
+            Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
+            Err(Error::SchemaNewer { .. }) => ("ok", NEWER),
+            Err(Error::FunctionsDiffer { .. }) => ("ok", OTHER_FUNCTIONS),
+            Err(_) => return UNAVAILABLE,
+        };
+        (postgres, schema, if app.disk.is_full(app.api_store()).await { "full" } else { "ok" })
+    };
+    let refused = async {
+        tokio::time::sleep(CONNECTS_AFTER).await;
+        if !is_unreachable(app).await {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        found = asked => found,
+        () = refused => UNAVAILABLE,
+        () = tokio::time::sleep(ANSWERS_WITHIN) => ("slow", "unknown", "unknown"),
+    }
+}
+
+/// Whether Postgres cannot be reached. One probe at a time finds out: a slow Postgres gets one connection more, not one for
+/// each probe.
+async fn is_unreachable(app: &App) -> bool {
+    let Ok(_alone) = app.connecting.try_lock() else { return false };
+    let Err(error) = app.api_store().check_connection().await else { return false };
+    // Whoever refuses with another code than that of a server that starts or stops has been reached.
+    error.sqlstate().is_none_or(|code| code.starts_with("57P"))
 }
 
 /// `GET /version`: name and version of the running release.
