@@ -39,8 +39,8 @@ pub(crate) struct Filter {
     operation_id = "list_audit_records",
     summary = "List who changed what, newest first.",
     description = "Every request that changes something, also refused ones, and commands of operators. Messages, and the users and \
-                   conversations that are created with them, are not recorded: they are the data. With the header `houston-audit`, \
-                   whatever its value, a POST of them is. Keys with the scope `installation` \
+                   conversations that are created with them, are not recorded: they are the data. A request that posts them is \
+                   recorded if it has the header `houston-audit`, whatever its value. Keys with the scope `installation` \
                    also see what was done to workers and lanes. Records are deleted after `requests.audit_s` of \
                    `jobs/health_monitor.toml`.",
     params(
