@@ -34,6 +34,7 @@ mod api;
 mod assets;
 mod audit;
 mod bulk;
+mod call;
 mod config;
 mod counts;
 mod elsewhere;

@@ -5,9 +5,9 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, agents, assets, audit, bulk, counts, elsewhere, errors, headers, health, installation, keys,
-    kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage, users,
-    webhooks, work,
+    Console, agents, assets, audit, bulk, call, counts, elsewhere, errors, headers, health, installation,
+    keys, kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage,
+    users, webhooks, work,
 };
 
 /// The console, with the API that it asks.
@@ -36,6 +36,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/runs/{id}/retry"), post(run::retry))
         .route(&at("/runs/{id}/trace"), get(run::trace))
         .route(&at("/runs/{id}/texts/{step}/{nth}"), get(run::text))
+        .route(&at("/runs/{id}/calls/{nth}"), get(call::show))
         .route(&at("/runs/{id}/events"), get(tail::events))
         .route(&at("/threads"), get(threads::list::show))
         .route(&at("/threads/{kind}/{id}"), get(threads::show::show))

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::query::Query;
 use crate::runs::took;
 use crate::shell::{Section, Shell, html};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};

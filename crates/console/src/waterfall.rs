@@ -72,6 +72,8 @@ pub(crate) struct Step {
     pub(crate) took: String,
     pub(crate) facts: Vec<Fact>,
     pub(crate) texts: Vec<Beginning>,
+    /// The number of its answer, if what the model was sent may be linked to.
+    pub(crate) answer: Option<usize>,
 }
 
 /// The beginning of a text.
@@ -182,6 +184,7 @@ impl Axis {
             height: if is_thin { 4 } else { 10 },
             took: if span.is_moment { String::new() } else { show::took(until - span.start) },
             facts,
+            answer: span.answer.filter(|_| contents),
             texts: (0..).zip(texts).map(|(nth, text)| Beginning::new(number, nth, text)).collect(),
         }
     }

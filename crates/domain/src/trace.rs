@@ -26,6 +26,7 @@ pub mod expectation;
 pub mod plan;
 pub mod record;
 pub mod replay;
+mod sent;
 pub mod stability;
 mod text;
 
@@ -91,6 +92,9 @@ pub struct Header {
     /// The position of the first entry in the history of the agentable, as `houston history` counts.
     #[serde(default = "first_position")]
     pub position: i64,
+    /// The summary that an earlier run of the session has put in the place of the oldest entries; `None`: none has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<Compressed>,
     /// The definitions of the tools that the agent was offered when the trace was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolDefinition>,
@@ -100,6 +104,15 @@ pub struct Header {
     /// Cost in US dollars, if it has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<rust_decimal::Decimal>,
+}
+
+/// A summary in the place of entries from before the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compressed {
+    /// How many of the first entries it replaces.
+    pub entries: usize,
+    /// The summary.
+    pub summary: String,
 }
 
 fn first_position() -> i64 {
@@ -122,6 +135,7 @@ impl Header {
             driver,
             limits,
             position: first_position(),
+            compressed: None,
             tools,
             overseer,
             cost: None,

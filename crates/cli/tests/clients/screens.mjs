@@ -52,7 +52,7 @@ const open = (t, options) => opened(browser, t, options);
 function screens() {
   const { plan, thread, user, noted, failed, webhook, trigger, agent } = seeded;
   const own = (path) => path.replace(/[/?=&:].*/, '');
-  const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${failed}`, '/threads'];
+  const paths = ['', '/runs', '/runs?q=status:failed+nonsense', `/runs/${noted}`, `/runs/${noted}?contents=true`, `/runs/${noted}/calls/2`, `/runs/${failed}`, '/threads'];
   paths.push('/threads?kind=plan', `/threads/plan/${plan}`, `/threads/goal/${thread.id}`, `/threads/goal/${thread.id}/history`, '/waiting', '/users', `/users/${user}`, '/health', '/agents', `/agents/${agent}`, '/kinds', '/models', '/tools', '/webhooks');
   paths.push('/errors', '/usage', '/usage?hours=720', '/queues', '/workers', '/audit', '/keys', '/schedules', `/triggers/${trigger}`, `/webhooks/${webhook}`, '/runs/run_00000000000000000000000000000001', '/sign-in');
   return paths.map((path, nth) => ({ path, name: `${String(nth).padStart(2, '0')}-${own(path.slice(1)) || 'overview'}` }));
@@ -96,12 +96,12 @@ test('screens: every screen in four looks', { skip }, async (t) => {
 
 test('screens: a run refreshes itself and is followed live', { skip }, async (t) => {
   const page = await open(t);
-  const { run_id: run } = await post(await newConversation(), '/sim chunks=150 delay_ms=15');
+  const { run_id: run } = await post(await newConversation(), '/sim chunks=400 delay_ms=20');
   await page.goto(at(`/runs/${run}`));
   const said = page.locator('event-tail li:has(.name:text-is("TEXT_MESSAGE_CONTENT")) span:last-child').first();
   await said.waitFor({ state: 'attached' });
   assert.equal(await said.textContent(), '', 'contents are hidden');
-  await page.locator('.head .status:has-text("message sent")').waitFor({ timeout: 60_000 });
+  await page.locator('.head .status:has-text("message sent")').waitFor({ timeout: 120_000 });
   const names = await page.locator('.step .name').allInnerTexts();
   assert.ok(names.some((name) => name.includes('Attempt 1')) && names.some((name) => name.includes('simulated')), `${names}`);
   const { run_id: long } = await post(await newConversation(), '/sim chunks=20000 delay_ms=5');

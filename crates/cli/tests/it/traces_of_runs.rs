@@ -129,6 +129,12 @@ async fn console_has_the_texts(people: &People, run: &str) {
     assert_eq!(arguments["content"], "buy it");
     assert!(result.starts_with("Created"), "{result}");
     assert!(page.contains("buy it") && page.contains(&result), "{page}");
+    let [first, second] = [format!("{path}/calls/1"), format!("{path}/calls/2")];
+    assert!(page.contains(&first) && page.contains(&second), "{page}");
+    let [first, second] = console_pages(&people.houston, [first.as_str(), second.as_str()]).await;
+    let calls = |page: &str| page.matches("calls create_note").count();
+    assert_eq!(calls(&second), calls(&first) + 1, "{first}\n{second}");
+    assert!(first.contains("hello") && second.contains(&result), "{first}\n{second}");
 }
 
 /// A command that asks the scripted model.

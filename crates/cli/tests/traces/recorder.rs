@@ -70,6 +70,7 @@ impl Recorder {
             reply: Reply::SendMessage,
             driver: None,
             limits,
+            compressed: None,
             position: 1,
             tools: vec![search()],
             overseer: toml::from_str(include_str!("../../../../jobs/overseer.toml")).unwrap(),

@@ -41,28 +41,30 @@ struct History {
 
 /// What a model would be sent around the entries if a run began now. All empty: it is not known, or not for this viewer.
 #[derive(Debug, Default)]
-struct Prompt {
-    model: String,
-    tokens: String,
-    system: String,
-    tools: String,
+pub(crate) struct Prompt {
+    pub(crate) model: String,
+    pub(crate) tokens: String,
+    pub(crate) system: String,
+    pub(crate) tools: String,
     /// What is sent after the entries.
-    context: String,
+    pub(crate) context: String,
 }
 
-struct Entry {
-    position: String,
-    look: &'static str,
-    from: &'static str,
-    at: When,
-    run_href: String,
-    parts: Vec<Part>,
+/// What `entries.html` shows of an entry.
+pub(crate) struct Entry {
+    pub(crate) position: String,
+    pub(crate) look: &'static str,
+    pub(crate) from: &'static str,
+    /// Empty: a trace has no times of entries.
+    pub(crate) at: When,
+    pub(crate) run_href: String,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// A block of an entry.
-struct Part {
-    name: String,
-    text: String,
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// `GET {prefix}/threads/{kind}/{id}/history`.
@@ -93,8 +95,8 @@ pub(crate) async fn show(
     })
 }
 
-/// The prompt, on the first page.
-async fn prompt(viewer: &Viewer, path: &str, cursor: &str) -> Prompt {
+/// The prompt of the agentable at `path`, on the first page.
+pub(crate) async fn prompt(viewer: &Viewer, path: &str, cursor: &str) -> Prompt {
     if !cursor.is_empty() || !viewer.may(Scope::Operate) {
         return Prompt::default();
     }
@@ -114,20 +116,29 @@ async fn prompt(viewer: &Viewer, path: &str, cursor: &str) -> Prompt {
 }
 
 fn entry(viewer: &Viewer, of: HistoryEntryResponse, now: DateTime<Utc>) -> Entry {
-    let is_result = of.content.iter().any(|block| matches!(block, Block::ToolResult { .. }));
-    let (look, from) = match (of.role, is_result) {
-        (_, true) => ("tool", "results of tools"),
-        (Role::User, _) => ("user", "user"),
-        (Role::Assistant, _) => ("agent", "model"),
-    };
+    let (look, from) = sides(of.role, &of.content);
     Entry {
         position: of.position.to_string(),
         look,
         from,
         at: show::when(of.created_at, now),
         run_href: viewer.path(&format!("/runs/{}", of.run_id)),
-        parts: of.content.iter().filter_map(part).collect(),
+        parts: parts(&of.content),
     }
+}
+
+/// The class of an entry in the stylesheet, and whose it is.
+pub(crate) fn sides(role: Role, content: &[Block]) -> (&'static str, &'static str) {
+    let is_result = content.iter().any(|block| matches!(block, Block::ToolResult { .. }));
+    match (role, is_result) {
+        (_, true) => ("tool", "results of tools"),
+        (Role::User, _) => ("user", "user"),
+        (Role::Assistant, _) => ("agent", "model"),
+    }
+}
+
+pub(crate) fn parts(content: &[Block]) -> Vec<Part> {
+    content.iter().filter_map(part).collect()
 }
 
 fn part(block: &Block) -> Option<Part> {

@@ -57,6 +57,8 @@ pub(super) struct Span {
     pub(super) texts: Vec<Text>,
     /// When what it has texts of was committed.
     pub(super) texts_at: Option<DateTime<Utc>>,
+    /// The number of its answer, if it is a model call: the first of the run is 1.
+    pub(super) answer: Option<usize>,
 }
 
 /// The spans of a run, in the order in which they began.
@@ -121,6 +123,7 @@ struct Reading {
     /// Calls without a result: the tool, and since when.
     called: HashMap<String, (String, DateTime<Utc>)>,
     steps: HashMap<String, usize>,
+    answers: usize,
 }
 
 impl Reading {
@@ -261,6 +264,8 @@ impl Reading {
         ];
         span.texts = content.iter().filter_map(text_of).collect();
         span.texts_at = Some(at);
+        self.answers += 1;
+        span.answer = Some(self.answers);
         self.asked = Some(at);
     }
 
@@ -318,6 +323,7 @@ impl Reading {
             facts: Vec::new(),
             texts: Vec::new(),
             texts_at: None,
+            answer: None,
         });
         self.spans.len() - 1
     }

@@ -117,6 +117,11 @@ impl Checkpoint {
     }
 }
 
+/// The entry that stands for those that were compressed.
+pub(super) fn summary(text: &str) -> Entry {
+    Entry::user(vec![Block::text(text)])
+}
+
 /// The lines up to the checkpoint.
 struct Reading {
     first: i64,
@@ -132,7 +137,7 @@ impl Reading {
             messages: VecDeque::new(),
             history: Vec::new(),
             own: 0,
-            compressed: None,
+            compressed: header.compressed.as_ref().map(|of| (of.entries, summary(&of.summary))),
         };
         Self { first: header.position, checkpoint }
     }
@@ -159,8 +164,7 @@ impl Reading {
                 to.earlier.push((call, response.clone()));
             }
             Line::Compressed { summary, remaining, .. } => {
-                let summary = Entry::user(vec![Block::text(summary.clone())]);
-                to.compressed = Some((to.history.len().saturating_sub(*remaining), summary));
+                to.compressed = Some((to.history.len().saturating_sub(*remaining), self::summary(summary)));
             }
             _ => {}
         }

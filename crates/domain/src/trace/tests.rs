@@ -52,6 +52,7 @@ pub(super) fn header() -> Header {
         driver: None,
         limits,
         position: 1,
+        compressed: None,
         tools: Vec::new(),
         overseer: overseer::Settings::default(),
         cost: None,
@@ -88,6 +89,33 @@ fn a_written_trace_is_read_and_replayed_without_difference() {
     let replayed = replay(&trace).unwrap();
     assert_eq!((replayed.iterations, replayed.entries), (20, 40));
     assert_eq!(replayed.status, Some(RunStatus::Completed));
+}
+
+#[test]
+fn history_before_an_answer_is_what_the_model_was_sent() {
+    let mut trace = trace(3);
+    let texts = |trace: &Trace, nth| -> Option<Vec<String>> {
+        let said = |block: &Block| match block {
+            Block::ToolUse { id, .. } => id.clone(),
+            Block::ToolResult { tool_use_id, .. } => format!("result of {tool_use_id}"),
+            other => other.read().unwrap_or_default().to_owned(),
+        };
+        Some(trace.history_before_answer(nth)?.iter().map(|entry| said(&entry.content[0])).collect())
+    };
+    trace.lines.insert(0, Line::Before(Entry::assistant(vec![Block::text("hi")])));
+    let own = ["hi", "go", "call_1", "result of call_1", "call_2", "result of call_2"];
+    for (nth, count) in [(1, 2), (2, 4), (3, 6)] {
+        assert_eq!(texts(&trace, nth).unwrap(), own[..count]);
+    }
+    trace.header.compressed = Some(Compressed { entries: 1, summary: "They met.".to_owned() });
+    assert_eq!(texts(&trace, 2).unwrap(), ["They met.", "go", "call_1", "result of call_1"]);
+    let second = trace.lines.iter().rposition(|line| matches!(line, Line::Answer { .. })).unwrap() - 4;
+    let summary = "They searched.".to_owned();
+    trace.lines.insert(second, Line::Compressed { at: at(2), summary, remaining: 2 });
+    let short = ["They searched.", "call_2", "result of call_2", "call_3", "result of call_3"];
+    assert_eq!(texts(&trace, 3).unwrap(), short[..3]);
+    assert_eq!(texts(&trace, 4).unwrap(), short);
+    assert_eq!((texts(&trace, 0), texts(&trace, 5)), (None, None));
 }
 
 #[test]

@@ -299,6 +299,7 @@ impl Ids {
             format!("/runs/{long_run}"),
             format!("/runs/{long_run}?contents=true"),
             format!("/runs/{long_run}?contents=true&from=401"),
+            format!("/runs/{long_run}/calls/200"),
             format!("/threads/goal/{long_goal}"),
             format!("/threads/goal/{long_goal}/history"),
             format!("/waiting/{question}"),

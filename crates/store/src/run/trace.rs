@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use houston_domain::event::Committed;
-use houston_domain::id::{AgentableId, CompressionId, RunId};
+use houston_domain::id::{CompressionId, RunId};
 use houston_domain::model::Usage;
 use houston_domain::trace::record::{Committing, RecordedCall, RecordedEntry};
-use houston_domain::trace::{Header, Trace, record};
+use houston_domain::trace::{Compressed, Header, Trace, record};
 use serde::Serialize;
 
+use crate::compression::Compression;
 use crate::cost::StoredModelCall;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -51,10 +52,12 @@ impl TenantStore<'_> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
         let events = self.events_of(&run, &mut room).await?;
-        let (position, history) = self.session_of(&run, &mut room).await?;
+        let (summaries, earlier) = self.summaries_of(&run, &mut room).await?;
+        let (position, history, replaced) = self.session_of(&run, earlier.as_ref(), &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
-        let summaries = self.summaries_of(run.agentable, run.id, &mut room).await?;
-        let header = Header { cost: run.cost.total, position, ..header(&run) };
+        let compressed = earlier.filter(|_| replaced > 0);
+        let compressed = compressed.map(|of| Compressed { entries: replaced, summary: of.summary });
+        let header = Header { cost: run.cost.total, position, compressed, ..header(&run) };
         let plan = Vec::new();
         Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
     }
@@ -79,8 +82,16 @@ impl TenantStore<'_> {
         }
     }
 
-    /// The entries of the session that the run belongs to, up to its own last one, and the position of the first.
-    async fn session_of(self, run: &Run, room: &mut Room) -> Result<(i64, Vec<RecordedEntry>)> {
+    /// The entries of the session that the run belongs to, up to its own last one; the position of the first, and how many of
+    /// them were compressed before the run.
+    async fn session_of(
+        self,
+        run: &Run,
+        earlier: Option<&Compression>,
+        room: &mut Room,
+    ) -> Result<(i64, Vec<RecordedEntry>, usize)> {
+        let through = earlier.map_or(0, |of| of.through_position);
+        let mut replaced = 0;
         let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
         let before = sessions.iter().find(|session| session.completed_at < run.created_at);
         let mut after = before.map_or(0, |session| session.positions.1);
@@ -93,8 +104,9 @@ impl TenantStore<'_> {
                 after = placed.position;
                 let is_own = placed.run == run.id;
                 if !is_own && history.last().is_some_and(|last| last.is_own) {
-                    return Ok((first, history));
+                    return Ok((first, history, replaced));
                 }
+                replaced += usize::from(!is_own && placed.position <= through);
                 if history.is_empty() {
                     first = placed.position;
                 }
@@ -102,31 +114,34 @@ impl TenantStore<'_> {
                 history.push(RecordedEntry { is_own, at: placed.created_at, entry: placed.entry });
             }
             if is_last {
-                return Ok((first, history));
+                return Ok((first, history, replaced));
             }
         }
     }
 
+    /// The summaries of the run, and the newest one from before it.
     async fn summaries_of(
         self,
-        agentable: AgentableId,
-        run: RunId,
+        run: &Run,
         room: &mut Room,
-    ) -> Result<HashMap<CompressionId, String>> {
-        let mut summaries = HashMap::new();
+    ) -> Result<(HashMap<CompressionId, String>, Option<Compression>)> {
+        let (mut summaries, mut earlier) = (HashMap::new(), None::<Compression>);
         let mut before = None;
         loop {
-            let page = self.compressions(agentable, before, PAGE).await?;
+            let page = self.compressions(run.agentable, before, PAGE).await?;
             let is_last = is_last(page.len(), PAGE);
             for compression in page {
                 before = Some(compression.id);
-                if compression.run == run {
+                if compression.run == run.id {
                     room.take(&compression.summary)?;
                     summaries.insert(compression.id, compression.summary);
+                } else if compression.created_at < run.created_at && earlier.is_none() {
+                    room.take(&compression.summary)?;
+                    earlier = Some(compression);
                 }
             }
             if is_last {
-                return Ok(summaries);
+                return Ok((summaries, earlier));
             }
         }
     }

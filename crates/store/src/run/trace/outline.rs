@@ -71,7 +71,7 @@ impl TenantStore<'_> {
                 && between.is_some_and(|between| is_within(placed.at, between))
         };
         let summaries = match events.iter().any(is_compressed) {
-            true => self.summaries_of(run.agentable, run.id, &mut room).await?,
+            true => self.summaries_of(&run, &mut room).await?.0,
             false => HashMap::new(),
         };
         let header = Header { cost: run.cost.total, ..header(&run) };
