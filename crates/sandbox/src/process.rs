@@ -50,7 +50,7 @@ impl Program {
 pub(crate) struct Allowance {
     /// CPU time after which the kernel ends it, also when its parent is dead.
     pub(crate) cpu: Duration,
-    /// Time while the parent waits for it; [`GRACE`] later it is killed.
+    /// Time while the parent waits for it, from when it is ready; [`GRACE`] later it is killed.
     pub(crate) time: Duration,
     /// Bytes of text a converter may answer with.
     pub(crate) output: usize,
@@ -64,9 +64,14 @@ pub(crate) struct Child {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     line: usize,
+    /// Its time once it is ready.
+    time: Duration,
     /// What is left of its time; it does not run while the parent works for it.
     left: Duration,
 }
+
+/// Time to build the walls, of which a busy machine needs more than a short script gets.
+const START_TIME: Duration = Duration::from_secs(5);
 
 /// What was read.
 pub(crate) enum Read {
@@ -106,8 +111,14 @@ impl Child {
             input: Some(input),
             output: BufReader::new(output),
             line: allowance.line,
-            left: allowance.time + GRACE,
+            time: allowance.time + GRACE,
+            left: START_TIME,
         })
+    }
+
+    /// Its time begins.
+    pub(crate) fn begin(&mut self) {
+        self.left = self.time;
     }
 
     /// Writes to its input. A child that does not read or is dead shows itself at the next [`Self::message`].

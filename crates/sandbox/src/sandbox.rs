@@ -198,7 +198,10 @@ impl Sandbox {
 /// Waits for the first message.
 async fn ready(mut child: Child) -> Result<Child, Error> {
     match child.message().await? {
-        Read::Message(Message::Ready) => Ok(child),
+        Read::Message(Message::Ready) => {
+            child.begin();
+            Ok(child)
+        }
         Read::Message(Message::Missing(missing)) => Err(Error::Incomplete(missing)),
         Read::Message(_) => Err(Error::Protocol("the first message is another".to_owned())),
         Read::TimedOut => Err(Error::NotASandbox("it says nothing".to_owned())),

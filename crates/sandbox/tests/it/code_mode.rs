@@ -78,11 +78,11 @@ async fn time_does_not_run_while_tools_work() {
     struct Slow;
     impl Host for Slow {
         async fn answer(&mut self, calls: Vec<Call>) -> Result<Vec<Answer>, String> {
-            tokio::time::sleep(Duration::from_millis(900)).await;
+            tokio::time::sleep(Duration::from_secs(6)).await;
             Ok(calls.iter().map(|_| Ok(json!("late"))).collect())
         }
     }
-    let limits = Limits { time: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { time: Duration::from_secs(5), ..Limits::default() };
     let slow = Script { limits, ..with_tools("return await tools.echo({})") };
     let run = sandbox().run(&slow, &mut Slow).await.unwrap();
     assert_eq!(run.outcome, Outcome::Value(json!("late")));
