@@ -93,7 +93,10 @@ impl TestApi {
 
     /// Starts a server with a Postgres of its own, which the test may kill.
     pub(crate) async fn start_with_own_postgres(change: impl FnOnce(&mut Config)) -> Self {
-        Self::set_up(TestInstallation::start_with_own_postgres(migrate).unwrap(), change, |_| {}).await
+        let servers = TestInstallation::start_with_own_postgres(migrate).unwrap();
+        // Shorter than the time limit of a request, which is refused while Postgres is away.
+        let store = open_store_within(servers.database_url(), Duration::from_secs(3));
+        Self::set_up_with(servers, store, change, agent_types()).await
     }
 
     /// Starts a server whose agent types are changed by `change`.
@@ -291,11 +294,11 @@ pub(crate) async fn make_tenant(store: &Store, ids: &Ids, name: &str, key: &str)
 }
 
 fn open_store(url: &str) -> Store {
-    let config = houston_store::Config {
-        url: url.to_owned(),
-        max_connections: 10,
-        acquire_timeout: Duration::from_secs(3),
-    };
+    open_store_within(url, Duration::from_secs(30))
+}
+
+fn open_store_within(url: &str, acquire_timeout: Duration) -> Store {
+    let config = houston_store::Config { url: url.to_owned(), max_connections: 10, acquire_timeout };
     Store::open(&config).unwrap()
 }
 

@@ -96,7 +96,7 @@ for (const binding of ['JSONRPC', 'HTTP+JSON']) {
 
   test(`a2a: ${binding}: after a drop the client subscribes and has the same text`, async () => {
     const client = await connect();
-    const half = await read(client.sendMessageStream(message('/sim chunks=300 delay_ms=5')), {
+    const half = await read(client.sendMessageStream(message('/sim chunks=300 delay_ms=20')), {
       enough: ({ artifacts }) => artifacts.size > 0,
     });
     const rest = await read(client.resubscribeTask({ id: half.task.id, tenant: '' }));

@@ -123,7 +123,7 @@ test('ag_ui: a message posted during a run is read by it', async () => {
   const conversation = await newConversation();
   const client = reader(conversation);
   let second;
-  const received = await converse(client, conversation, '/sim chunks=50 delay_ms=20', {
+  const received = await converse(client, conversation, '/sim chunks=300 delay_ms=20', {
     onEvent(event) {
       if (event.type === 'TEXT_MESSAGE_CONTENT') second ??= post(conversation, 'what time is it?');
     },

@@ -146,7 +146,7 @@ test('ag_ui_threads: a cancelled run ends', async () => {
     if (event.type === 'RUN_STARTED') runId = event.runId;
   };
   let runId;
-  const { end } = await run(client, { content: '/sim chunks=500 delay_ms=10', onEvent });
+  const { end } = await run(client, { content: '/sim chunks=5000 delay_ms=10', onEvent });
   await asked;
   assert.equal(end.outcome.type, 'cancelled');
 });

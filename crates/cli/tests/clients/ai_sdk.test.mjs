@@ -130,7 +130,7 @@ test('ai_sdk: a tool of the client continues the run with its result', async () 
 
 test('ai_sdk: a run that is cancelled is aborted, and stop() cancels nothing', async () => {
   const made = chat();
-  const sent = made.sendMessage({ text: '/sim chunks=500 delay_ms=10' });
+  const sent = made.sendMessage({ text: '/sim chunks=5000 delay_ms=10' });
   await until(() => made.messages.length === 2 && textOf(made.messages[1]), 'text');
   await made.stop();
   await sent;
@@ -150,7 +150,7 @@ test('ai_sdk: a run that is cancelled is aborted, and stop() cancels nothing', a
 
 test('ai_sdk: a chat that has lost its stream resumes it from the start of the run', async () => {
   const made = chat();
-  const sent = made.sendMessage({ text: '/sim chunks=300 delay_ms=5' });
+  const sent = made.sendMessage({ text: '/sim chunks=300 delay_ms=20' });
   await until(() => made.messages.length === 2 && textOf(made.messages[1]), 'text');
   await made.stop();
   await sent;

@@ -62,7 +62,7 @@ export const textsOf = (messages, ...sources) =>
 export const sleep = (ms) => new Promise((wake) => setTimeout(wake, ms));
 
 // Polls until `ready` returns a truthy value.
-export async function until(ready, what, patience = 30_000) {
+export async function until(ready, what, patience = 120_000) {
   for (const end = Date.now() + patience; Date.now() < end; await sleep(10)) {
     const found = await ready();
     if (found) return found;

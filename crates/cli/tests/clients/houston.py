@@ -61,7 +61,7 @@ def texts(conversation: Conversation, *sources: str) -> list[tuple[str, str]]:
     return [(message["id"], message["content"]) for message in found]
 
 
-def until(ready: Callable[[], Any], what: str, patience: float = 30) -> Any:
+def until(ready: Callable[[], Any], what: str, patience: float = 120) -> Any:
     """Polls until `ready` returns something."""
     end = time.monotonic() + patience
     while time.monotonic() < end:

@@ -58,7 +58,7 @@ async function signIn(t, name, path = '/runs') {
 
 const role = (page) => page.locator('.bar .tag[title]').innerText();
 
-test('oidc: a group makes an operator, and the audit log says who it was', { skip, timeout: 60_000 }, async (t) => {
+test('oidc: a group makes an operator, and the audit log says who it was', { skip, timeout: 300_000 }, async (t) => {
   const page = await signIn(t, 'ada');
   await page.waitForURL(at('/runs'));
   assert.equal(await role(page), 'operator');
@@ -84,7 +84,7 @@ test('oidc: a group makes an operator, and the audit log says who it was', { ski
   }, 'the end of the session');
 });
 
-test('oidc: another group makes a viewer, and who is in none is refused', { skip, timeout: 60_000 }, async (t) => {
+test('oidc: another group makes a viewer, and who is in none is refused', { skip, timeout: 300_000 }, async (t) => {
   const viewer = await signIn(t, 'vic', '/threads');
   await viewer.waitForURL(at('/threads'));
   assert.equal(await role(viewer), 'viewer');
@@ -115,7 +115,7 @@ test('oidc: another group makes a viewer, and who is in none is refused', { skip
   }
 });
 
-test('oidc: a code is used once, by the browser that began', { skip, timeout: 60_000 }, async (t) => {
+test('oidc: a code is used once, by the browser that began', { skip, timeout: 300_000 }, async (t) => {
   const page = await signIn(t, 'ada');
   await page.waitForURL(at('/runs'));
   const { cookie } = await page.answered.allHeaders();

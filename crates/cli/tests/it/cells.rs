@@ -228,8 +228,7 @@ async fn dead_cell_harms_only_its_own_users() {
     let away = test.houston.open(&test.houston.url(&format!("/v1/goals/{}", goals[dead]))).await;
     assert_eq!(away.status(), 503);
     assert!(away.headers().contains_key("retry-after"), "{away:?}");
-    let (ready, _) = test.houston.ask(reqwest::Method::GET, "/readyz").await;
-    assert_eq!(ready, 200);
+    test.houston.wait_until("/readyz", "ready", |ready| ready["status"] == "ready").await;
     let listed = test.houston.command().args(["cell", "list", "--json"]).output().unwrap();
     assert_eq!(listed.status.code(), Some(1), "{listed:?}");
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();

@@ -167,12 +167,12 @@ async fn worker_without_lease_writes_nothing_and_restarts() {
     let houston = TestHouston::start();
     let goal = houston.goal("zombie").await;
     let short = [
-        ("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", "3"),
-        ("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "2"),
+        ("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", "10"),
+        ("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "8"),
         ("HOUSTON_ORCHESTRATOR__LEASE__RENEW_S", "1"),
     ];
     let mut sleeper = houston.worker_with(&short);
-    let message = houston.post(&goal, "1", "/sim chunks=100 delay_ms=20").await;
+    let message = houston.post(&goal, "1", "/sim chunks=200 delay_ms=50").await;
     let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
     houston.wait_until(&run, "running", |run| run["status"] == "running").await;
     sleeper.pause().unwrap();

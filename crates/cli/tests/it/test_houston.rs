@@ -171,9 +171,16 @@ impl TestHouston {
         format!("http://{}{path}", self.address)
     }
 
+    /// Reads a resource, again while a busy machine does not answer in time.
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await.unwrap();
-        json(response).await
+        let deadline = Instant::now() + PATIENCE / 4;
+        loop {
+            let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await.unwrap();
+            if response.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
+                return json(response).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Posts with an idempotency key, and repeats it like a client until it is accepted.

@@ -26,7 +26,7 @@ fn worker(houston: &TestHouston, url: &str) -> Process {
         ("HOUSTON_ORCHESTRATOR__RETRY__IMMEDIATE__ATTEMPTS", "0"),
         // A title whose worker died is taken over soon.
         ("HOUSTON_ORCHESTRATOR__CONTEXT__TITLES__SWEEP_S", "1"),
-        ("HOUSTON_ORCHESTRATOR__CONTEXT__TITLES__TIMEOUT_S", "2"),
+        ("HOUSTON_ORCHESTRATOR__CONTEXT__TITLES__TIMEOUT_S", "10"),
     ])
 }
 

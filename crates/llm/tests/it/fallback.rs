@@ -8,7 +8,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::model::ModelErrorCode as Code;
 use houston_llm::{
     BreakerPolicy, BreakerState, Candidate, Choice, Description, Event, Fallback, Guards, Model,
-    RetryBudgetPolicy, RetryPolicy, Secret, Strategy, connect,
+    RetryBudgetPolicy, RetryPolicy, Secret, Strategy, Timeouts, connect,
 };
 
 use crate::caller::{QUICK, call, http};
@@ -40,6 +40,14 @@ impl Peer {
         key: &str,
         serve: impl Fn(&mut Connection) + Send + Sync + Clone + 'static,
     ) -> Self {
+        Self::within(Timeouts::default(), (guards, provider, key), serve)
+    }
+
+    fn within(
+        timeouts: Timeouts,
+        (guards, provider, key): (&Guards, &str, &str),
+        serve: impl Fn(&mut Connection) + Send + Sync + Clone + 'static,
+    ) -> Self {
         let requests = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&requests);
         let (base, _) = server(move |mut connection| {
@@ -48,7 +56,7 @@ impl Peer {
         });
         let choice =
             Choice { base_url: Some(base), key: Some(Secret::new(key)), ..Choice::new(provider, "m") };
-        let model = connect(&choice, &http(QUICK), &|_| None).unwrap();
+        let model = connect(&choice, &http(timeouts), &|_| None).unwrap();
         Self { model: guards.guard(model, ONCE), requests }
     }
 
@@ -91,7 +99,8 @@ async fn failures_before_the_answer_fall_back() {
         ("garbage", Code::InvalidResponse, 1),
     ] {
         let guards = guards(1000);
-        let first = Peer::new(&guards, "openai", "a", move |connection| match case {
+        let timeouts = if case == "hangs" { QUICK } else { Timeouts::default() };
+        let first = Peer::within(timeouts, (&guards, "openai", "a"), move |connection| match case {
             "hangs" => connection.wait_for_close(),
             "closes" => {}
             "garbage" => {
@@ -165,7 +174,7 @@ async fn open_breaker_is_skipped_and_is_per_key() {
 async fn fastest_strategy_uses_measured_latency() {
     let guards = guards(1000);
     let slow = Peer::new(&guards, "openai", "a", |connection| {
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(Duration::from_secs(3));
         answers(connection);
     });
     let fast = Peer::new(&guards, "groq", "b", answers);

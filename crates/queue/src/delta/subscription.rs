@@ -44,17 +44,17 @@ impl Subscription {
     }
 
     /// Waits until Redis has confirmed the subscription, so that items of other processes arrive; at most 250 ms, and
-    /// not at all while Redis is unavailable.
+    /// not at all while Redis is unavailable. Returns whether it has.
     ///
     /// A listener that reads Postgres *after* this call misses no event. A listener that does not call it gets a
     /// [`Live::Nudge`] when the subscription is confirmed.
-    pub async fn ready(&mut self) {
+    pub async fn ready(&mut self) -> bool {
         if !self.topics.is_linked() || self.inbox.lock().established {
-            return;
+            return self.inbox.lock().established;
         }
         let waiter = ReadyWaiter::new(&self.inbox);
         let established = std::future::poll_fn(|cx| waiter.inbox.poll_established(cx));
-        let _ = tokio::time::timeout(READY_TIMEOUT, established).await;
+        tokio::time::timeout(READY_TIMEOUT, established).await.is_ok()
     }
 
     /// Waits for the next item.

@@ -51,6 +51,17 @@ fn committed(seq: i64, text: &str) -> Live {
     }])
 }
 
+/// Waits until items of other processes arrive. On a busy machine that takes longer than the limit of a stream, which then
+/// gets a nudge.
+async fn ready(subscription: &mut Subscription) {
+    while !subscription.ready().await {
+        tokio::task::yield_now().await;
+    }
+    while let Some(received) = subscription.try_recv() {
+        assert!(matches!(received, Received::Item(item) if item.live == Live::Nudge));
+    }
+}
+
 async fn next(subscription: &mut Subscription) -> Received {
     tokio::time::timeout(PATIENCE, subscription.recv()).await.expect("an item comes")
 }
@@ -100,8 +111,8 @@ async fn processes_receive_each_others_items_but_no_echo() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
-    near.ready().await;
-    far.ready().await;
+    ready(&mut near).await;
+    ready(&mut far).await;
     let whole: String = (0..2_000u32).map(|i| char::from_u32(0x100 + i % 500).unwrap()).collect();
     let mut near_text = String::new();
     for (i, character) in whole.chars().enumerate() {
@@ -132,7 +143,7 @@ async fn subscriber_that_is_not_ready_gets_a_nudge() {
     let mut hasty = process.bus.subscribe(AGENTABLE);
     assert_eq!(live(&mut hasty).await, Live::Nudge);
     let mut later = process.bus.subscribe(AGENTABLE);
-    later.ready().await;
+    ready(&mut later).await;
     process.bus.publish(AGENTABLE, committed(1, "a"));
     assert_eq!(live(&mut later).await, committed(1, "a"));
     process.end().await;
@@ -143,8 +154,8 @@ async fn control_items_reach_every_process() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let (mut near, mut far) = (here.bus.subscribe_control(), there.bus.subscribe_control());
-    near.ready().await;
-    far.ready().await;
+    ready(&mut near).await;
+    ready(&mut far).await;
     let run = RunId(Uuid::from_u128(4));
     for wanted in [Live::TranscriptWanted, Live::CancelRequested(run)] {
         let wanted = LiveItem { agentable: AGENTABLE, live: wanted };
@@ -162,8 +173,8 @@ async fn batch_too_long_for_redis_is_sent_as_a_nudge() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let (mut near, mut far) = (here.bus.subscribe(AGENTABLE), there.bus.subscribe(AGENTABLE));
-    near.ready().await;
-    far.ready().await;
+    ready(&mut near).await;
+    ready(&mut far).await;
     let long = committed(1, &"x".repeat(300 * 1024));
     here.bus.publish(AGENTABLE, long.clone());
     assert_eq!(live(&mut near).await, long);
@@ -177,7 +188,7 @@ async fn payload_of_a_newer_release_is_a_nudge() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let mut subscription = process.bus.subscribe(AGENTABLE);
-    subscription.ready().await;
+    ready(&mut subscription).await;
     let channel = format!("test:live:{}", AGENTABLE.0.simple());
     let mut connection =
         redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
@@ -263,7 +274,7 @@ async fn stall_is_detected_without_traffic() {
     let server = Server::start().await;
     let process = Process::start(&server, 1).await;
     let mut subscription = process.bus.subscribe(AGENTABLE);
-    subscription.ready().await;
+    ready(&mut subscription).await;
     server.signal("STOP");
     eventually("the stall is noticed", async || !process.bus.health().is_up()).await;
     server.signal("CONT");
@@ -278,19 +289,20 @@ async fn idle_channel_is_unsubscribed_after_a_delay() {
     let channel = format!("test:live:{}", AGENTABLE.0.simple());
     let subscribers = async || server.ask::<(String, u64)>(&["PUBSUB", "NUMSUB", &channel]).await.1;
     let mut first = process.bus.subscribe(AGENTABLE);
-    first.ready().await;
+    ready(&mut first).await;
     assert_eq!(subscribers().await, 1);
     drop(first);
     // A new subscriber finds the channel still subscribed and is ready at once.
     let mut second = process.bus.subscribe(AGENTABLE);
-    second.ready().await;
+    ready(&mut second).await;
     process.bus.publish(AGENTABLE, committed(1, "a"));
     assert_eq!(live(&mut second).await, committed(1, "a"));
     drop(second);
-    assert_eq!(subscribers().await, 1);
+    let dropped = std::time::Instant::now();
+    assert!(subscribers().await == 1 || dropped.elapsed() > Duration::from_secs(2));
     eventually("the channel is left", async || subscribers().await == 0).await;
     let mut third = process.bus.subscribe(AGENTABLE);
-    third.ready().await;
+    ready(&mut third).await;
     assert_eq!(subscribers().await, 1);
     process.end().await;
 }
@@ -300,7 +312,7 @@ async fn items_published_before_the_stop_are_sent() {
     let server = Server::start().await;
     let (here, there) = (Process::start(&server, 1).await, Process::start(&server, 2).await);
     let mut far = there.bus.subscribe(AGENTABLE);
-    far.ready().await;
+    ready(&mut far).await;
     for seq in 0..100 {
         here.bus.publish(AGENTABLE, committed(seq, "a"));
     }

@@ -79,7 +79,16 @@ impl Driven {
     }
 
     async fn pause(&self) {
-        self.test.requests().pause_plan(self.plan, true).await.unwrap().unwrap();
+        loop {
+            // On a busy machine it waits for longer than `lock_timeout`.
+            match self.test.requests().pause_plan(self.plan, true).await {
+                Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
+                result => {
+                    result.unwrap().unwrap();
+                    return;
+                }
+            }
+        }
     }
 }
 

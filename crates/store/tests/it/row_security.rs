@@ -239,7 +239,8 @@ async fn request_that_is_given_up_leaves_no_transaction_open() {
     let one = Store::open(&one).unwrap();
     let asks = one.tenant(test.tenant);
     asks.agentable("goal", test.goal).await.unwrap();
-    let of_others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+    let of_others =
+        "from pg_stat_activity where datname = current_database() and application_name = 'houston'";
     let open = format!("select count(*) {of_others} and state like 'idle in transaction%'");
     let connections = || test.sql(&format!("select string_agg(pid::text, ' ' order by pid) {of_others}"));
     let before = connections();

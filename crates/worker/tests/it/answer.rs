@@ -61,7 +61,7 @@ async fn sweep_finds_a_run_whose_hint_was_lost() {
 async fn message_during_a_run_is_read_by_its_next_step() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
-    let first = cluster.post(cluster.goal, "/sim hold_ms=300 tool=list_notes args={}").await;
+    let first = cluster.post(cluster.goal, "/sim hold_ms=4000 tool=list_notes args={}").await;
     eventually("the run starts", || async {
         (cluster.requests().run(first.run).await.ok()?.status == RunStatus::Running).then_some(())
     })

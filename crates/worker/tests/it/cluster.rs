@@ -42,6 +42,8 @@ pub(crate) struct TestCluster {
     pub(crate) slots: usize,
     /// Milliseconds between two sweeps.
     pub(crate) sweep_ms: u64,
+    /// For how long a worker without its lock is only suspected.
+    pub(crate) suspect_ms: u64,
     /// What drives the runs of goals, if it is not a model.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     /// When goals plan.
@@ -85,6 +87,7 @@ impl TestCluster {
             reap_every_ms: 200,
             slots: 2000,
             sweep_ms: 500,
+            suspect_ms: 1_500,
             driver: None,
             plans: Planning::Offer,
             providers: ContextProviders::new(),

@@ -85,7 +85,7 @@ fn causes() -> Vec<(&'static str, Cause, usize, i32)> {
         ("MODEL_NOT_FOUND", Cause::Server(Reply::status(404), SLOW), 1, 1),
         ("CONTEXT_LENGTH_EXCEEDED", refused(400, "context_length_exceeded"), 1, 1),
         ("NETWORK_ERROR", Cause::Server(Reply::status(503), SLOW), 3, 4),
-        ("TIMEOUT", Cause::Server(Reply::hang(), Duration::from_millis(200)), 3, 4),
+        ("TIMEOUT", Cause::Server(Reply::hang(), Duration::from_secs(1)), 3, 4),
         ("INVALID_RESPONSE", Cause::Server(garbage, SLOW), 1, 3),
         // A refused request is not retried; an unknown error may pass.
         ("UNKNOWN", refused(400, "invalid_value"), 1, 1),

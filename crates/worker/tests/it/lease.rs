@@ -55,10 +55,14 @@ async fn writing(cluster: &TestCluster, attempt: i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_keeps_its_runs_when_its_lease_connection_breaks() {
-    let cluster = TestCluster::start().await;
+    let mut cluster = TestCluster::start().await;
+    // Longer than a busy machine takes to connect again.
+    cluster.suspect_ms = 30_000;
     let (worker, other) = (cluster.worker(), cluster.worker());
     let posted = cluster.post(cluster.goal, "/sim chunks=100 delay_ms=60").await;
     writing(&cluster, 1).await;
+    worker.running.registered().await;
+    other.running.registered().await;
     let beats = "select string_agg(id::text, ' ' order by id) from houston.workers";
     let before = cluster.servers.sql(beats).unwrap();
     for _ in 0..3 {
@@ -124,7 +128,7 @@ async fn hint_whose_claim_fails_is_not_lost() {
     cluster.wait_for_end(first.run).await;
     let posted = cluster.post_silently(cluster.goal, "hello again").await;
     // Longer than lock_timeout.
-    let held = "begin; lock table houston.run_locks in access exclusive mode; select pg_sleep(3); commit";
+    let held = "begin; lock table houston.run_locks in access exclusive mode; select pg_sleep(6); commit";
     let mut locker = cluster.servers.psql(held).spawn().unwrap();
     let locked = "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and granted
                      and relation = 'houston.run_locks'::regclass

@@ -152,7 +152,7 @@ async fn plans_end_once_while_workers_are_killed() {
 async fn message_while_a_plan_works_is_answered_and_the_plan_goes_on() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
-    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=2500"}]);
+    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=8000"}]);
     let first = cluster.post(cluster.goal, &asks_for("Slow", &steps, "{{ look.result }}")).await;
     cluster.waits(first.run).await;
     let second = cluster.post(cluster.goal, "hello").await;
@@ -202,7 +202,7 @@ async fn cancel_of_a_run_that_waits_ends_its_plan_and_executors() {
 async fn end_of_a_replaced_executor_is_no_message_to_its_plan() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
-    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=2000"}]);
+    let steps = json!([{"id": "look", "type": "task", "title": "Look", "instructions": "/sim hold_ms=8000"}]);
     let posted = cluster.post(cluster.goal, &asks_for("Slow", &steps, "")).await;
     cluster.waits(posted.run).await;
     let begun = "select count(*) from houston.runs r join houston.agentables a on a.id = r.agentable_id

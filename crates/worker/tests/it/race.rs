@@ -94,7 +94,7 @@ async fn one_of_many_claims_succeeds_and_a_zombie_cannot_write() {
 async fn another_worker_takes_over_the_run_of_a_killed_one() {
     let cluster = TestCluster::start().await;
     let doomed = cluster.worker();
-    let posted = cluster.post(cluster.goal, "/sim chunks=100 delay_ms=20").await;
+    let posted = cluster.post(cluster.goal, "/sim chunks=100 delay_ms=60").await;
     eventually("the run starts", || async {
         (cluster.requests().run(posted.run).await.ok()?.status == RunStatus::Running).then_some(())
     })

@@ -28,7 +28,7 @@ pub(crate) fn settings(hosts: &[String]) -> Webhooks {
     let shipped = include_str!("../../../../jobs/webhooks.toml");
     let config: WebhooksConfig = toml::from_str(shipped).unwrap();
     let config = WebhooksConfig { poll_ms: 50, idle_s: 1, hosts: hosts.to_vec(), ..config };
-    let sinks = Arc::new(Sinks::new(hosts, Duration::from_secs(2)));
+    let sinks = Arc::new(Sinks::new(hosts, Duration::from_secs(60)));
     Webhooks { config, sinks, keys: Some(SecretKeys::parse(SECRETS_KEY).unwrap()), copies: None }
 }
 

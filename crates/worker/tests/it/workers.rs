@@ -92,7 +92,7 @@ impl TestCluster {
             every_ms: self.sweep_ms,
             without_redis_ms: 200,
             reap_every_ms: self.reap_every_ms,
-            suspect_ms: 1500,
+            suspect_ms: self.suspect_ms,
             limit: 500,
             erase_every_ms: 200,
             erase_rows: 1000,
