@@ -57,17 +57,28 @@ pub(crate) async fn show(
     let number: usize = nth.parse().unwrap_or_default();
     // Long traces take tens of milliseconds to parse.
     let reading = tokio::task::spawn_blocking(move || {
-        Trace::parse(std::str::from_utf8(&trace).ok()?).ok()?.history_before_answer(number)
+        let trace = Trace::parse(std::str::from_utf8(&trace).ok()?).ok()?;
+        Some(trace.history_before_answer(number))
     });
-    let Some(sent) = reading.await.ok().flatten() else {
-        let detail = format!("The run {id} has no answer {nth} of a model.");
-        let (code, request_id) = ("not_found".to_owned(), String::new());
-        let refused = Refused { status: StatusCode::NOT_FOUND, code, detail, request_id };
-        return viewer.failed(refused).into_response();
+    let sent = match reading.await.ok().flatten() {
+        Some(Some(sent)) => sent,
+        Some(None) => {
+            let detail = format!("The run {id} has no answer {nth} of a model.");
+            return refused(&viewer, StatusCode::NOT_FOUND, "not_found", detail);
+        }
+        None => {
+            let detail = "The trace of this run cannot be read here; it can be downloaded.".to_owned();
+            return refused(&viewer, StatusCode::INTERNAL_SERVER_ERROR, "unreadable", detail);
+        }
     };
     let owner = format!("/v1/{}/{}", plural(&run.owner.kind), run.owner.id.public_id(&run.owner.kind));
     let prompt = prompt(&viewer, &owner, "").await;
     html(&page(&viewer, &run.id.to_string(), number, (sent, from), prompt))
+}
+
+fn refused(viewer: &Viewer, status: StatusCode, code: &str, detail: String) -> Response {
+    let (code, request_id) = (code.to_owned(), String::new());
+    viewer.failed(Refused { status, code, detail, request_id }).into_response()
 }
 
 fn page(

@@ -8,6 +8,7 @@ use houston_testkit::model_server::{Call, Gate, ModelServer, Reply, without_syst
 use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston};
+use crate::traces_of_runs::sent_in_the_last_run;
 
 /// The beginning of the system prompt for summaries.
 const SUMMARISES: &str = "You summarise";
@@ -147,6 +148,8 @@ async fn conversation_over_budget_is_compressed_and_stays_valid() {
 
     read_by_people(&houston, &goal, TURNS).await;
     check_events_and_cost(&houston, &goal, &made).await;
+    let sent = sent_in_the_last_run(&houston, &goal).await;
+    assert!(sent[0].contains(&format!("SUMMARY {}", made.len())), "{sent:?}");
 }
 
 /// Checks that requests keep their size, are accepted, and change their beginning only at a compression.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use houston_domain::event::Event;
+use houston_domain::history::Entry;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_domain::trace::{Line, Trace};
 use houston_testkit::model_server::{Call, ModelServer, Reply};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cells::console_pages;
 use crate::people::People;
-use crate::test_houston::{environment, houston_command};
+use crate::test_houston::{TestHouston, environment, houston_command};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -115,6 +116,15 @@ async fn outline_of_a_trace_has_its_steps_and_no_texts() {
         }
     }
     console_has_the_texts(&people, runs["data"][0]["id"].as_str().unwrap()).await;
+}
+
+/// The texts of what the model was sent for the first answer of the goal's last run, by the trace of the run.
+pub(crate) async fn sent_in_the_last_run(houston: &TestHouston, goal: &str) -> Vec<String> {
+    let runs = houston.get(&format!("/v1/goals/{goal}/runs?limit=1")).await;
+    let path = format!("/v1/runs/{}/trace", runs["data"][0]["id"].as_str().unwrap());
+    let trace = houston.open(&houston.url(&path)).await.text().await.unwrap();
+    let sent = Trace::parse(&trace).unwrap().history_before_answer(1).unwrap();
+    sent.iter().map(Entry::text).collect()
 }
 
 /// The page of a run with a note, and the page of one of its texts.
