@@ -124,7 +124,7 @@ async fn checked(app: &App) -> (&'static str, &'static str, &'static str) {
 async fn is_unreachable(app: &App) -> bool {
     let Ok(_alone) = app.connecting.try_lock() else { return false };
     let Err(error) = app.api_store().check_connection().await else { return false };
-    // Whoever refuses with another code than that of a server that starts or stops has been reached.
+    // A server that refuses has been reached, unless it starts or stops (class 57P).
     error.sqlstate().is_none_or(|code| code.starts_with("57P"))
 }
 

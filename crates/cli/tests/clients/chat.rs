@@ -144,7 +144,7 @@ fn ctrl_c_cancels_the_run() {
 fn server_crash_during_an_answer_loses_no_text() {
     let mut dev = Dev::start();
     let mut command = houston(dev.folder.path());
-    command.args(["chat", "--json", "/sim chunks=300 delay_ms=10"]);
+    command.args(["chat", "--json", "/sim chunks=300 delay_ms=20"]);
     let mut chat = Process::spawn(&mut command).unwrap();
     let patience = Duration::from_secs(60);
     chat.wait_for_line(patience, |line| line.contains("TEXT_MESSAGE_CONTENT")).unwrap();

@@ -11,7 +11,7 @@ const patient = resumableFetch({ fetch: counting, tries: 2_000, pause: () => 30 
 
 const conversation = await newConversation();
 const agent = new HttpAgent({ url: `${url}${conversation.path}/ag-ui`, headers, threadId: conversation.id, fetch: patient });
-agent.addMessage({ id: randomUUID(), role: 'user', content: '/sim chunks=300 delay_ms=10' });
+agent.addMessage({ id: randomUUID(), role: 'user', content: '/sim chunks=300 delay_ms=20' });
 const types = [];
 await agent.runAgent({ runId: randomUUID() }, {
   onEvent({ event }) {

@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[3] / "api/clients"))
 from houston_stream import HoustonStream  # noqa: E402
 
 conversation, received = new_conversation(), Received()
-post(conversation, "/sim chunks=300 delay_ms=10")
+post(conversation, "/sim chunks=300 delay_ms=20")
 for id, event in HoustonStream(f"{URL}{conversation.path}/events", token=KEY, pause=lambda failures: 0.03):
     if event["type"] == "TEXT_MESSAGE_CONTENT" and not any(received.texts.values()):
         print("text", flush=True)

@@ -51,7 +51,7 @@ async fn worker_killed_during_a_stream_leaves_one_answer() {
     let houston = TestHouston::start();
     let goal = houston.goal("stream").await;
     let mut victim = houston.worker();
-    let message = houston.post(&goal, "1", "/sim chunks=150 delay_ms=20").await;
+    let message = houston.post(&goal, "1", "/sim chunks=150 delay_ms=40").await;
     let path = format!("/v1/goals/{goal}/events");
     let writing = tokio::sync::Notify::new();
     let watching = houston.watch_with(&path, |event| {
@@ -60,7 +60,7 @@ async fn worker_killed_during_a_stream_leaves_one_answer() {
         }
     });
     let killing = async {
-        // The answer takes three more seconds.
+        // The answer takes six more seconds.
         writing.notified().await;
         victim.kill().unwrap();
         houston.worker()

@@ -220,7 +220,7 @@ async fn summary_of_a_killed_worker_is_taken_over() {
         if *asked == 1 { summary.held_by(&held) } else { summary }
     })
     .await;
-    // The call has what is left of it when 30 s are set aside.
+    // 30 s more than the model gets for its answer.
     let lease = ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "36");
     let mut victim = worker(&houston, &server, &[lease]);
     let goal = houston.goal("killed").await;

@@ -128,23 +128,19 @@ impl TestHouston {
 
     /// Posts to an API server of the installation.
     pub(crate) async fn post_to(&self, url: &str, body: &Value) -> Value {
-        let request = self.client.post(url).bearer_auth(&self.key);
-        let response = request.header("Content-Type", "application/json").body(body.to_string()).send().await;
-        let response = response.unwrap();
-        let status = response.status();
-        let body = json(response).await;
-        assert!(status.is_success(), "{url}: {status} {body}");
-        body
+        serde_json::from_str(&self.posted(url, body).await).unwrap_or_default()
     }
 
     /// Posts to the API, and reads the whole answer, as a stream that ends.
     pub(crate) async fn post_for_text(&self, path: &str, body: &Value) -> String {
-        let request = self.client.post(self.url(path)).bearer_auth(&self.key);
-        let response = request.header("Content-Type", "application/json").body(body.to_string()).send().await;
-        let response = response.unwrap();
-        let status = response.status();
-        let text = response.text().await.unwrap();
-        assert!(status.is_success(), "{path}: {status} {text}");
+        self.posted(&self.url(path), body).await
+    }
+
+    async fn posted(&self, url: &str, body: &Value) -> String {
+        let request = self.client.post(url).bearer_auth(&self.key).header("Content-Type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert!(status.is_success(), "{url}: {status} {text}");
         text
     }
 
@@ -173,14 +169,11 @@ impl TestHouston {
 
     /// Reads a resource, again while a busy machine does not answer in time.
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let deadline = Instant::now() + PATIENCE / 4;
-        loop {
-            let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await.unwrap();
-            if response.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
-                return json(response).await;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut answer = self.ask(reqwest::Method::GET, path).await;
+        while answer.0 == 503 {
+            answer = self.ask(reqwest::Method::GET, path).await;
         }
+        answer.1
     }
 
     /// Posts with an idempotency key, and repeats it like a client until it is accepted.
@@ -227,8 +220,8 @@ impl TestHouston {
     }
 
     pub(crate) async fn cancel(&self, run: &str) {
-        let request = self.client.post(self.url(&format!("/v1/runs/{run}/cancel"))).bearer_auth(&self.key);
-        assert!(request.send().await.unwrap().status().is_success());
+        let (status, body) = self.ask(reqwest::Method::POST, &format!("/v1/runs/{run}/cancel")).await;
+        assert!(status < 300, "{status} {body}");
     }
 
     /// Polls a resource until the predicate holds; `what` is for the panic message.

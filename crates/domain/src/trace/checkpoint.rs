@@ -117,7 +117,7 @@ impl Checkpoint {
     }
 }
 
-/// The entry that stands for those that were compressed.
+/// The entry in the place of those that were compressed.
 pub(super) fn summary(text: &str) -> Entry {
     Entry::user(vec![Block::text(text)])
 }

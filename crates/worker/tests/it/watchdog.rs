@@ -64,7 +64,7 @@ async fn watchdog_cuts_off_a_silent_model() {
 async fn watchdog_cuts_off_a_silent_tool_and_closes_its_call() {
     let cluster = TestCluster::start().await;
     // Long enough for the tool to be called on a busy machine.
-    let worker = cluster.worker_of(short(5), simulated(), hang(Duration::from_secs(600)));
+    let worker = cluster.worker_of(short(15), simulated(), hang(Duration::from_secs(600)));
     let posted = cluster.post(cluster.goal, "/sim tool=hang args={}").await;
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MaxDuration);
     let history = serde_json::to_string(&cluster.history(cluster.goal).await).unwrap();
@@ -93,7 +93,7 @@ async fn model_that_stops_in_mid_answer_is_called_again() {
     let never = Gate::new();
     let whole = says("Hello, dear reader!").in_pieces(6);
     let server = ModelServer::start(in_turn([whole.clone().held_after(4, &never), whole])).await.unwrap();
-    let timeouts = Timeouts { idle: Duration::from_secs(2), ..Timeouts::default() };
+    let timeouts = Timeouts { idle: Duration::from_secs(6), ..Timeouts::default() };
     let worker = cluster.worker_with(patient(&server, timeouts), vec![]);
     let posted = cluster.post(cluster.goal, "hello").await;
     let run = cluster.wait_for_end(posted.run).await;
