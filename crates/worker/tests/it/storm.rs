@@ -55,6 +55,16 @@ struct Told {
     cancelled: Vec<RunId>,
 }
 
+/// Repeats a request while a lock is not to be had in time, as clients repeat one that gets 503.
+async fn again<T>(request: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    loop {
+        match request().await {
+            Err(error) if error.sqlstate().as_deref() == Some("55P03") => {}
+            result => return result,
+        }
+    }
+}
+
 /// Posts, cancels and waits, as decided by the seed.
 async fn talk(cluster: &TestCluster, goal: AgentableId, seed: u64) -> Told {
     let mut random = StdRng::seed_from_u64(seed);
@@ -76,7 +86,7 @@ async fn talk(cluster: &TestCluster, goal: AgentableId, seed: u64) -> Told {
         .choose(&mut random)
         .unwrap();
         let policy = *[Enqueue, Interrupt, Reject, Rollback].choose(&mut random).unwrap();
-        match cluster.try_post(goal, text, policy).await {
+        match again(async || cluster.try_post(goal, text, policy).await).await {
             Ok(posted) => {
                 cluster.send_hint(goal);
                 told.accepted.push((posted, policy));
@@ -86,13 +96,13 @@ async fn talk(cluster: &TestCluster, goal: AgentableId, seed: u64) -> Told {
         }
         if random.random_ratio(1, 6)
             && let Some((posted, _)) = told.accepted.last()
-            && cluster.requests().cancel_run(posted.run).await.unwrap().is_some()
+            && again(async || cluster.requests().cancel_run(posted.run).await).await.unwrap().is_some()
         {
             told.cancelled.push(posted.run);
         }
     }
     // Endless tools end only by this.
-    let last = cluster.try_post(goal, "hello", Interrupt).await.unwrap();
+    let last = again(async || cluster.try_post(goal, "hello", Interrupt).await).await.unwrap();
     cluster.send_hint(goal);
     told.accepted.push((last, Interrupt));
     told
