@@ -15,6 +15,8 @@ use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
 
 /// How long after its time limit a child is killed that has not stopped by itself.
 pub const GRACE: Duration = Duration::from_millis(500);
+/// Time to build the walls, of which a busy machine needs more than a short script gets.
+const START_TIME: Duration = Duration::from_secs(5);
 
 /// How to start a child: a program, and its arguments before the task.
 #[derive(Debug, Clone)]
@@ -69,9 +71,6 @@ pub(crate) struct Child {
     /// What is left of its time; it does not run while the parent works for it.
     left: Duration,
 }
-
-/// Time to build the walls, of which a busy machine needs more than a short script gets.
-const START_TIME: Duration = Duration::from_secs(5);
 
 /// What was read.
 pub(crate) enum Read {

@@ -1,7 +1,5 @@
 //! Faults of replies, on both wires.
 
-use std::time::Instant;
-
 use houston_testkit::model_server::{Ending, Fault, ModelServer, Reply, Wire, script};
 
 use crate::socket::{PATIENCE, Socket, ask};
@@ -84,10 +82,9 @@ async fn silence_lasts_until_the_client_gives_up() {
         socket.send(wire, "hi").await;
         assert!(server.journal().wait_until(PATIENCE, |journal| journal.open() == 1).await);
         assert!(socket.0.try_read(&mut [0]).is_err(), "no byte was sent");
-        let left = Instant::now();
         drop(socket);
         assert!(server.journal().wait_until(PATIENCE, |journal| journal.open() == 0).await);
-        assert!(server.journal().last().unwrap().ended.unwrap() - left < PATIENCE);
+        assert!(server.journal().last().unwrap().ended.is_some());
     }
 }
 
