@@ -9,9 +9,8 @@
 //!
 //! # Invariants
 //!
-//! - Crash points exist only with the feature `armed` and debug assertions. Tests enable the feature through a
-//!   dev-dependency, so everything that is built together with tests has them. A release build has none: there
-//!   [`fault!`] is `Ok(())`, and [`mutation::is`] is `false`.
+//! - Crash points exist only in builds with debug assertions: what `cargo run` and the tests share. A release build has
+//!   none: there [`fault!`] is `Ok(())`, and [`mutation::is`] is `false`.
 //! - Nothing happens unless the environment of the process asks for it.
 //!
 //! # Deliberately absent
@@ -25,7 +24,7 @@
 //!
 //! An architecture test fails if a crash point of the code has no case.
 
-#[cfg(all(feature = "armed", debug_assertions))]
+#[cfg(debug_assertions)]
 mod armed;
 pub mod mutation;
 
@@ -36,7 +35,7 @@ pub mod mutation;
 pub struct ConnectionBroken;
 
 /// Whether this build has crash points.
-pub const ARMED: bool = cfg!(all(feature = "armed", debug_assertions));
+pub const ARMED: bool = cfg!(debug_assertions);
 
 /// Marks a crash point. Evaluates to a `Result<(), ConnectionBroken>`; must be used in an async function.
 ///
@@ -54,7 +53,7 @@ macro_rules! fault {
 ///
 /// # Errors
 /// [`ConnectionBroken`] if the environment asks for `error` at this crash point.
-#[cfg(all(feature = "armed", debug_assertions))]
+#[cfg(debug_assertions)]
 pub async fn inject(point: &str) -> Result<(), ConnectionBroken> {
     armed::inject(point).await
 }
@@ -63,7 +62,7 @@ pub async fn inject(point: &str) -> Result<(), ConnectionBroken> {
 ///
 /// # Errors
 /// Never.
-#[cfg(not(all(feature = "armed", debug_assertions)))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub async fn inject(_point: &str) -> Result<(), ConnectionBroken> {
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::Mutation;
 
-#[cfg(all(feature = "armed", debug_assertions))]
+#[cfg(debug_assertions)]
 mod this_process {
     use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ mod this_process {
     }
 }
 
-#[cfg(not(all(feature = "armed", debug_assertions)))]
+#[cfg(not(debug_assertions))]
 mod this_process {
     use super::Mutation;
 
