@@ -1,31 +1,18 @@
 //! `cargo xtask package`: makes packages of one binary, in `target/package`: a tarball, a `.deb`, a wheel and an npm package.
-//!
-//! The same binary gives the same bytes: entries are sorted, times are fixed, and all files belong to root.
+//! `deploy/packages/pack` does it; this builds the binary, and installs and runs what was made.
 
-mod archive;
 mod check;
-mod contents;
-mod deb;
-mod elf;
-mod npm;
-mod tarball;
-mod versions;
-mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use flate2::Compression;
 use houston_xtask::console::{print, print_status};
-use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::json;
 
-use self::check::{How, Seconds};
-use self::contents::Contents;
+use self::check::How;
 
 /// Build packages: a tarball, a .deb, a wheel and an npm package.
 #[derive(Debug, Args)]
@@ -36,22 +23,14 @@ pub(crate) struct Package {
     /// Build these packages only [default: all]
     #[arg(long = "kind", value_name = "KIND", value_enum)]
     kinds: Vec<Kind>,
-    /// Do not compress: for the binary of a debug build, in tests
+    /// Compress little: for the binary of a debug build, in tests
     #[arg(long)]
     stored: bool,
     /// Install each package into a clean folder, and run it until the simulated model has answered a message
     #[arg(long)]
     check: bool,
-    /// With --check: hide the Postgres and Redis of this machine, and run as a user without rights; only root can
-    #[arg(long, requires = "check")]
-    fresh: bool,
-    /// With --check: install the tarball and the .deb into one root, where the second one goes on with the data of the first
-    #[arg(long, requires = "check")]
-    together: bool,
-    /// With --check: fail if the first answer comes later than this after the start of `houston dev`; 0 judges no time
-    /// [default: 15, or 0 with --stored]
-    #[arg(long, requires = "check", value_name = "SECONDS")]
-    within: Option<u32>,
+    #[command(flatten)]
+    how: How,
     /// Print one JSON array instead of lines
     #[arg(long)]
     json: bool,
@@ -60,32 +39,12 @@ pub(crate) struct Package {
     output: Option<PathBuf>,
 }
 
-/// Seconds from the start of `houston dev` to the first answer, at most.
-const FIRST_ANSWER: u32 = 15;
-
 /// A package, as a file.
 struct Built {
     kind: Kind,
     path: PathBuf,
-}
-
-impl Built {
-    fn line(&self, mib: f64, seconds: Option<Seconds>) -> String {
-        let took = seconds.map_or_else(String::new, |Seconds { installed, answered }| {
-            format!("  installed in {installed:.1} s, first answer after {answered:.1} s")
-        });
-        format!("{mib:7.1} MiB  {}{took}", self.path.display())
-    }
-
-    fn json(&self, mib: f64, seconds: Option<Seconds>) -> Value {
-        json!({
-            "kind": self.kind.name(),
-            "path": self.path.display().to_string(),
-            "mib": mib,
-            "installed_s": seconds.map(|seconds| seconds.installed),
-            "answered_s": seconds.map(|seconds| seconds.answered),
-        })
-    }
+    /// What its program prints: `houston 1.2.0`.
+    version: String,
 }
 
 /// The formats.
@@ -106,15 +65,6 @@ impl Kind {
             Self::Npm => "npm package",
         }
     }
-
-    /// How the format writes a version.
-    fn version(self, version: &str) -> Result<String> {
-        match self {
-            Self::Tarball | Self::Npm => Ok(version.to_owned()),
-            Self::Deb => Ok(versions::debian(version)),
-            Self::Wheel => versions::python(version),
-        }
-    }
 }
 
 impl Package {
@@ -124,25 +74,23 @@ impl Package {
             Some(binary) => std::path::absolute(binary)?,
             None => build().await?,
         };
-        let scratch = Scratch::new()?;
-        let binary = stripped(&binary, &scratch.path().join("houston")).await?;
-        let contents = Contents::of(&binary, scratch.path())?;
-        drop(scratch);
-        let compression = if self.stored { Compression::none() } else { Compression::best() };
-        let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { self.kinds.as_slice() };
-        let built = write(&contents, kinds, compression, &output)?;
+        let built = self.pack(&binary, &std::path::absolute(output)?).await?;
         let (seconds, code) = match self.check {
-            true => check::run(&built, self.how()).await?,
-            false => (Vec::new(), ExitCode::SUCCESS),
+            true => check::run(&built, self.how, self.stored).await?,
+            false => (vec![None; built.len()], ExitCode::SUCCESS),
         };
         let mut rows = Vec::new();
-        for (nth, package) in built.iter().enumerate() {
-            let mib = std::fs::metadata(&package.path)?.len() as f64 / f64::from(1 << 20);
-            let seconds = seconds.get(nth).copied().flatten();
-            match self.json {
-                true => rows.push(package.json(mib, seconds)),
-                false => print(&package.line(mib, seconds))?,
+        for (Built { kind, path, .. }, seconds) in built.iter().zip(seconds) {
+            let mib = std::fs::metadata(path)?.len() as f64 / f64::from(1 << 20);
+            let (installed, answered) = seconds.unzip();
+            if self.json {
+                rows.push(json!({"kind": kind.name(), "path": path, "mib": mib, "installed_s": installed, "answered_s": answered}));
+                continue;
             }
+            let took = seconds.map(|(installed, answered)| {
+                format!("  installed in {installed:.1} s, first answer after {answered:.1} s")
+            });
+            print(&format!("{mib:7.1} MiB  {}{}", path.display(), took.unwrap_or_default()))?;
         }
         if self.json {
             print(&serde_json::to_string(&rows)?)?;
@@ -150,9 +98,22 @@ impl Package {
         Ok(code)
     }
 
-    fn how(&self) -> How {
-        let limit = self.within.unwrap_or(if self.stored { 0 } else { FIRST_ANSWER });
-        How { fresh: self.fresh, together: self.together, limit: Some(limit).filter(|limit| *limit > 0) }
+    async fn pack(&self, binary: &Path, output: &Path) -> Result<Vec<Built>> {
+        let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { self.kinds.as_slice() };
+        let names = kinds.iter().filter_map(|kind| kind.to_possible_value());
+        let mut pack = Command::new(repository::root().join("deploy/packages/pack"));
+        pack.arg(binary).arg(output).arg(if self.stored { "1" } else { "9" });
+        pack.args(names.map(|name| name.get_name().to_owned()));
+        if kinds.contains(&Kind::Wheel) {
+            let python = repository::tools().join("wheel");
+            programs::venv(&python, &["wheel==0.45.1"]).await?;
+            pack.env("PYTHON", python.join("bin/python"));
+        }
+        let paths = child::output(&mut pack).context("packages need the programs of binutils and dpkg")?;
+        let version = child::output(Command::new(binary).arg("--version"))?.trim().to_owned();
+        let built =
+            |(kind, path): (&Kind, &str)| Built { kind: *kind, path: path.into(), version: version.clone() };
+        Ok(kinds.iter().zip(paths.lines()).map(built).collect())
     }
 }
 
@@ -164,39 +125,3 @@ async fn build() -> Result<PathBuf> {
     child::succeed(cargo).await?;
     Ok(repository::target().join("dist/houston"))
 }
-
-/// A copy without symbols, if there is a `strip`: builds with the profile `dist` have none.
-async fn stripped(binary: &Path, to: &Path) -> Result<PathBuf> {
-    let Some(strip) = programs::find("strip") else { return Ok(binary.to_owned()) };
-    let mut command = Command::new(strip);
-    command.arg("-o").arg(to).arg(binary);
-    child::succeed(command).await?;
-    Ok(to.to_owned())
-}
-
-/// Writes packages, and a file with their hashes.
-fn write(contents: &Contents, kinds: &[Kind], compression: Compression, output: &Path) -> Result<Vec<Built>> {
-    std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
-    let (mut built, mut sums) = (Vec::new(), String::new());
-    for &kind in kinds {
-        let (name, bytes) = match kind {
-            Kind::Tarball => (tarball::name(contents), tarball::bytes(contents, compression)?),
-            Kind::Deb => (deb::name(contents), deb::bytes(contents, compression)?),
-            Kind::Wheel => (wheel::name(contents)?, wheel::bytes(contents, compression)?),
-            Kind::Npm => (npm::name(contents), npm::bytes(contents, compression)?),
-        };
-        let path = output.join(&name);
-        std::fs::write(&path, &bytes).with_context(|| path.display().to_string())?;
-        sums.push_str(&format!("{}  {name}\n", hex(&Sha256::digest(&bytes))));
-        built.push(Built { kind, path });
-    }
-    std::fs::write(output.join("SHA256SUMS"), sums)?;
-    Ok(built)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests;
