@@ -4,7 +4,7 @@ mod commands;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use houston_xtask::signals::run_until_stopped;
 
 /// Formats, lints, tests and measures Houston.
@@ -16,7 +16,13 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    run_until_stopped("xtask", Arguments::parse().command.run())
+    let matches = commands::forward::add_to(Arguments::command()).get_matches();
+    run_until_stopped("xtask", async {
+        match commands::forward::run(&matches).await? {
+            Some(code) => Ok(code),
+            None => Arguments::from_arg_matches(&matches)?.command.run().await,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -25,6 +31,6 @@ mod tests {
 
     #[test]
     fn command_line_is_consistent() {
-        super::Arguments::command().debug_assert();
+        super::commands::forward::add_to(super::Arguments::command()).debug_assert();
     }
 }

@@ -1,6 +1,7 @@
 //! Runs cargo-nextest and lists the slowest tests at the end.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::child::Running;
 use crate::console::print_status;
+use crate::programs;
 
 /// Number of slowest tests listed.
 const SLOWEST: usize = 10;
@@ -20,6 +22,17 @@ pub struct TestRun {
     tests: Vec<(Duration, String)>,
     /// The closing lines of nextest: the summary and the failed tests.
     summary: Vec<String>,
+}
+
+/// The path of cargo-nextest.
+///
+/// # Errors
+/// If it is missing and cannot be installed.
+pub async fn program() -> Result<PathBuf> {
+    let found = programs::wheel("cargo-nextest", "0.9.148").await;
+    found.context(
+        "cargo-nextest is missing and could not be installed: `cargo install cargo-nextest` does that",
+    )
 }
 
 /// Runs `nextest`, passes its output on, then lists the slowest tests, followed by nextest's summary.

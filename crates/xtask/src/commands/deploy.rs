@@ -1,4 +1,4 @@
-//! `cargo xtask deploy`: checks what is in `deploy/`: units of systemd, image, compose file, chart, proxies.
+//! `cargo xtask deploy`: checks what is in `deploy/`: units of systemd, image, compose file, chart, proxies, alert rules, packages.
 //!
 //! The checks are scripts in `crates/xtask/deploy`, because what reads these files is there for Python: Helm's own code, and the
 //! schemas of Kubernetes. Nothing is deployed.
@@ -11,7 +11,7 @@ use clap::Args;
 use houston_xtask::missing::Missing;
 use houston_xtask::{child, programs, repository};
 
-/// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies.
+/// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies, alert rules, packages.
 #[derive(Debug, Args)]
 pub(crate) struct Deploy {
     /// The binary whose commands and settings the files must name [default: one that is built]
@@ -36,6 +36,7 @@ impl Deploy {
         // Starting servers installs them.
         let postgres = if has_postgres { Ok(()) } else { programs::servers(|_| {}).map(drop) };
         self.missing.or_skip("the script for Citus", postgres)?;
+        let promtool = self.missing.or_skip("alert rules and dashboards", programs::promtool().await)?;
         let folder = repository::root().join("crates/xtask/deploy");
         let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
         let python = repository::tools().join("deploy");
@@ -46,6 +47,7 @@ impl Deploy {
             .current_dir(&folder);
         pytest.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
         pytest.env("HOUSTON_ROOT", repository::root()).env("HOUSTON_BINARY", binary);
+        pytest.envs(promtool.map(|path| ("HOUSTON_PROMTOOL", path)));
         if self.missing.skip_missing {
             pytest.env("HOUSTON_SKIP_MISSING", "1");
         }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Args;
 use houston_xtask::console::print_status;
-use houston_xtask::{child, programs, repository, runner};
+use houston_xtask::{child, repository, runner};
 
 use super::changed::{changed, package, packages};
 use super::prepare::clippy;
@@ -48,26 +48,14 @@ async fn test(mut packages: BTreeSet<String>) -> Result<()> {
     // The architecture tests are in xtask.
     packages.insert(package("xtask"));
     print_status(&format!("   of {}", packages.iter().cloned().collect::<Vec<_>>().join(", ")));
-    let status = match programs::wheel("cargo-nextest", "0.9.148").await {
-        Some(nextest) => {
-            let mut nextest = repository::command_like_cargo(&nextest);
-            // Built for the whole workspace: a selection of crates would build their dependencies again, with other
-            // features.
-            nextest.args(["nextest", "run", "--workspace", "--lib", "--bins", "--test", "architecture"]);
-            let names: Vec<String> = packages.iter().map(|name| format!("package({name})")).collect();
-            let recorded =
-                if repository::recordings().is_dir() { "" } else { " and not test(/^recordings::/)" };
-            nextest.args(["--filterset", &format!("({}){recorded}", names.join(" or "))]);
-            nextest.args(["--cargo-quiet", "--status-level", "fail"]);
-            runner::run(nextest).await?
-        }
-        None => {
-            let mut cargo = repository::cargo();
-            cargo.args(["test", "--quiet", "--lib", "--bins"]);
-            cargo.args(packages.iter().flat_map(|name| ["--package", name]));
-            child::run(cargo).await?
-        }
-    };
+    let mut nextest = repository::command_like_cargo(&runner::program().await?);
+    // Built for the whole workspace: a selection of crates would build their dependencies again, with other features.
+    nextest.args(["nextest", "run", "--workspace", "--lib", "--bins", "--test", "architecture"]);
+    let names: Vec<String> = packages.iter().map(|name| format!("package({name})")).collect();
+    let recorded = if repository::recordings().is_dir() { "" } else { " and not test(/^recordings::/)" };
+    nextest.args(["--filterset", &format!("({}){recorded}", names.join(" or "))]);
+    nextest.args(["--cargo-quiet", "--status-level", "fail"]);
+    let status = runner::run(nextest).await?;
     ensure!(status.success(), "tests failed");
     Ok(())
 }

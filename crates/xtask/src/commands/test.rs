@@ -10,7 +10,7 @@ use houston_xtask::scratch::Scratch;
 use houston_xtask::{child, programs, repository, runner};
 
 use super::changed::package;
-use super::harness::Forwarded;
+use super::forward;
 use super::previous::Previous;
 
 /// Run all tests, or those of some crates.
@@ -104,10 +104,7 @@ impl Test {
             false => None,
         };
         let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        if let Some(missing) = self.previous.missing().filter(|_| self.has_upgrades()) {
-            print_status(&missing);
-        }
-        let previous = self.previous.binary().await?;
+        let previous = self.previous.binary(self.has_upgrades()).await?;
         let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
         let variables: Vec<_> = variables
             .into_iter()
@@ -116,29 +113,19 @@ impl Test {
             .chain(previous)
             .chain(self.missing.skip_missing.then(|| (SKIP_MISSING, "1".to_owned())))
             .collect();
-        match programs::wheel("cargo-nextest", "0.9.148").await {
-            Some(nextest) => {
-                let mut nextest = self.nextest(&nextest)?;
-                nextest.envs(variables);
-                runner::run(nextest).await
-            }
-            None => {
-                let mut cargo = self.without_nextest()?;
-                cargo.envs(variables);
-                child::run(cargo).await
-            }
-        }
+        let mut nextest = self.nextest(&runner::program().await?)?;
+        nextest.envs(variables);
+        runner::run(nextest).await
     }
 
     /// Runs the tests that have a runner of their own, beside the others: the crash points, which mostly wait, and the
     /// comparison of prices. Their output is printed when they have ended. Returns what failed, if something did.
     async fn separate_tests(&self, scratch: &Scratch) -> Result<Option<ExitStatus>> {
         let prices = async {
-            if self.no_clients {
-                return Ok(None);
+            match self.no_clients {
+                true => Ok(None),
+                false => forward::compare_prices(self.missing.skip_missing).await.map(Some),
             }
-            let arguments: &[&str] = if self.missing.skip_missing { &["--if-possible"] } else { &[] };
-            Forwarded::new(arguments).captured("prices-test").await.map(Some)
         };
         let (crash_points, prices) = tokio::join!(child::capture(self.crash_points(scratch)), prices);
         let mut statuses = Vec::new();
@@ -231,23 +218,5 @@ impl Test {
         }
         nextest.args(self.skipped().iter().flat_map(|name| ["--skip", name]));
         Ok(nextest)
-    }
-
-    fn without_nextest(&self) -> Result<Command> {
-        ensure!(
-            self.stress.is_none(),
-            "--stress needs cargo-nextest, which is missing and could not be installed"
-        );
-        print_status(
-            "cargo-nextest is missing and could not be installed: `cargo test` runs the tests one after the other",
-        );
-        let mut cargo = repository::cargo();
-        cargo.arg("test").args(self.selection());
-        cargo.args(["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--test-threads=1"]);
-        for name in self.skipped() {
-            cargo.args(["--skip", name]);
-        }
-        cargo.args(&self.filter);
-        Ok(cargo)
     }
 }
