@@ -5,6 +5,7 @@ mod check;
 mod clients;
 mod deploy;
 pub(crate) mod forward;
+mod measure;
 mod package;
 mod prepare;
 mod previous;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Package(package::Package),
     /// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies, alert rules, packages
     Deploy(deploy::Deploy),
+    /// Print the weight of this checkout: lines, packages, and with --build how long builds take
+    Measure(measure::Measure),
     /// Print how the labelled messages are judged, and how long the rules of messages and plans take
     Analysis,
 }
@@ -49,6 +52,7 @@ impl Command {
             Self::Clients(command) => command.run().await,
             Self::Package(command) => command.run().await,
             Self::Deploy(command) => command.run().await,
+            Self::Measure(command) => command.run().await,
             Self::Analysis => {
                 let mut cargo = repository::cargo();
                 cargo.args(["run", "--quiet", "--release", "-p", "houston-domain", "--example", "rules"]);
