@@ -1,7 +1,7 @@
 //! Test infrastructure: throw-away servers, fakes that can inject faults, and records kept outside the service.
 //!
 //! - [`seed_data`]: fills a database with idle agentables.
-//! - [`documentation`]: links and commands in Markdown files.
+//! - [`documentation`]: links and commands in Markdown files; [`sources`]: the Rust files.
 //! - [`model_server`]: a scripted model with a journal, over OpenAI's and Anthropic's wire.
 //! - [`fault_proxy`]: a TCP proxy that injects latency, stalls, resets, lost bytes and cuts.
 //! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
@@ -54,5 +54,6 @@ pub mod servers;
 pub mod shards;
 pub mod shared_postgres;
 mod signal;
+pub mod sources;
 mod standby;
 pub mod tool_ledger;

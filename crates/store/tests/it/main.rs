@@ -56,6 +56,8 @@ mod restored;
 #[cfg(test)]
 mod row_security;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod session_search;

@@ -1,6 +1,6 @@
 //! Rules for tables and functions, read from the catalog, so that an installation can be spread over several Postgres
 //! servers or moved to a distributed one. Everything of a user is on one server; tenants, agents, teams and keys are
-//! copied to all. The rules for the text of SQL are in `crates/xtask/tests/architecture/sharding.rs`.
+//! copied to all. The rules for the text of SQL are in `rules/sharding.rs`.
 
 use std::collections::BTreeSet;
 

@@ -93,3 +93,24 @@ fn crates_of_the_table_exist() {
     let listed: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(existing, listed);
 }
+
+/// `domain` does no I/O.
+#[test]
+fn domain_cannot_do_io() {
+    const IO: [&str; 10] = [
+        "tokio",
+        "tokio-util",
+        "futures-util",
+        "sqlx",
+        "axum",
+        "reqwest",
+        "redis",
+        "hyper",
+        "rustix",
+        "tempfile",
+    ];
+    let members = members();
+    let domain = members.iter().find(|member| member.name == "domain").unwrap();
+    let wrong = domain.external().find(|(name, is_for_tests)| !is_for_tests && IO.contains(name));
+    assert!(wrong.is_none(), "domain imports {wrong:?}");
+}

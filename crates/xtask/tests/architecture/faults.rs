@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::sources::sources;
-use crate::workspace::root;
+use crate::workspace::{root, sources};
 
 #[test]
 fn release_has_no_crash_points() {

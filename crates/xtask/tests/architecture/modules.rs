@@ -1,30 +1,24 @@
-//! The modules of a crate have floors and import only what is below them.
+//! The modules of `engine` have floors and import only what is below them.
 
-use crate::sources::{Source, sources};
+use crate::workspace::sources;
 
-/// A crate, and its modules from the top floor to the lowest. Modules of one floor do not import each other. The map is in
+/// The modules of `engine` from the top floor to the lowest. Modules of one floor do not import each other. The map is in
 /// `crates/README.md`.
-const FLOORS: [(&str, &[&[&str]]); 1] = [(
-    "engine",
-    &[
-        &["drive"],
-        &["engine", "meter"],
-        &["run::driver"],
-        &["run::model_turn", "run::tool_runner"],
-        &["run::journal"],
-        &["run::services", "run::signals", "run::storage"],
-        &["background", "prompt"],
-        &["setup"],
-        &["driver", "hook"],
-        &["config", "error", "holder", "live", "observer", "rates"],
-    ],
-)];
+const FLOORS: [&[&str]; 10] = [
+    &["drive"],
+    &["engine", "meter"],
+    &["run::driver"],
+    &["run::model_turn", "run::tool_runner"],
+    &["run::journal"],
+    &["run::services", "run::signals", "run::storage"],
+    &["background", "prompt"],
+    &["setup"],
+    &["driver", "hook"],
+    &["config", "error", "holder", "live", "observer", "rates"],
+];
 
-/// A module as the path to it: `run::driver::turn`.
-fn module_of(path: &str, sources: &str) -> String {
-    let inner = path.strip_prefix(sources).unwrap().strip_suffix(".rs").unwrap();
-    inner.strip_suffix("/mod").unwrap_or(inner).replace('/', "::")
-}
+/// Modules that only declare others.
+const DECLARING: [&str; 2] = ["lib", "run"];
 
 /// The paths inside the crate that a module mentions, as `run::journal::Journal`.
 fn mentioned(module: &str, text: &str) -> Vec<String> {
@@ -53,38 +47,30 @@ fn mentioned(module: &str, text: &str) -> Vec<String> {
 }
 
 /// The floor of a path, counted from the top, and the module there.
-fn floor_of<'f>(floors: &'f [&'f [&'f str]], path: &str) -> Option<(usize, &'f str)> {
-    let is_inside = |room: &str| path == room || path.starts_with(&format!("{room}::"));
-    let all =
-        floors.iter().enumerate().flat_map(|(floor, rooms)| rooms.iter().map(move |room| (floor, *room)));
-    all.into_iter().find(|(_, room)| is_inside(room))
+fn floor_of(path: &str) -> Option<(usize, &'static str)> {
+    let is_inside =
+        |room: &str| path.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    let mut rooms =
+        FLOORS.iter().enumerate().flat_map(|(floor, rooms)| rooms.iter().map(move |room| (floor, *room)));
+    rooms.find(|(_, room)| is_inside(room))
 }
 
 /// The arrows of a module that do not lead downwards.
-fn upward(floors: &[&[&str]], module: &str, text: &str) -> Vec<String> {
-    let Some((floor, room)) = floor_of(floors, module) else { return Vec::new() };
-    let mut wrong = Vec::new();
-    for path in mentioned(module, text) {
-        if let Some((other_floor, other)) = floor_of(floors, &path)
-            && other != room
-            && other_floor <= floor
-        {
-            wrong.push(format!("{module} → {path}"));
-        }
-    }
-    wrong
+fn upward(module: &str, text: &str) -> Vec<String> {
+    let Some((floor, room)) = floor_of(module) else { return vec![format!("{module} has no floor")] };
+    let is_wrong = |path: &String| floor_of(path).is_some_and(|(to, other)| other != room && to <= floor);
+    mentioned(module, text).into_iter().filter(is_wrong).map(|path| format!("{module} → {path}")).collect()
 }
 
 #[test]
 fn modules_import_only_what_is_below_them() {
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for (name, floors) in FLOORS {
-        let folder = format!("crates/{name}/src/");
-        let is_code = |source: &Source| source.path.starts_with(&folder) && !source.is_for_tests();
-        for source in sources().iter().filter(|source| is_code(source)) {
-            let module = module_of(&source.path, &folder);
+    for source in sources().iter().filter(|source| !source.is_for_tests()) {
+        let Some(path) = source.path.strip_prefix("crates/engine/src/") else { continue };
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        if !DECLARING.contains(&module.as_str()) {
             count += mentioned(&module, &source.text).len();
-            wrong.extend(upward(floors, &module, &source.text));
+            wrong.extend(upward(&module, &source.text));
         }
     }
     assert!(wrong.is_empty(), "upward arrows: {wrong:#?}");
@@ -92,29 +78,11 @@ fn modules_import_only_what_is_below_them() {
 }
 
 #[test]
-fn every_module_has_a_floor() {
-    let mut wrong = Vec::new();
-    for (name, floors) in FLOORS {
-        let folder = format!("crates/{name}/src/");
-        let is_code = |source: &Source| source.path.starts_with(&folder) && !source.is_for_tests();
-        for source in sources().iter().filter(|source| is_code(source)) {
-            let module = module_of(&source.path, &folder);
-            let only_declares = ["lib", "run"].contains(&module.as_str());
-            if !only_declares && floor_of(floors, &module).is_none() {
-                wrong.push(format!("{name}::{module}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "give these modules a floor: {wrong:#?}");
-}
-
-#[test]
 fn upward_arrows_are_found() {
-    let floors: &[&[&str]] = &[&["run::driver"], &["run::tools", "run::model"], &["run::journal"]];
-    let text =
-        "use crate::run::journal::Journal;\nlet a = super::super::driver::next();\n// crate::run::driver";
-    assert_eq!(upward(floors, "run::tools::call", text), ["run::tools::call → run::driver::next"]);
-    let sideways = "use crate::run::model::{Call, Turn};";
-    assert_eq!(upward(floors, "run::tools", sideways), ["run::tools → run::model"]);
-    assert_eq!(upward(floors, "run::driver", sideways), [""; 0]);
+    let text = "use crate::run::journal::Journal;\nlet a = super::super::driver::next();\n// crate::drive";
+    assert_eq!(upward("run::tool_runner::call", text), ["run::tool_runner::call → run::driver::next"]);
+    let sideways = "use crate::run::model_turn::{Call, Turn};";
+    assert_eq!(upward("run::tool_runner", sideways), ["run::tool_runner → run::model_turn"]);
+    assert_eq!(upward("run::driver", sideways), [""; 0]);
+    assert_eq!(upward("new", ""), ["new has no floor"]);
 }

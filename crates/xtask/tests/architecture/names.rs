@@ -1,67 +1,23 @@
-//! Names of queries and spans match the code, so that they can be found from Postgres' views and from traces.
+//! Names of spans, log messages, tests and kinds.
 
-use crate::sources::sources;
-use crate::workspace::root;
+use crate::workspace::{root, sources};
 
 /// First words of span names.
 const LAYERS: [&str; 9] = ["api", "cli", "engine", "llm", "queue", "store", "tool", "tools", "worker"];
-
-/// The first string literal after `at`, without quotes and hashes.
-fn literal(text: &str, at: usize) -> Option<&str> {
-    let text = &text[at..];
-    let start = text.find('"')? + 1;
-    let end = start + text[start..].find('"')?;
-    Some(&text[start..end])
-}
-
-/// The literal after each `call`, with its line number.
-fn literals<'t>(text: &'t str, call: &'t str) -> impl Iterator<Item = (usize, Option<&'t str>)> + 't {
-    text.match_indices(call).map(move |(at, _)| (text[..at].lines().count(), literal(text, at + call.len())))
-}
-
-#[test]
-fn queries_begin_with_module_and_function() {
-    let (mut wrong, mut count) = (Vec::new(), 0);
-    for source in sources() {
-        let Some(module) = source.store_module() else { continue };
-        let start = format!("-- store::{module}::");
-        for call in [
-            "query!(",
-            "query_as!(",
-            "query_scalar!(",
-            "sqlx::query(",
-            "sqlx::query_as(",
-            "sqlx::query_scalar(",
-            "query_with_context!(",
-        ] {
-            // In a macro whose caller names the query.
-            let text = source.text.replace("query!($before", "");
-            for (line, text) in literals(&text, call) {
-                count += 1;
-                let named = text.and_then(|text| text.strip_prefix(&start));
-                let name = named.and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == '\\').next());
-                if !name.is_some_and(|name| !name.is_empty() && name.chars().all(is_plain)) {
-                    wrong.push(format!("{}:{line} does not begin with `{start}<function>`", source.path));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(count > 20, "this test finds too few queries: {count}");
-}
 
 #[test]
 fn spans_are_named_layer_noun_verb() {
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !is_for_development(&source.path)) {
         for call in ["_span!(", "::span!(", "instrument(name = "] {
-            for (line, name) in literals(&source.text, call) {
-                let words: Vec<&str> = name.unwrap_or_default().split('.').collect();
+            for after in source.text.split(call).skip(1) {
+                let name = after.split('"').nth(1).unwrap_or_default();
+                let words: Vec<&str> = name.split('.').collect();
                 let is_right = words.len() == 3
                     && LAYERS.contains(&words[0])
                     && words.iter().all(|word| !word.is_empty() && word.chars().all(is_plain));
                 if !is_right {
-                    wrong.push(format!("{}:{line} {}", source.path, name.unwrap_or("has no name")));
+                    wrong.push(format!("{}: `{name}`", source.path));
                 }
             }
         }
@@ -90,6 +46,27 @@ fn log_messages_are_lower_case_without_full_stop() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A test's name is a filter of `cargo xtask test`, too.
+#[test]
+fn test_names_are_short() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for source in sources() {
+        for attribute in ["#[test]", "#[tokio::test"] {
+            for after in source.text.split(attribute).skip(1) {
+                let name = after
+                    .split_once("fn ")
+                    .map_or("", |(_, rest)| rest.split('(').next().unwrap_or_default());
+                count += 1;
+                if name.len() > 60 {
+                    wrong.push(format!("{}: `{name}` has {} characters of 60", source.path, name.len()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(count > 500, "this test finds only {count} tests");
 }
 
 /// Kinds are data: code checks the properties of an agent type, never its name.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use houston_testkit::sources::Source;
 use serde_json::Value;
 
 /// The root of the repository.
@@ -10,6 +11,11 @@ pub(crate) fn root() -> PathBuf {
     // Read at run time: the test may have been built in another clone.
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     here.ancestors().nth(2).unwrap().to_owned()
+}
+
+/// All Rust files of the workspace, sorted by path.
+pub(crate) fn sources() -> Vec<Source> {
+    houston_testkit::sources::sources(&root()).unwrap()
 }
 
 /// A dependency in a crate's manifest.

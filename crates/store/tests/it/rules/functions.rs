@@ -1,24 +1,11 @@
-//! The files of `migrations/functions`: what they define, their comments and their length.
+//! The files of `migrations/functions`: what they define, and their comments.
 
 use std::fs;
 
-use crate::workspace::root;
-
-/// Maximum number of lines of a file.
-const MAX_LINES: usize = 400;
+use super::root;
 
 /// Maximum number of characters of a line.
 const MAX_WIDTH: usize = 120;
-
-/// Maximum number of lines of a function's body.
-const MAX_BODY: usize = 60;
-
-/// Functions with a longer body, its maximum number of lines, and the reason.
-const LONGER: [(&str, usize, &str); 1] = [(
-    "post_message",
-    92,
-    "the key, the limits, the message and its run, in the transaction of an application",
-)];
 
 /// The function whose statement is built at run time, because it contains the schema of an extension.
 const BUILT: &str = "likeness";
@@ -36,11 +23,6 @@ fn files() -> Vec<(String, String)> {
     files.sort();
     assert!(files.len() > 10, "this test finds only {} files", files.len());
     files
-}
-
-/// The number of lines of the longest body in a file.
-fn longest_body(text: &str) -> usize {
-    text.split("$$").skip(1).step_by(2).map(|body| body.trim().lines().count()).max().unwrap_or(0)
 }
 
 #[test]
@@ -66,7 +48,7 @@ fn function_files_define_only_their_function() {
 }
 
 #[test]
-fn functions_have_a_comment() {
+fn functions_have_a_comment_and_short_lines() {
     let mut wrong = Vec::new();
     for (name, text) in files() {
         let mut before = "";
@@ -75,49 +57,13 @@ fn functions_have_a_comment() {
             if begins && !before.starts_with("-- ") {
                 wrong.push(format!("{name}.sql: a comment before `{line}` must say what the function does"));
             }
+            if line.chars().count() > MAX_WIDTH {
+                wrong.push(format!("{name}.sql: this line has more than {MAX_WIDTH} characters: {line}"));
+            }
             before = line;
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn functions_are_short() {
-    let mut wrong = Vec::new();
-    for (name, text) in files() {
-        let lines = text.lines().count();
-        if lines > MAX_LINES {
-            wrong.push(format!("{name}.sql has {lines} lines of {MAX_LINES}"));
-        }
-        let wide = text.lines().filter(|line| line.chars().count() > MAX_WIDTH);
-        wrong.extend(
-            wide.map(|line| format!("{name}.sql: this line has more than {MAX_WIDTH} characters: {line}")),
-        );
-        let (body, longer) = (longest_body(&text), LONGER.iter().find(|(longer, ..)| *longer == name));
-        match longer {
-            None if body > MAX_BODY => {
-                wrong.push(format!("a body in {name}.sql has {body} lines of {MAX_BODY}"));
-            }
-            Some(&(_, most, reason)) if body > most => {
-                wrong.push(format!("the body in {name}.sql has grown to {body} lines of {most} ({reason})"));
-            }
-            Some(&(_, most, _)) if body < most => {
-                wrong.push(format!(
-                    "the body in {name}.sql has only {body} lines: lower its number in LONGER"
-                ));
-            }
-            _ => {}
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn exceptions_for_functions_are_needed() {
-    let files = files();
-    let longer = |name: &str| files.iter().any(|(file, text)| file == name && longest_body(text) > MAX_BODY);
-    let wrong: Vec<_> = LONGER.iter().filter(|(name, ..)| !longer(name)).collect();
-    assert!(wrong.is_empty(), "LONGER lists functions that are short enough: {wrong:?}");
 }
 
 /// Functions that applications call in their own transactions.

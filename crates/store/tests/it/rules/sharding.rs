@@ -1,5 +1,5 @@
 //! Rules for the text of SQL, so that an installation can be spread over several Postgres servers or moved to a
-//! distributed one. The rules for tables and functions are in the store's test `shards`, which reads the catalog.
+//! distributed one. The rules for tables and functions are in the test `shards`, which reads the catalog.
 //!
 //! 1. **No clock in UPDATE and DELETE.** A volatile function there is refused by distributed servers, and two rows of one
 //!    statement would get two times. Use `statement_timestamp()`, which is stable; where the time after waiting for a lock
@@ -15,8 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::sources::sources;
-use crate::workspace::root;
+use super::{root, sources};
 
 /// Exceptions of rule 1.
 const CLOCKS: &[(&str, &str)] = &[];
