@@ -4,6 +4,7 @@ use std::io;
 use std::process::Command;
 
 use crate::database::TestDatabase;
+use crate::houston;
 use crate::servers::TestServers;
 
 /// A migrated database and a Redis, for each cell; they are removed when this is dropped. What is done to a server is done
@@ -90,21 +91,7 @@ impl TestInstallation {
     /// The environment by which `houston` finds the servers.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        if self.others.is_empty() {
-            return vec![
-                no_settings(),
-                no_requests_limit(),
-                no_tokens_limit(),
-                ("DATABASE_URL", self.database_url().to_owned()),
-                ("HOUSTON_REDIS_URL", self.redis_url().to_owned()),
-            ];
-        }
-        let cells = self.ranges().map(|(first, last, cell)| {
-            let (database, redis) = (cell.database_url(), cell.redis_url());
-            format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
-        });
-        let cells = ("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")));
-        vec![no_settings(), no_requests_limit(), no_tokens_limit(), cells]
+        houston::environment(self.cells().map(|cell| (cell.database_url(), cell.redis_url())))
     }
 
     /// The database URL for sqlx and psql.
@@ -247,19 +234,4 @@ impl TestInstallation {
         }
         Ok(())
     }
-}
-
-/// Tests post more than a person does.
-fn no_requests_limit() -> (&'static str, String) {
-    ("HOUSTON_RATES__REQUESTS__QUOTA", "0".to_owned())
-}
-
-/// Models of tests state any number of tokens.
-fn no_tokens_limit() -> (&'static str, String) {
-    ("HOUSTON_RATES__TOKENS__QUOTA", "0".to_owned())
-}
-
-/// Without the settings of who runs the tests: what `houston mcp add` has written to `~/.config/houston`.
-fn no_settings() -> (&'static str, String) {
-    ("XDG_CONFIG_HOME", "/nonexistent".to_owned())
 }

@@ -7,6 +7,7 @@
 //! - [`database`]: a migrated database for a test, cloned on a Postgres that all tests of a run share.
 //! - [`event_stream`]: the event streams of a database as rows.
 //! - [`installation`]: a migrated database and a Redis.
+//! - [`houston`]: the processes of a running Houston, on such servers.
 //! - [`servers`]: a Postgres and a Redis of one test, which it may kill and stall, and a standby of that Postgres.
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
 //! - [`shards`]: checks the shards of all stored ids.
@@ -44,6 +45,7 @@ pub mod documentation;
 pub mod event_stream;
 pub mod fault_proxy;
 pub mod history;
+pub mod houston;
 pub mod installation;
 pub mod model_server;
 pub mod pdf;
