@@ -1,66 +1,175 @@
 //! The parts of `cargo xtask evidence`, and the table of their results.
 
-mod parts;
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use clap::Subcommand;
 use houston_xtask::repository;
 
-pub(crate) use self::parts::PARTS;
+use crate::commands;
 
-/// A long-running test or measurement: its command, in full and in brief.
+/// A long-running test or measurement, and its command, in full and in brief, as a person would type it.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    program: Program,
-    whole: &'static [&'static str],
-    quick: &'static [&'static str],
+    whole: &'static str,
+    quick: &'static str,
 }
 
-/// The program that runs a part.
-#[derive(Debug)]
-enum Program {
-    /// A command of this harness.
-    Harness,
-    /// Cargo, in the root of the repository.
-    Cargo,
-    /// Cargo, with a variable that says how much a test does: its name, its value in full and in brief.
-    Counted(&'static str, &'static str, &'static str),
-}
+/// All parts, in the order in which they run.
+pub(crate) const PARTS: [Part; 20] = [
+    Part {
+        name: "chaos",
+        what: "10 minutes of load while faults are injected everywhere",
+        whole: "cargo xtask chaos --minutes 10 --seed 2",
+        quick: "cargo xtask chaos --minutes 0.5 --seed 2",
+    },
+    Part {
+        name: "mutations",
+        what: "chaos with a part of the protocol switched off, which it must detect",
+        whole: "cargo xtask chaos --mutations",
+        quick: "cargo xtask chaos --mutation fence",
+    },
+    Part {
+        name: "recovery",
+        what: "200 workers killed and 50 asked to stop, with runs in flight",
+        whole: "cargo xtask recovery",
+        quick: "cargo xtask recovery --kills 3 --stops 2",
+    },
+    Part {
+        name: "pooler",
+        what: "PgBouncer killed and started again under load",
+        whole: "cargo xtask failover pooler",
+        quick: "cargo xtask failover pooler --minutes 0.5 --quick",
+    },
+    Part {
+        name: "standby",
+        what: "the primary of Postgres lost for good under load, its synchronous standby promoted",
+        whole: "cargo xtask failover standby",
+        quick: "cargo xtask failover standby --minutes 0.5 --quick",
+    },
+    Part {
+        name: "sentinel",
+        what: "the master of Redis lost for good under load, with sentinels",
+        whole: "cargo xtask failover sentinel",
+        quick: "cargo xtask failover sentinel --minutes 0.5 --quick",
+    },
+    Part {
+        name: "cluster",
+        what: "the node of a Redis Cluster with Houston's keys lost for good under load",
+        whole: "cargo xtask failover cluster",
+        quick: "cargo xtask failover cluster --minutes 0.5 --quick",
+    },
+    Part {
+        name: "crash-points",
+        what: "33 crash points × kill, pause, error, delay",
+        whole: "cargo xtask test --crash-points",
+        quick: "cargo xtask test --crash-points C10",
+    },
+    Part {
+        name: "plans",
+        what: "3,000 plans with 9,000 executors, while 500 workers are killed",
+        whole: "HOUSTON_PLANS=3000 cargo test --quiet -p houston-worker --test it plans::plans_end_once -- --nocapture",
+        quick: "HOUSTON_PLANS=12 cargo test --quiet -p houston-worker --test it plans::plans_end_once -- --nocapture",
+    },
+    // Compiled with optimisations: a third of the time is the test's own.
+    Part {
+        name: "equality",
+        what: "100,000 random sequences of posts, claims, cancels and steps, in batches and by the functions: the same rows",
+        whole: "HOUSTON_SEQUENCES=100000 cargo test --release --quiet -p houston-store --test it equality:: -- --nocapture",
+        quick: "HOUSTON_SEQUENCES=50 cargo test --release --quiet -p houston-store --test it equality:: -- --nocapture",
+    },
+    Part {
+        name: "protocol",
+        what: "the protocol, model-checked in every order of events",
+        whole: "cargo test --quiet --workspace --test protocol -- --nocapture",
+        quick: "cargo test --quiet --workspace --test protocol",
+    },
+    Part {
+        name: "fuzzing",
+        what: "10 minutes of mutated streams through the decoders",
+        whole: "cargo run --release --quiet -p houston-llm --features fuzzing --example=fuzz -- --minutes 10",
+        quick: "cargo run --release --quiet -p houston-llm --features fuzzing --example=fuzz -- --minutes 0.05",
+    },
+    Part {
+        name: "providers",
+        what: "messages answered through llmock and aimock, two independent fake providers",
+        whole: "cargo xtask providers-test",
+        quick: "cargo xtask providers-test",
+    },
+    Part {
+        name: "bench",
+        what: "latency, throughput, memory, storage",
+        whole: "cargo xtask bench",
+        quick: "cargo xtask bench --quick",
+    },
+    Part {
+        name: "workers",
+        what: "throughput with 1, 2 and 4 worker processes",
+        whole: "cargo xtask bench --workers",
+        quick: "cargo xtask bench --workers --quick",
+    },
+    Part {
+        name: "cells",
+        what: "throughput of one process with 1, 2 and 4 cells, each with a Postgres and a Redis",
+        whole: "cargo xtask bench --cells 1,2,4",
+        quick: "cargo xtask bench --cells 1,2 --quick",
+    },
+    Part {
+        name: "hints",
+        what: "hints through Redis: as fast as possible, and one to an idle worker",
+        whole: "cargo bench --quiet -p houston-queue --bench hints",
+        quick: "cargo bench --quiet -p houston-queue --bench hints -- --test",
+    },
+    Part {
+        name: "plan",
+        what: "the same work by the loop, by a plan and by a plan of executors: time, tokens, statements",
+        whole: "cargo xtask bench --plan",
+        quick: "cargo xtask bench --plan --quick",
+    },
+    Part {
+        name: "workspaces",
+        what: "100,000 rounds of reads and writes in a folder, while files and folders are exchanged for links and pipes",
+        whole: "HOUSTON_RACES=100000 cargo test --quiet -p houston-folder --test it race:: -- --nocapture",
+        quick: "HOUSTON_RACES=500 cargo test --quiet -p houston-folder --test it race:: -- --nocapture",
+    },
+    // With `--nocapture`, for the table of the servers.
+    Part {
+        name: "catalogue",
+        what: "25 servers of jobs/catalogue.toml, installed, started and asked for their tools",
+        whole: "cargo test --quiet -p houston-mcp --test it -- --ignored --nocapture servers_of_the_catalogue_list_their_tools",
+        quick: "cargo test --quiet -p houston-mcp --test it -- --ignored --nocapture servers_of_the_catalogue_list_their_tools",
+    },
+];
 
 impl Part {
-    pub(crate) fn command(&self, quick: bool, harness: &Path) -> Command {
-        let mut command = match self.program {
-            Program::Harness => Command::new(harness),
-            Program::Cargo => repository::cargo(),
-            Program::Counted(variable, whole, brief) => {
-                let mut cargo = repository::cargo();
-                cargo.env(variable, if quick { brief } else { whole });
-                cargo
-            }
-        };
-        command.args(self.arguments(quick));
-        command
-    }
-
-    fn arguments(&self, quick: bool) -> &'static [&'static str] {
+    fn line(&self, quick: bool) -> &'static str {
         if quick { self.quick } else { self.whole }
     }
 
-    /// The command as a person would type it.
-    fn command_line(&self, quick: bool) -> String {
-        let start = match self.program {
-            Program::Harness => "cargo xtask",
-            Program::Cargo => "cargo",
-            Program::Counted(variable, whole, _) if !quick => {
-                return format!("{variable}={whole} cargo {}", self.whole.join(" "));
-            }
-            Program::Counted(..) => "cargo",
+    /// Its command; those of this harness are carried out by `harness`.
+    pub(crate) fn command(&self, quick: bool, harness: &Path) -> Command {
+        let words: Vec<&str> = self.line(quick).split(' ').collect();
+        let (variable, words) = match words[0].split_once('=') {
+            Some(variable) => (Some(variable), &words[1..]),
+            None => (None, &words[..]),
         };
-        format!("{start} {}", self.arguments(quick).join(" "))
+        let mut command = match words {
+            ["cargo", "xtask", name, rest @ ..] if commands::Command::has_subcommand(name) => {
+                let mut command = Command::new(harness);
+                command.arg(name).args(rest);
+                command
+            }
+            words => {
+                let mut command = repository::cargo();
+                command.args(&words[1..]);
+                command
+            }
+        };
+        command.envs(variable);
+        command
     }
 }
 
@@ -135,7 +244,7 @@ impl Evidence {
         }
         for (part, outcome) in PARTS.iter().zip(&self.outcomes) {
             if let Outcome::Ended { printed, .. } = outcome {
-                let _ = write!(text, "\n## {}\n\n`{}`\n\n", part.name, part.command_line(self.quick));
+                let _ = write!(text, "\n## {}\n\n`{}`\n\n", part.name, part.line(self.quick));
                 let _ = writeln!(text, "```text\n{}\n```", printed.trim_end());
             }
         }
@@ -152,6 +261,26 @@ mod tests {
         let printed = "running 1 test\n500 sequences, no difference\n.\ntest result: ok. 1 passed\n\n";
         assert_eq!(closing_line(printed), "500 sequences, no difference");
         assert_eq!(closing_line("\n"), "printed nothing");
+    }
+
+    #[test]
+    fn commands_are_split_into_words() {
+        let command = |name: &str, quick| {
+            let part = PARTS.iter().find(|part| part.name == name).unwrap();
+            let command = part.command(quick, Path::new("harness"));
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(command("recovery", true), "harness recovery --kills 3 --stops 2");
+        assert!(command("crash-points", false).ends_with("cargo xtask test --crash-points"));
+        assert!(
+            command("hints", true).ends_with("cargo bench --quiet -p houston-queue --bench hints -- --test")
+        );
+        let plans = PARTS.iter().find(|part| part.name == "plans").unwrap();
+        let plans = plans.command(false, Path::new("harness"));
+        assert!(
+            plans.get_envs().any(|variable| variable == ("HOUSTON_PLANS".as_ref(), Some("3000".as_ref())))
+        );
     }
 
     #[test]

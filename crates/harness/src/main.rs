@@ -23,12 +23,12 @@ mod chaos;
 mod commands;
 mod evidence;
 mod http;
-mod installation;
 mod price_data;
 mod proc;
 mod providers;
 mod recovery;
-mod sse;
+mod service;
+mod wait;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use houston_testkit::houston::Houston;
+use houston_testkit::process::Process;
 
 /// The unit of times in `/proc` on Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -19,6 +21,16 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(TICK * u32::try_from(ticks)?)
 }
 
+/// Processor time that all processes of an installation have used.
+pub(crate) fn cpu_of(houston: &Houston) -> Result<Duration> {
+    houston.processes().map(|process| cpu(process.pid())).sum()
+}
+
+/// Resident memory of all processes of an installation, in bytes.
+pub(crate) fn rss_of(houston: &Houston) -> Result<u64> {
+    houston.processes().map(Process::pid).map(rss).sum()
+}
+
 /// Processor time that this process has used, without its children.
 pub(crate) fn own_cpu() -> Result<Duration> {
     let own = stat(std::process::id()).context("/proc/self cannot be read")?;
@@ -26,7 +38,7 @@ pub(crate) fn own_cpu() -> Result<Duration> {
 }
 
 /// Resident memory of `pid`, in bytes.
-pub(crate) fn rss(pid: u32) -> Result<u64> {
+fn rss(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("/proc/{pid} cannot be read"))?;
     let line = status

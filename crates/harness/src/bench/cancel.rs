@@ -3,23 +3,20 @@
 //! Redis, and without it over Postgres.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_protocol::message::{AcceptedMessageResponse, MessageResponse};
+use houston_protocol::message::MessageResponse;
+use houston_testkit::houston::Houston;
 use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer, Prepared, Reply, Wire};
-use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 use serde_json::json;
-use tempfile::TempDir;
 
+use super::report::Row;
 use super::spread::Spread;
 use crate::http::Connection;
-use crate::installation::{self, goal, user};
-use houston_xtask::child::output;
 use houston_xtask::console::{Progress, print_status};
 
 /// Timeout of every wait.
@@ -37,6 +34,17 @@ pub(crate) struct Cancel {
     pub(crate) runs: usize,
     pub(crate) with_redis_ms: Spread,
     pub(crate) without_redis_ms: Spread,
+}
+
+impl Cancel {
+    /// The target applies to p99: a user is waiting for the run to stop.
+    pub(crate) fn rows(&self) -> [Row; 2] {
+        [
+            ("cancel to model connection closed, ms p50 / p99", self.with_redis_ms),
+            ("  without Redis", self.without_redis_ms),
+        ]
+        .map(|(what, spread)| Row::of(what, spread.to_string()).at_most(spread.p99, 100.0))
+    }
 }
 
 /// Measures `runs` runs, and the `runs / 2` runs that interrupting messages start, with Redis and without.
@@ -63,12 +71,18 @@ async fn cancel_times(
     let model = ModelServer::start(move |_| reply.clone()).await?;
     let journal = model.journal();
     journal.set_detail(JournalDetail::Times);
-    let pair = ApiAndWorker::start(program, servers, redis, &model.url())?;
-    let mut client = Client { connection: Connection::open(pair.address, &pair.key).await?, journal };
+    let houston = Houston::builder(program)
+        .cell(servers.database_url(), redis)
+        .model("local/bench", &model)
+        .set("HOUSTON_MODEL_TOOLS", "false")
+        .set("HOUSTON_LOG", "error")
+        .workers(1)
+        .start()?;
+    let mut client = Client { connection: Connection::to(&houston).await?, journal };
     let goals = client.goals(runs).await?;
     let mut begun = Vec::with_capacity(runs);
     for goal in &goals {
-        begun.push(client.post(goal, json!({"content": "write"})).await?);
+        begun.push(client.connection.send_message(goal, &json!({"content": "write"}).to_string()).await?);
     }
     client.wait_until_open(runs).await?;
     let name = if redis == NO_REDIS { "without Redis" } else { "with Redis" };
@@ -80,7 +94,7 @@ async fn cancel_times(
             client.cancel(message.message.run_id).await?;
         } else {
             let body = json!({"content": "no, this", "double_texting": "interrupt"});
-            next.push(client.post(goal, body).await?);
+            next.push(client.connection.send_message(goal, &body.to_string()).await?);
         }
         times.push(client.wait_until_closed(times.len() + 1).await? - sent);
         progress.step();
@@ -95,52 +109,8 @@ async fn cancel_times(
         times.push(client.wait_until_closed(times.len() + 1).await? - sent);
         progress.step();
     }
-    pair.end()?;
+    houston.stop()?;
     Ok(times)
-}
-
-/// An API process and a worker process.
-struct ApiAndWorker {
-    serve: Process,
-    work: Process,
-    address: SocketAddr,
-    key: String,
-    _folder: TempDir,
-}
-
-impl ApiAndWorker {
-    fn start(program: &Path, servers: &TestServers, redis: &str, model: &str) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("houston-harness-").tempdir()?;
-        let command = |arguments: &[&str]| {
-            let mut command = installation::command(program);
-            command
-                .args(arguments)
-                .env("HOUSTON_FOLDER", folder.path())
-                .env("DATABASE_URL", servers.database_url())
-                .env("HOUSTON_REDIS_URL", redis)
-                .env("HOUSTON_LOG", "error")
-                .env("HOUSTON_MODEL", "local/bench")
-                .env("HOUSTON_LOCAL_URL", model)
-                .env("HOUSTON_MODEL_TOOLS", "false");
-            command
-        };
-        output(&mut command(&["migrate"]))?;
-        let key = output(&mut command(&["key", "create", "--tenant", "bench"]))?.trim().to_owned();
-        let mut serve = Process::spawn(&mut command(&["serve", "--address", "127.0.0.1:0"]))?;
-        let address = serve.wait_for_address(PATIENCE)?;
-        serve.wait_for_ready(address, "/livez", PATIENCE)?;
-        let work = Process::spawn(&mut command(&["work"]))?;
-        work.wait_for_line(PATIENCE, |line| line == "working")?;
-        Ok(Self { serve, work, address, key, _folder: folder })
-    }
-
-    fn end(mut self) -> Result<()> {
-        self.serve.terminate()?;
-        self.work.terminate()?;
-        self.work.wait(PATIENCE)?;
-        self.serve.wait(PATIENCE)?;
-        Ok(())
-    }
 }
 
 struct Client<'j> {
@@ -154,15 +124,10 @@ impl Client<'_> {
         let mut goals = Vec::with_capacity(count);
         for _ in 0..count {
             // A user each: fairness limits how many runs of one user are held at once.
-            let user = user(&mut self.connection, "bench").await?;
-            goals.push(goal(&mut self.connection, &user, "bench").await?);
+            let user = self.connection.user("bench").await?;
+            goals.push(self.connection.goal(&user, "bench").await?);
         }
         Ok(goals)
-    }
-
-    async fn post(&mut self, goal: &str, body: serde_json::Value) -> Result<AcceptedMessageResponse> {
-        let path = format!("/v1/goals/{goal}/messages");
-        self.connection.post(&path, &body.to_string()).await?.json()
     }
 
     async fn cancel(&mut self, run: Option<impl Display>) -> Result<()> {

@@ -1,10 +1,12 @@
 //! Counters and rows of Postgres, read through `psql`.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 
-use houston_xtask::psql::Psql;
+use super::spread::Spread;
 
 /// Counters since the cluster was created.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -20,8 +22,7 @@ pub(crate) struct Counters {
 impl Counters {
     /// The current values. They are exact; the statistics views of Postgres lag behind.
     pub(crate) fn read(servers: &TestServers) -> Result<Self> {
-        let counts = query(
-            servers,
+        let counts = servers.sql(
             "select json_build_object(
                  'commits', pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
                  'wal', pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
@@ -53,22 +54,15 @@ impl std::iter::Sum for Counters {
 
 /// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
-    Ok(query(servers, &format!("select count(*) from {table}"))?.parse()?)
+    Ok(servers.sql(&format!("select count(*) from {table}"))?.parse()?)
 }
 
-/// Milliseconds from storing a message to the claim of its run, by Postgres' clock, of the latest `runs` runs.
-pub(crate) fn pick_up_times(servers: &TestServers, runs: usize) -> Result<Vec<f64>> {
-    let times = query(
-        servers,
-        &format!(
-            "select extract(epoch from started_at - created_at) * 1000 from houston.runs
-              where started_at is not null order by created_at desc limit {runs}"
-        ),
-    )?;
-    Ok(times.lines().filter_map(|time| time.parse().ok()).collect())
-}
-
-/// Executes one or more statements; returns the rows as text, one per line, with fields separated by `|`.
-pub(crate) fn query(servers: &TestServers, sql: &str) -> Result<String> {
-    Psql::of(servers)?.query(sql)
+/// How long each of the latest `count` of these runs waited from its message to its claim, by Postgres' clock. `runs` is
+/// a table with a condition.
+pub(crate) fn pick_up_times(servers: &TestServers, runs: &str, count: u64) -> Result<Spread> {
+    let times = servers.sql(&format!(
+        "select extract(epoch from started_at - created_at) from {runs} order by created_at desc limit {count}"
+    ))?;
+    let times = times.lines().filter_map(|time| time.parse::<f64>().ok());
+    Ok(Spread::of(times.map(|seconds| Duration::from_secs_f64(seconds.max(0.0)))))
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::installation::BenchInstallation;
+use super::report::Row;
+use super::setup::Setup;
 use super::spread::Spread;
 use super::{Size, database, workload};
-use crate::installation::goal;
+use crate::wait::wait_until;
 use houston_xtask::console::{Progress, print_status};
 
 /// Goals that get 90 % of the flood; one further goal gets a tenth of it alone.
@@ -40,21 +40,33 @@ pub(crate) struct Flood {
     pub(crate) start_meanwhile_ms: Spread,
 }
 
-/// Measures the other user alone, then again during the flood.
-pub(crate) async fn measure(installation: &BenchInstallation<'_>, size: Size) -> Result<Flood> {
-    let other = BenchUser::new(installation, "other", size.flood_runs / 4).await?;
-    let start_before_ms = other.starts(installation, size.flood_runs).await?;
+impl Flood {
+    /// How long a user's messages wait while another user floods.
+    pub(crate) fn rows(&self) -> [Row; 2] {
+        let (before, meanwhile) = (self.start_before_ms, self.start_meanwhile_ms);
+        [
+            Row::of("message to start, ms p50 / p99", before.to_string()),
+            Row::of(format!("  while another floods ({} wait)", self.waiting), meanwhile.to_string())
+                .target("p99 ≤ 1000", meanwhile.p99 <= 1000.0),
+        ]
+    }
+}
 
-    let flooding = BenchUser::new(installation, "flooding", GOALS + 1).await?;
+/// Measures the other user alone, then again during the flood.
+pub(crate) async fn measure(setup: &Setup<'_>, size: Size) -> Result<Flood> {
+    let other = BenchUser::new(setup, "other", size.flood_runs / 4).await?;
+    let start_before_ms = other.starts(setup, size.flood_runs).await?;
+
+    let flooding = BenchUser::new(setup, "flooding", GOALS + 1).await?;
     print_status(&format!("flood: {} messages of one user", size.flood));
-    insert_backlog(installation, &flooding, size.flood)?;
+    insert_backlog(setup, &flooding, size.flood)?;
     let waiting = database::count(
-        installation.servers,
+        setup.servers,
         &format!("houston.run_locks l, generate_series(1, l.unread) where l.user_id = '{}'", flooding.id),
     )?;
     let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
-    let mut clients = keep_posting(installation, &flooding, &stop, &counts).await?;
-    let start_meanwhile_ms = other.starts(installation, size.flood_runs).await?;
+    let mut clients = keep_posting(setup, &flooding, &stop, &counts).await?;
+    let start_meanwhile_ms = other.starts(setup, size.flood_runs).await?;
     stop.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
@@ -71,45 +83,35 @@ struct BenchUser {
 }
 
 impl BenchUser {
-    async fn new(installation: &BenchInstallation<'_>, name: &str, count: usize) -> Result<Self> {
-        let user = installation.houston.user(name).await?;
-        let mut connection = installation.houston.connect().await?;
+    async fn new(setup: &Setup<'_>, name: &str, count: usize) -> Result<Self> {
+        let mut connection = setup.connect().await?;
+        let user = connection.user(name).await?;
         let mut goals = Vec::with_capacity(count);
         let mut progress = Progress::new(&format!("creating goals: {name}"), count as u64);
         for _ in 0..count {
-            goals.push(goal(&mut connection, &user, name).await?);
+            goals.push(connection.goal(&user, name).await?);
             progress.step();
         }
         Ok(Self { id: bare(&user).to_owned(), goals: Arc::new(goals) })
     }
 
     /// Posts `count` messages to the goals in turn; returns how long each waited until its run was claimed.
-    async fn starts(&self, installation: &BenchInstallation<'_>, count: usize) -> Result<Spread> {
-        let mut connection = installation.houston.connect().await?;
+    async fn starts(&self, setup: &Setup<'_>, count: usize) -> Result<Spread> {
+        let mut connection = setup.connect().await?;
         let message = workload::message();
         let mut progress = Progress::new("flood: messages of another user", count as u64);
-        let before = database::count(installation.servers, &self.runs("true"))?;
+        let before = database::count(setup.servers, &self.runs("true"))?;
         for goal in self.goals.iter().cycle().take(count) {
             tokio::time::sleep(GAP).await;
-            connection.post(&format!("/v1/goals/{goal}/messages"), &message).await?.json::<Value>()?;
+            connection.send_message(goal, &message).await?;
             progress.step();
         }
-        let end = Instant::now() + PATIENCE;
-        while database::count(installation.servers, &self.runs("started_at is null"))? > 0 {
-            ensure!(Instant::now() < end, "messages of the other user were not claimed");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        let runs = database::count(installation.servers, &self.runs("true"))? - before;
-        let times = database::query(
-            installation.servers,
-            &format!(
-                "select extract(epoch from started_at - created_at) * 1000 from {} \
-                  order by created_at desc limit {runs}",
-                self.runs("true")
-            ),
-        )?;
-        let times = times.lines().filter_map(|time| time.parse::<f64>().ok());
-        Ok(Spread::of(times.map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1000.0))))
+        let waiting = self.runs("started_at is null");
+        let are_started = async || Ok(database::count(setup.servers, &waiting)? == 0);
+        wait_until(PATIENCE, are_started, || "messages of the other user were not claimed".to_owned())
+            .await?;
+        let runs = database::count(setup.servers, &self.runs("true"))? - before;
+        database::pick_up_times(setup.servers, &self.runs("true"), runs)
     }
 
     fn runs(&self, condition: &str) -> String {
@@ -124,23 +126,20 @@ fn bare(id: &str) -> &str {
 }
 
 /// Posts messages with SQL, which bypasses the limit on waiting messages.
-fn insert_backlog(installation: &BenchInstallation<'_>, flooding: &BenchUser, messages: usize) -> Result<()> {
+fn insert_backlog(setup: &Setup<'_>, flooding: &BenchUser, messages: usize) -> Result<()> {
     let mut progress = Progress::new("flood: inserting the backlog", messages as u64);
     let goals: Vec<String> = flooding.goals.iter().map(|goal| format!("'{}'", bare(goal))).collect();
     let goals = format!("array[{}]::uuid[]", goals.join(", "));
     for begin in (0..messages).step_by(AT_ONCE) {
         let end = messages.min(begin + AT_ONCE) - 1;
         let text = workload::content().replace('\'', "''");
-        database::query(
-            installation.servers,
-            &format!(
-                "select count(p.seq) from generate_series({begin}, {end}) n
-                  cross join lateral (select ({goals})[case when n % 10 = 0 then 1 else 2 + n % {GOALS} end] as goal) g
-                  join houston.agentables a on a.id = g.goal
-                  cross join lateral houston.post_message(a.tenant_id, a.id, houston.id_beside(a.id), houston.id_beside(a.id),
-                       '{text}', '{{}}', null, null, false, 'enqueue', 10, null) p"
-            ),
-        )?;
+        setup.servers.sql(&format!(
+            "select count(p.seq) from generate_series({begin}, {end}) n
+              cross join lateral (select ({goals})[case when n % 10 = 0 then 1 else 2 + n % {GOALS} end] as goal) g
+              join houston.agentables a on a.id = g.goal
+              cross join lateral houston.post_message(a.tenant_id, a.id, houston.id_beside(a.id), houston.id_beside(a.id),
+                   '{text}', '{{}}', null, null, false, 'enqueue', 10, null) p"
+        ))?;
         progress.reach(end as u64 + 1);
     }
     Ok(())
@@ -148,14 +147,14 @@ fn insert_backlog(installation: &BenchInstallation<'_>, flooding: &BenchUser, me
 
 /// Starts clients of the flooding user that post as fast as they get responses, until `stop`.
 async fn keep_posting(
-    installation: &BenchInstallation<'_>,
+    setup: &Setup<'_>,
     flooding: &BenchUser,
     stop: &Arc<AtomicBool>,
     counts: &Arc<[AtomicU64; 2]>,
 ) -> Result<JoinSet<Result<()>>> {
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
-        let mut connection = installation.houston.connect().await?;
+        let mut connection = setup.connect().await?;
         let (goals, stop, counts) = (Arc::clone(&flooding.goals), Arc::clone(stop), Arc::clone(counts));
         clients.spawn(async move {
             let message = workload::message();

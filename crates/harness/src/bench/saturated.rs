@@ -9,11 +9,10 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::Size;
-use super::installation::{BenchInstallation, GOALS_OF_A_USER, Rest};
+use super::setup::{GOALS_OF_A_USER, Rest, Setup};
 use super::spread::{Spread, round};
 use super::workload::{self, Timing};
 use crate::http::Connection;
-use crate::installation::goal;
 use crate::proc;
 use houston_xtask::console::Progress;
 
@@ -55,29 +54,29 @@ impl Shares {
 }
 
 pub(crate) async fn measure(
-    installation: &BenchInstallation<'_>,
+    setup: &Setup<'_>,
     size: Size,
     rest: &Rest,
     journey: Journey,
 ) -> Result<Saturated> {
-    let goals = installation.goals(2 * PROBE).await?;
-    drive(installation, &Work::goals(&goals[..PROBE]), size.concurrency, "warming up").await?;
+    let goals = setup.goals(2 * PROBE).await?;
+    drive(setup, &Work::goals(&goals[..PROBE]), size.concurrency, "warming up").await?;
     let began = Instant::now();
-    drive(installation, &Work::goals(&goals[PROBE..]), size.concurrency, "warming up").await?;
+    drive(setup, &Work::goals(&goals[PROBE..]), size.concurrency, "warming up").await?;
     let rate = PROBE as f64 / began.elapsed().as_secs_f64();
     let runs = (rate * size.saturated.as_secs_f64()).ceil().max(1.0) as usize;
 
     let work = match journey {
-        Journey::FromMessage => Work::goals(&installation.goals(runs).await?),
-        Journey::FromGoal => Work::of_users(installation.users(runs.div_ceil(GOALS_OF_A_USER)).await?, runs),
+        Journey::FromMessage => Work::goals(&setup.goals(runs).await?),
+        Journey::FromGoal => Work::of_users(users(setup, runs.div_ceil(GOALS_OF_A_USER)).await?, runs),
     };
-    let (before, cpu, load) = (installation.counters()?, installation.cpu()?, proc::own_cpu()?);
+    let (before, cpu, load) = (setup.counters()?, setup.cpu()?, proc::own_cpu()?);
     let label = format!("saturated: {} at once", size.concurrency);
     let began = Instant::now();
-    let timings = drive(installation, &work, size.concurrency, &label).await?;
+    let timings = drive(setup, &work, size.concurrency, &label).await?;
     let seconds = began.elapsed().as_secs_f64();
-    let (spent, load) = (installation.cpu()?.since(cpu), proc::own_cpu()? - load);
-    let grown = installation.counters()?.since(before);
+    let (spent, load) = (setup.cpu()?.since(cpu), proc::own_cpu()? - load);
+    let grown = setup.counters()?.since(before);
 
     let per_run = |amount: f64| round(amount / runs as f64);
     let ms_per_run = |time: Duration| per_run(time.as_secs_f64() * 1000.0);
@@ -99,6 +98,14 @@ pub(crate) async fn measure(
         pieces_per_run: per_run(timings.iter().map(|timing| timing.pieces).sum::<usize>() as f64),
         load_cpu_ms_per_run: ms_per_run(load),
     })
+}
+
+async fn users(setup: &Setup<'_>, count: usize) -> Result<Vec<String>> {
+    let (mut connection, mut users) = (setup.connect().await?, Vec::with_capacity(count));
+    for _ in 0..count {
+        users.push(connection.user("bench").await?);
+    }
+    Ok(users)
 }
 
 /// What a client of the service does for each run.
@@ -132,24 +139,19 @@ impl Work {
     async fn goal(&self, connection: &mut Connection, nth: usize) -> Result<String> {
         match self.journey {
             Journey::FromMessage => Ok(self.owners[nth].clone()),
-            Journey::FromGoal => goal(connection, &self.owners[nth / GOALS_OF_A_USER], "bench").await,
+            Journey::FromGoal => connection.goal(&self.owners[nth / GOALS_OF_A_USER], "bench").await,
         }
     }
 }
 
 /// Drives the runs, `concurrency` at once.
-async fn drive(
-    installation: &BenchInstallation<'_>,
-    work: &Work,
-    concurrency: usize,
-    label: &str,
-) -> Result<Vec<Timing>> {
+async fn drive(setup: &Setup<'_>, work: &Work, concurrency: usize, label: &str) -> Result<Vec<Timing>> {
     let mut progress = Progress::new(label, work.runs as u64);
     let next = Arc::new(AtomicUsize::new(0));
     let texts = Arc::new((workload::message(), workload::answer()));
     let mut clients = JoinSet::new();
     for _ in 0..concurrency {
-        let mut connection = installation.houston.connect().await?;
+        let mut connection = setup.connect().await?;
         let (work, next, texts) = (work.clone(), Arc::clone(&next), Arc::clone(&texts));
         clients.spawn(async move {
             let mut timings = Vec::new();

@@ -1,5 +1,6 @@
 //! Percentiles.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -16,13 +17,23 @@ impl Spread {
     pub(crate) fn of(times: impl IntoIterator<Item = Duration>) -> Self {
         let mut times: Vec<Duration> = times.into_iter().collect();
         times.sort_unstable();
-        // Nearest rank: always an actual measurement.
-        let at = |percent: usize| {
-            let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
-            round(times.get(rank).map_or(0.0, |time| time.as_secs_f64() * 1000.0))
-        };
+        let at = |percent| round(rank(&times, percent).as_secs_f64() * 1000.0);
         Self { p50: at(50), p99: at(99) }
     }
+}
+
+impl fmt::Display for Spread {
+    /// `3.1 / 6.0`, with as many decimals as the format says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = f.precision().unwrap_or(1);
+        write!(f, "{:.decimals$} / {:.decimals$}", self.p50, self.p99)
+    }
+}
+
+/// The nearest rank at `percent` of sorted times: always an actual measurement. 0 if there are none.
+pub(crate) fn rank(times: &[Duration], percent: usize) -> Duration {
+    let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
+    times.get(rank).copied().unwrap_or_default()
 }
 
 /// Rounds to three decimals.
@@ -40,5 +51,6 @@ mod tests {
         assert_eq!(Spread::of(times), Spread { p50: 100.0, p99: 198.0 });
         assert_eq!(Spread::of([Duration::from_micros(1500)]), Spread { p50: 1.5, p99: 1.5 });
         assert_eq!(Spread::of([]), Spread { p50: 0.0, p99: 0.0 });
+        assert_eq!(format!("{:.2}", Spread { p50: 1.0, p99: 2.345 }), "1.00 / 2.35");
     }
 }

@@ -5,19 +5,28 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use houston_testkit::houston::Houston;
 use houston_testkit::servers::TestServers;
 use houston_xtask::console::print_status;
 use houston_xtask::programs;
 use serde::Serialize;
 
 use super::Size;
-use super::database::query;
-use super::installation::{BenchInstallation, Replies};
 use super::saturated::{self, Journey, Saturated};
-use crate::installation::Processes;
+use super::setup::{Replies, Setup};
 
 /// Connections of Postgres: enough for an API process and four workers.
 const CONNECTIONS: u16 = 300;
+
+/// The processes of an installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Processes {
+    /// One, `houston dev`: API and worker.
+    One,
+    /// `houston serve`, and `houston work` so many times.
+    Workers(usize),
+}
 
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
@@ -90,17 +99,20 @@ pub(crate) async fn measure(
     for &Case { processes, cells, concurrency, journey } in cases {
         print_status(&format!("throughput: {concurrency} at once, {journey:?}, {}", name(processes, cells)));
         let servers = (0..cells).map(|_| self::servers(statements)).collect::<Result<Vec<_>>>()?;
-        let installation =
-            BenchInstallation::start_in(processes, program, &servers, Replies::Text, &[]).await?;
+        let houston = match processes {
+            Processes::One => Houston::builder(program),
+            Processes::Workers(workers) => Houston::builder(program).workers(workers),
+        };
+        let setup = Setup::start_on(houston, &servers, Replies::Text).await?;
         if statements {
-            query(&servers[0], "create extension pg_stat_statements")?;
+            servers[0].sql("create extension pg_stat_statements")?;
         }
-        let rest = installation.rest(size.hold).await?;
-        let result = saturated::measure(&installation, Size { concurrency, ..size }, &rest, journey).await?;
+        let rest = setup.rest(size.hold).await?;
+        let result = saturated::measure(&setup, Size { concurrency, ..size }, &rest, journey).await?;
         let runs = result.runs;
         let creates_goals = journey == Journey::FromGoal;
         let statements = if statements { self::statements(&servers[0], runs)? } else { Vec::new() };
-        installation.stop_and_check()?;
+        setup.stop_and_check()?;
         measured.push(Throughput { processes, cells, concurrency, creates_goals, result, statements });
     }
     Ok(measured)
@@ -123,8 +135,7 @@ fn servers(statements: bool) -> Result<TestServers> {
 /// Statements since the start of the servers. The runs that warmed up and the creation of goals are included, so figures
 /// per run are a little too high.
 fn statements(servers: &TestServers, runs: usize) -> Result<Vec<Statement>> {
-    let rows = query(
-        servers,
+    let rows = servers.sql(
         "select coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)),
                 sum(calls), sum(total_exec_time), sum(plans) / nullif(sum(calls), 0)::float,
                 sum(shared_blks_hit) / nullif(sum(calls), 0)

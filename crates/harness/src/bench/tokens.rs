@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
-use houston_protocol::message::AcceptedMessageResponse;
+use houston_testkit::houston::Houston;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::report::Row;
 use super::spread::{Spread, round};
 use super::workload;
 use crate::http::Connection;
-use crate::installation::{Installation, goal};
+use crate::proc;
 use houston_xtask::console::Progress;
 
 /// Pause between two tokens of an answer: 50 tokens/s, as a fast model streams.
@@ -39,6 +40,16 @@ pub(crate) struct Tokens {
     pub(crate) cpu_us_per_token: f64,
 }
 
+impl Tokens {
+    pub(crate) fn rows(&self) -> [Row; 2] {
+        let what = format!("token, socket to SSE frame, ms p50 / p99 ({:.0}/s)", self.tokens_per_second);
+        [
+            Row::of(what, format!("{:.2}", self.overhead_ms)),
+            Row::of("  CPU of Houston per token, µs", format!("{:.1}", self.cpu_us_per_token)),
+        ]
+    }
+}
+
 /// Measures [`ANSWERS`] answers of `tokens` tokens each.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize) -> Result<Tokens> {
     let clock = Instant::now();
@@ -47,20 +58,20 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize
     // Ends when it is dropped with this measurement.
     let mut model = JoinSet::new();
     model.spawn(serve(listener, clock, tokens));
-    let variables = [
-        ("HOUSTON_MODEL", "local/bench".to_owned()),
-        ("HOUSTON_LOCAL_URL", format!("http://{address}/v1")),
-        ("HOUSTON_MODEL_TOOLS", "false".to_owned()),
-        ("HOUSTON_ORCHESTRATOR__FAIRNESS__MAX_RUNNING", ANSWERS.to_string()),
-    ];
-    let houston = Installation::start(program, servers, &variables).await?;
-    let user = houston.user("bench").await?;
+    let houston = Houston::builder(program)
+        .on([servers])
+        .set("HOUSTON_MODEL", "local/bench")
+        .set("HOUSTON_LOCAL_URL", format!("http://{address}/v1"))
+        .set("HOUSTON_MODEL_TOOLS", "false")
+        .set("HOUSTON_ORCHESTRATOR__FAIRNESS__MAX_RUNNING", ANSWERS.to_string())
+        .start()?;
+    let user = Connection::to(&houston).await?.user("bench").await?;
     let mut readers = JoinSet::new();
     let message: Arc<str> = workload::message().into();
-    let (cpu, began) = (houston.cpu()?, Instant::now());
+    let (cpu, began) = (proc::cpu_of(&houston)?, Instant::now());
     for _ in 0..ANSWERS {
-        let mut connection = houston.connect().await?;
-        let goal = goal(&mut connection, &user, "bench").await?;
+        let mut connection = Connection::to(&houston).await?;
+        let goal = connection.goal(&user, "bench").await?;
         let message = Arc::clone(&message);
         readers.spawn(async move { read(&mut connection, &goal, &message, clock, tokens).await });
     }
@@ -70,7 +81,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, tokens: usize
         overheads.extend(read??);
         progress.step();
     }
-    let (spent, seconds) = (houston.cpu()? - cpu, began.elapsed().as_secs_f64());
+    let (spent, seconds) = (proc::cpu_of(&houston)? - cpu, began.elapsed().as_secs_f64());
     let count = overheads.len();
     Ok(Tokens {
         answers: ANSWERS,
@@ -89,8 +100,7 @@ async fn read(
     clock: Instant,
     tokens: usize,
 ) -> Result<Vec<Duration>> {
-    let path = format!("/v1/goals/{goal}/messages");
-    let accepted: AcceptedMessageResponse = connection.post(&path, message).await?.json()?;
+    let accepted = connection.send_message(goal, message).await?;
     let mut overheads = Vec::with_capacity(tokens);
     let stream = connection.events(&accepted.events_url).await?;
     let read = stream.read(|event| {
@@ -104,7 +114,7 @@ async fn read(
     Ok(overheads)
 }
 
-pub(super) async fn serve(listener: TcpListener, clock: Instant, tokens: usize) {
+async fn serve(listener: TcpListener, clock: Instant, tokens: usize) {
     let mut answers = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         answers.spawn(answer(socket, clock, tokens));
@@ -141,7 +151,7 @@ async fn write(socket: &mut TcpStream, data: &str) -> Result<()> {
 }
 
 /// Takes the next request from the connection; `false` at its end.
-pub(super) async fn take_request(socket: &mut TcpStream, received: &mut Vec<u8>) -> Result<bool> {
+async fn take_request(socket: &mut TcpStream, received: &mut Vec<u8>) -> Result<bool> {
     loop {
         if let Some(end) = memchr::memmem::find(received, b"\r\n\r\n") {
             let head = std::str::from_utf8(&received[..end])?.to_ascii_lowercase();

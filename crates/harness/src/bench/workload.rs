@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
-use houston_protocol::message::AcceptedMessageResponse;
 use serde_json::json;
 
 use crate::http::Connection;
@@ -53,8 +52,7 @@ pub(crate) async fn run(
     answer: &str,
 ) -> Result<Timing> {
     let posted = Instant::now();
-    let path = format!("/v1/goals/{goal}/messages");
-    let accepted: AcceptedMessageResponse = connection.post(&path, message).await?.json()?;
+    let accepted = connection.send_message(goal, message).await?;
     let accepted_at = Instant::now();
     let (mut first_event, mut first_text) = (None, None);
     let stream = connection.events(&accepted.events_url).await?;

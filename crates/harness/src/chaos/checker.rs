@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use houston_testkit::history;
 use houston_testkit::model_server::Ending;
+use serde::Serialize;
 
 mod approvals;
 mod innocents;
@@ -23,13 +24,14 @@ const MAX_EXAMPLES: usize = 10;
 const DEATHS: usize = 3;
 
 /// The result for one rule; as JSON: `{"rule": "R2", "what": "messages answered twice", "of": 4089, "found": 0, …}`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Finding {
     pub(crate) rule: &'static str,
     pub(crate) what: &'static str,
     /// Number of things checked.
     pub(crate) of: usize,
     /// Number of violations.
+    #[serde(rename = "found")]
     pub(crate) count: usize,
     /// Descriptions of the first violations.
     pub(crate) examples: Vec<String>,

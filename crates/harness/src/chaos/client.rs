@@ -1,21 +1,15 @@
 //! Simulated clients: they post messages, retry, post twice and cancel runs. Each message has an idempotency key and
 //! is sent until it is accepted.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use anyhow::Result;
 use houston_protocol::message::AcceptedMessageResponse;
 use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
+use super::apis::{Apis, Request};
 use super::message_script::MessageScript;
 use super::seed::Seed;
-use crate::http::{Connection, Response};
-
-/// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 /// A message, as its sender sees it.
 #[derive(Debug, Clone)]
@@ -42,8 +36,7 @@ pub(crate) struct Posts {
 /// What all clients share.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPool {
-    pub(crate) apis: Vec<SocketAddr>,
-    pub(crate) key: String,
+    pub(crate) apis: Apis,
     pub(crate) goals: Arc<Vec<String>>,
     pub(crate) posts: Arc<Mutex<Posts>>,
     /// No new messages after this time.
@@ -100,16 +93,17 @@ impl ClientPool {
             });
             (number, content)
         };
-        let path = format!("/v1/goals/{}/messages", self.goals[goal]);
-        let body = json!({ "content": content }).to_string();
-        let key = format!("post-{number}");
-        let accepted = self.post_until_accepted(number, &path, &body, &key, seed).await?;
+        let request = Request {
+            path: &format!("/v1/goals/{}/messages", self.goals[goal]),
+            body: &json!({ "content": content }).to_string(),
+            once: Some(&format!("post-{number}")),
+        };
+        let accepted = self.post_until_accepted(number, &request, seed).await?;
         if seed.permille(50) {
             // A client that lost the response sends the request again: the same key must give the same ids.
-            let again = self.post_until_accepted(number, &path, &body, &key, seed).await;
+            let again = self.post_until_accepted(number, &request, seed).await;
             if again.as_ref().is_some_and(|again| !same_ids(again, &accepted)) {
-                self.posts().posts[number].rejected =
-                    Some(format!("a replay was answered {again:?} after {accepted:?}"));
+                self.reject(number, format!("a replay was answered {again:?} after {accepted:?}"));
             }
         }
         Some(accepted)
@@ -118,57 +112,33 @@ impl ClientPool {
     async fn post_until_accepted(
         &self,
         number: usize,
-        path: &str,
-        body: &str,
-        key: &str,
+        request: &Request<'_>,
         seed: &mut Seed,
     ) -> Option<AcceptedMessageResponse> {
-        while Instant::now() < self.last_try {
-            self.posts().posts[number].tries += 1;
-            let api = seed.one_of(&self.apis);
-            let answer = timeout(PATIENCE, self.post_once(api, path, body, key)).await;
-            match answer {
-                Ok(Ok(answer)) if answer.status < 300 => match answer.json::<AcceptedMessageResponse>() {
-                    Ok(accepted) => {
-                        self.posts().posts[number].accepted = Some(accepted.clone());
-                        return Some(accepted);
-                    }
-                    Err(error) => self.reject(number, &format!("{error:#}")),
-                },
-                Ok(Ok(answer)) if answer.status < 500 => {
-                    let body = String::from_utf8_lossy(&answer.body).into_owned();
-                    self.reject(number, &format!("{} {body}", answer.status));
-                    return None;
-                }
-                _ => sleep(seed.millis(50, 400)).await,
+        let count = || self.posts().posts[number].tries += 1;
+        let answer = self.apis.post_until_answered(request, Some(self.last_try), seed, count).await?;
+        match answer.json::<AcceptedMessageResponse>() {
+            Ok(accepted) => {
+                self.posts().posts[number].accepted = Some(accepted.clone());
+                Some(accepted)
+            }
+            Err(error) => {
+                self.reject(number, format!("{error:#}"));
+                None
             }
         }
-        None
     }
 
-    fn reject(&self, number: usize, reason: &str) {
-        self.posts().posts[number].rejected = Some(reason.to_owned());
-    }
-
-    async fn post_once(&self, api: SocketAddr, path: &str, body: &str, key: &str) -> Result<Response> {
-        Connection::open(api, &self.key).await?.post_once(path, body, key).await
+    fn reject(&self, number: usize, reason: String) {
+        self.posts().posts[number].rejected = Some(reason);
     }
 
     /// Requests a cancel until an API answers. The run may already have ended.
     async fn cancel(&self, accepted: &AcceptedMessageResponse, seed: &mut Seed) {
         let Some(run) = accepted.message.run_id else { return };
-        let path = format!("/v1/runs/{run}/cancel");
-        while Instant::now() < self.last_post {
-            let api = seed.one_of(&self.apis);
-            let request = async { Connection::open(api, &self.key).await?.post(&path, "").await };
-            match timeout(PATIENCE, request).await {
-                Ok(Ok(answer)) if answer.status < 500 => {
-                    self.posts().cancels += usize::from(answer.status == 202);
-                    return;
-                }
-                _ => sleep(Duration::from_millis(200)).await,
-            }
-        }
+        let request = Request { path: &format!("/v1/runs/{run}/cancel"), body: "", once: None };
+        let answer = self.apis.post_until_answered(&request, Some(self.last_post), seed, || ()).await;
+        self.posts().cancels += usize::from(answer.is_some_and(|answer| answer.status == 202));
     }
 }
 

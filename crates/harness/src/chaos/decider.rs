@@ -3,20 +3,17 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::Result;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use super::apis::{Apis, Request};
 use super::reader::bare_id;
 use super::seed::Seed;
-use crate::http::{Connection, Response};
 
-/// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(6);
 /// The beginning of operations that need a yes.
 const ASKED: &str = "ask ";
 /// The rule of the guards for them.
@@ -57,14 +54,13 @@ struct Taken {
 /// What all deciders share.
 #[derive(Debug, Clone)]
 pub(crate) struct DeciderPool {
-    apis: Vec<SocketAddr>,
-    key: String,
+    apis: Apis,
     taken: Arc<Mutex<Taken>>,
 }
 
 impl DeciderPool {
-    pub(crate) fn new(apis: &[SocketAddr], key: &str) -> Self {
-        Self { apis: apis.to_vec(), key: key.to_owned(), taken: Arc::default() }
+    pub(crate) fn new(apis: Apis) -> Self {
+        Self { apis, taken: Arc::default() }
     }
 
     /// The accepted decisions, and the responses that must not happen.
@@ -81,8 +77,8 @@ impl DeciderPool {
     pub(crate) async fn run(self, mut seed: Seed) {
         loop {
             sleep(seed.millis(50, 900)).await;
-            let api = seed.one_of(&self.apis);
-            let Ok(Ok(open)) = timeout(PATIENCE, self.open(api)).await else { continue };
+            let api = seed.one_of(&self.apis.addresses);
+            let Ok(open) = self.open(api).await else { continue };
             if open.is_empty() {
                 continue;
             }
@@ -105,37 +101,29 @@ impl DeciderPool {
     }
 
     async fn open(&self, api: SocketAddr) -> Result<Vec<QuestionResponse>> {
-        let mut connection = Connection::open(api, &self.key).await?;
-        let page = connection.get("/v1/questions?kind=approval&limit=100").await?;
+        let page = self.apis.get(api, "/v1/questions?kind=approval&limit=100").await?;
         Ok(page.json::<Page<QuestionResponse>>()?.data)
     }
 
     /// Sends an answer until an API has responded; whether it was accepted.
     async fn decide(&self, question: &QuestionResponse, answer: &Value, seed: &mut Seed) -> bool {
         let path = format!("/v1/questions/{}/answer", question.id);
-        let body = json!({ "answer": answer }).to_string();
-        loop {
-            let api = seed.one_of(&self.apis);
-            match timeout(PATIENCE, self.send(api, &path, &body)).await {
-                Ok(Ok(response)) if response.status == 200 => {
-                    let question = bare_id(&question.id.to_string());
-                    self.lock().decided.push(Decided { question, answer: answer.clone() });
-                    return true;
-                }
-                // Decided by another, or not asked any more.
-                Ok(Ok(response)) if response.status == 409 => return false,
-                Ok(Ok(response)) if response.status < 500 => {
-                    let body = String::from_utf8_lossy(&response.body).into_owned();
-                    self.lock().wrong.push(format!("{}: {} {body}", question.id, response.status));
-                    return false;
-                }
-                _ => sleep(seed.millis(50, 400)).await,
+        let request = Request { path: &path, body: &json!({ "answer": answer }).to_string(), once: None };
+        let response = self.apis.post_until_answered(&request, None, seed, || ()).await;
+        let Some(response) = response else { return false };
+        match response.status {
+            200 => {
+                let question = bare_id(&question.id.to_string());
+                self.lock().decided.push(Decided { question, answer: answer.clone() });
+            }
+            // Decided by another, or not asked any more.
+            409 => {}
+            status => {
+                let body = String::from_utf8_lossy(&response.body).into_owned();
+                self.lock().wrong.push(format!("{}: {status} {body}", question.id));
             }
         }
-    }
-
-    async fn send(&self, api: SocketAddr, path: &str, body: &str) -> Result<Response> {
-        Connection::open(api, &self.key).await?.post(path, body).await
+        response.status == 200
     }
 }
 

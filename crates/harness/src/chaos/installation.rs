@@ -2,18 +2,18 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use houston_testkit::houston::{Builder, Houston};
 use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
-use tokio::time::{Instant, sleep};
 
 use super::Options;
+use super::apis::Apis;
 use super::databases::Databases;
 use super::decider::RULE;
 use super::engines::Engines;
@@ -22,8 +22,8 @@ use super::model::ScriptedModel;
 use super::node::{Node, Servers, Start};
 use super::plan::{APIS, NODES, name};
 use crate::http::Connection;
-use crate::installation::{add_tools, goal, user, without_settings};
-use houston_xtask::child::output;
+use crate::service::add_tools;
+use crate::wait::wait_until;
 use houston_xtask::console::print_status;
 use houston_xtask::{programs, repository};
 
@@ -33,8 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Two API processes and four workers behind fault proxies, their servers and the model.
 pub(crate) struct ChaosInstallation {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) apis: Vec<SocketAddr>,
-    pub(crate) key: String,
+    pub(crate) apis: Apis,
     pub(crate) scripted_model: ScriptedModel,
     pub(crate) model: ModelServer,
     pub(crate) databases: Databases,
@@ -52,8 +51,8 @@ pub(crate) struct ChaosInstallation {
 }
 
 impl ChaosInstallation {
-    /// Starts all processes; `variables` are added to the environment of each. `folder` is emptied first.
-    pub(crate) async fn start(options: &Options, variables: &[(String, String)]) -> Result<Arc<Self>> {
+    /// Starts all processes. `folder` is emptied first.
+    pub(crate) async fn start(options: &Options) -> Result<Arc<Self>> {
         let Options { program, folder, cells, .. } = options;
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
@@ -69,9 +68,11 @@ impl ChaosInstallation {
         let model = ModelServer::start(move |call| script.reply(call)).await?;
         model.journal().set_detail(JournalDetail::Times);
 
-        let mut variables = variables.to_vec();
-        variables.extend(settings(folder));
-        let key = prepare(program, &servers, &variables)?;
+        let mut setup = settings(Houston::builder(program), folder);
+        if let Some(mutation) = &options.mutation {
+            setup = setup.set("HOUSTON_MUTATION", mutation);
+        }
+        let key = setup.clone().on(&servers).prepare()?;
         let engines = match options.engine {
             Some(engine) => Some(Engines::start(engine, folder, &servers[0]).await?),
             None => None,
@@ -83,9 +84,8 @@ impl ChaosInstallation {
         let mut nodes = Vec::with_capacity(NODES);
         for node in 0..NODES {
             let start = Start {
-                program: program.clone(),
+                setup: setup.clone(),
                 arguments: arguments(apis.get(node)),
-                variables: variables.clone(),
                 addresses: addresses.clone(),
                 wrong_clock: clock.clone().filter(|_| node == NODES - 1),
                 log: folder.join(format!("{}.log", name(node).replace(' ', "-"))),
@@ -94,8 +94,7 @@ impl ChaosInstallation {
         }
         let installation = Self {
             nodes,
-            apis,
-            key,
+            apis: Apis { addresses: apis, key },
             scripted_model,
             model,
             databases: Databases::of(&servers)?,
@@ -129,89 +128,57 @@ impl ChaosInstallation {
     }
 
     async fn wait_until_ready(&self) -> Result<()> {
-        self.restart_ended()?;
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let workers = self.databases.sum("select count(*) from houston.workers")?;
-            let all = i64::try_from((NODES - APIS) * self.redis.len())?;
-            let mut ready = 0;
-            for api in &self.apis {
-                let answer = async { Connection::open(*api, &self.key).await?.get("/readyz").await };
-                ready += usize::from(answer.await.is_ok_and(|answer| answer.status == 200));
-            }
-            if ready == self.apis.len() && workers == all {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < end,
-                "the service did not start: see the logs in {}",
-                self.folder.display()
-            );
+        let all = i64::try_from((NODES - APIS) * self.redis.len())?;
+        let is_ready = async || {
             self.restart_ended()?;
-            sleep(Duration::from_millis(100)).await;
-        }
+            let mut ready = 0;
+            for api in &self.apis.addresses {
+                let answer = self.apis.get(*api, "/readyz").await;
+                ready += usize::from(answer.is_ok_and(|answer| answer.status == 200));
+            }
+            Ok(ready == APIS && self.databases.sum("select count(*) from houston.workers")? == all)
+        };
+        let problem = || format!("the service did not start: see the logs in {}", self.folder.display());
+        wait_until(PATIENCE, is_ready, problem).await
     }
 
     /// Creates `count` goals, distributed over `users` users.
     pub(crate) async fn goals(&self, count: usize, users: usize) -> Result<Vec<String>> {
-        let mut connection = Connection::open(self.apis[0], &self.key).await?;
+        let mut connection = Connection::open(self.apis.addresses[0], &self.apis.key).await?;
         let mut owners = Vec::new();
         for number in 0..users {
-            owners.push(user(&mut connection, &format!("user {number}")).await?);
+            owners.push(connection.user(&format!("user {number}")).await?);
         }
         let mut goals = Vec::new();
         for number in 0..count {
-            goals.push(goal(&mut connection, &owners[number % users], &format!("goal {number}")).await?);
+            goals.push(connection.goal(&owners[number % users], &format!("goal {number}")).await?);
         }
         Ok(goals)
     }
 }
 
 /// The environment of every process: the default settings, except delays that would outlast the run.
-fn settings(folder: &Path) -> Vec<(String, String)> {
-    let folder = |name: &str| folder.join(name).display().to_string();
-    [
-        ("HOUSTON_MODEL", "local/chaos".to_owned()),
-        ("HOUSTON_JOBS", folder("jobs")),
-        ("HOUSTON_LOG", "info".to_owned()),
-        ("HOUSTON_LOG_FORMAT", "text".to_owned()),
-        ("NO_COLOR", "1".to_owned()),
-        ("CHAOS_LEDGERS", folder("")),
-        // Each goal gets more messages than a person writes.
-        ("HOUSTON_RATES__REQUESTS__QUOTA", "0".to_owned()),
-        ("HOUSTON_RATES__TOKENS__QUOTA", "0".to_owned()),
+fn settings(setup: Builder, folder: &Path) -> Builder {
+    let in_folder = |name: &str| folder.join(name).display().to_string();
+    setup
+        .set("HOUSTON_MODEL", "local/chaos")
+        .set("HOUSTON_JOBS", in_folder("jobs"))
+        .set("HOUSTON_LOG", "info")
+        .set("HOUSTON_LOG_FORMAT", "text")
+        .set("NO_COLOR", "1")
+        .set("CHAOS_LEDGERS", in_folder(""))
         // 10 s, doubled each time, by default: five retries would take five minutes.
-        ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500".to_owned()),
-        ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__MAX_MS", "4000".to_owned()),
+        .set("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "500")
+        .set("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__MAX_MS", "4000")
         // Half an hour by default. Each goal gets a message about every ten seconds, so that most sessions are closed,
         // by the sweep or by the next message, while faults are injected.
-        ("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "3000".to_owned()),
-        ("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "500".to_owned()),
+        .set("HOUSTON_SESSION_ARCHIVE__QUIET_MS", "3000")
+        .set("HOUSTON_SESSION_ARCHIVE__EVERY_MS", "500")
         // 6 min by default: summaries whose writer was killed must be written before the quiet phase ends.
-        ("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "36".to_owned()),
+        .set("HOUSTON_SESSION_ARCHIVE__SUMMARY_LEASE_S", "36")
         // 60 s by default: runs would spend most of their time waiting for a model that hangs.
-        ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "8".to_owned()),
-        ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "8".to_owned()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .to_vec()
-}
-
-/// Applies the migrations and creates an API key; returns the key.
-fn prepare(program: &Path, servers: &[TestServers], variables: &[(String, String)]) -> Result<String> {
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(program);
-        without_settings(&mut command);
-        let cells: Vec<_> = servers
-            .iter()
-            .map(|cell| (cell.database_url().to_owned(), cell.redis_url().to_owned()))
-            .collect();
-        command.args(arguments).envs(environment(&cells));
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        output(&mut command)
-    };
-    run(&["migrate"])?;
-    Ok(run(&["key", "create", "--tenant", "chaos"])?.trim().to_owned())
+        .set("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "8")
+        .set("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "8")
 }
 
 /// The unix sockets of the servers, from their URLs.
@@ -231,19 +198,6 @@ fn arguments(api: Option<&SocketAddr>) -> Vec<String> {
         Some(address) => vec!["serve".to_owned(), "--address".to_owned(), address.to_string()],
         None => vec!["work".to_owned()],
     }
-}
-
-/// The environment by which `houston` finds the Postgres and the Redis of each cell.
-pub(crate) fn environment(cells: &[(String, String)]) -> Vec<(&'static str, String)> {
-    if let [(database, redis)] = cells {
-        return vec![("DATABASE_URL", database.clone()), ("HOUSTON_REDIS_URL", redis.clone())];
-    }
-    let first = |nth: usize| nth * 0x1_0000 / cells.len();
-    let cells = cells.iter().enumerate().map(|(nth, (database, redis))| {
-        let (first, last) = (first(nth), first(nth + 1) - 1);
-        format!("{{shards=\"{first:04x}-{last:04x}\",database_url=\"{database}\",redis_url=\"{redis}\"}}")
-    });
-    vec![("HOUSTON_CELLS__CELLS", format!("[{}]", cells.collect::<Vec<_>>().join(",")))]
 }
 
 /// Writes the agent types with the tools of this test added, and the guards with the rule that some calls need a yes.

@@ -23,6 +23,7 @@
 //! A function from [`evidence::Evidence`] to a [`checker::Finding`], called in `checker::all`, or in `safety` if no
 //! later event can repair a violation; a test with evidence that violates it.
 
+mod apis;
 mod checker;
 mod client;
 mod databases;
@@ -53,7 +54,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use engines::Engine;
-pub(crate) use installation::environment;
 pub(crate) use report::Report;
 
 use client::{ClientPool, Posts};
@@ -61,7 +61,6 @@ use decider::DeciderPool;
 use evidence::Evidence;
 use houston_xtask::console::{Progress, print_status};
 use installation::ChaosInstallation;
-use message_script::POISON;
 use nemesis::FaultLog;
 use reader::{Reader, ReceivedStream, bare_id};
 use seed::Seed;
@@ -107,14 +106,11 @@ pub(crate) struct Options {
 
 /// Starts the service, injects faults under load, waits for quiet and checks every invariant.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
-    let mutation = options.mutation.iter().map(|name| ("HOUSTON_MUTATION".to_owned(), name.clone()));
-    let mutation: Vec<(String, String)> = mutation.collect();
-    let installation = Box::pin(ChaosInstallation::start(options, &mutation)).await?;
+    let installation = Box::pin(ChaosInstallation::start(options)).await?;
     let goals = Arc::new(installation.goals(GOALS, USERS).await?);
     let began = Instant::now();
     let pool = ClientPool {
         apis: installation.apis.clone(),
-        key: installation.key.clone(),
         goals: Arc::clone(&goals),
         posts: Arc::new(Mutex::new(Posts::default())),
         last_post: began + options.time,
@@ -134,13 +130,13 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     restarts.spawn(restart_ended(Arc::clone(&installation)));
 
     let (mut fault_log, found) = Box::pin(inject_faults(&installation, options)).await;
-    let (mut quiet, mut unended) = (Duration::ZERO, Vec::new());
+    let (mut quiet, mut not_ended) = (Duration::ZERO, Vec::new());
     if found {
         clients.abort_all();
         readers.abort_all();
     } else {
         sleep_until(pool.last_post).await;
-        (quiet, unended) = wait_until_quiet(&installation, &mut clients).await?;
+        (quiet, not_ended) = wait_until_quiet(&installation, &mut clients).await?;
     }
     deciders.shutdown().await;
     let seconds = began.elapsed().as_secs_f64();
@@ -157,14 +153,21 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut posts = std::mem::take(&mut *pool.posts());
     evidence.posts = std::mem::take(&mut posts.posts);
     let findings = findings(options, &evidence, found);
-    let times = (seconds, quiet.as_secs_f64());
-    let mut report =
-        Report::new((options.seed, options.mutation.clone()), times, findings, fault_log, &evidence);
-    (report.engine_note, report.hints_after) = engine_figures(&installation).await?;
-    (report.cancels, report.unended) = (posts.cancels, unended);
-    report.poisonings = evidence.ledgers.get(POISON).map_or(0, Vec::len);
-    (report.starts, report.ends) = processes(&installation);
-    Ok(report)
+    let (engine_note, hints_after) = engine_figures(&installation).await?;
+    let (processes_started, processes_ended_by_themselves) = processes(&installation);
+    Ok(Report {
+        seed: options.seed,
+        mutation: options.mutation.clone(),
+        seconds,
+        quiet_seconds: quiet.as_secs_f64(),
+        not_ended,
+        cancels: posts.cancels,
+        processes_started,
+        processes_ended_by_themselves,
+        engine_note,
+        hints_after,
+        ..Report::of(&evidence, findings, fault_log)
+    })
 }
 
 /// How many processes were started, and how many of them ended by themselves.
@@ -200,7 +203,7 @@ async fn inject_faults(installation: &Arc<ChaosInstallation>, options: &Options)
 
 /// Starts the deciders. They decide until they are stopped: a run that waits for a yes does not end.
 fn decide(installation: &ChaosInstallation, options: &Options) -> (DeciderPool, JoinSet<()>) {
-    let pool = DeciderPool::new(&installation.apis, &installation.key);
+    let pool = DeciderPool::new(installation.apis.clone());
     let mut deciders = JoinSet::new();
     for decider in 0..DECIDERS {
         deciders.spawn(pool.clone().run(Seed::of(options.seed, 3000 + decider as u64)));
@@ -222,7 +225,6 @@ fn read(
     for (number, goal) in goals.iter().chain(second).enumerate() {
         let reader = Reader {
             apis: installation.apis.clone(),
-            key: installation.key.clone(),
             goal: goal.clone(),
             record: folder.join(format!("{}-{number}", bare_id(goal))),
             end: end.clone(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use houston_testkit::fault_proxy::Fault;
 use houston_testkit::servers::TestServers;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -46,32 +46,42 @@ enum Injected {
     Loss(f64),
 }
 
+/// How many faults of a kind were planned, and injected.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Count {
+    pub(crate) planned: usize,
+    pub(crate) injected: usize,
+}
+
 /// The injected faults.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct FaultLog {
-    /// By kind: how many were planned, and injected.
-    pub(crate) counts: BTreeMap<&'static str, (usize, usize)>,
+    /// By kind.
+    pub(crate) faults: BTreeMap<&'static str, Count>,
+    #[serde(skip)]
     pub(crate) kills: Vec<Kill>,
+    #[serde(skip)]
     pub(crate) outages: Vec<(f64, f64)>,
     /// When the server of the tested engine was lost.
+    #[serde(skip)]
     pub(crate) lost_at: Option<f64>,
     /// Faults that could not be injected, and why.
-    pub(crate) failures: Vec<String>,
+    pub(crate) not_injected: Vec<String>,
 }
 
 impl FaultLog {
     pub(crate) fn planned(&self) -> usize {
-        self.counts.values().map(|(planned, _)| planned).sum()
+        self.faults.values().map(|count| count.planned).sum()
     }
 
     pub(crate) fn injected(&self) -> usize {
-        self.counts.values().map(|(_, injected)| injected).sum()
+        self.faults.values().map(|count| count.injected).sum()
     }
 
     pub(crate) fn count(&mut self, kind: &'static str, is_injected: bool) {
-        let count = self.counts.entry(kind).or_default();
-        count.0 += 1;
-        count.1 += usize::from(is_injected);
+        let count = self.faults.entry(kind).or_default();
+        count.planned += 1;
+        count.injected += usize::from(is_injected);
     }
 }
 
@@ -107,7 +117,7 @@ pub(crate) async fn carry_out(
             Ok(Injected::Kill(kill)) => fault_log.kills.push(kill),
             Ok(Injected::Outage(from, to)) => fault_log.outages.push((from, to)),
             Ok(Injected::Loss(at)) => fault_log.lost_at = Some(at),
-            Err(error) => fault_log.failures.push(format!("{action}: {error:#}")),
+            Err(error) => fault_log.not_injected.push(format!("{action}: {error:#}")),
         }
     }
     installation.clear_faults();

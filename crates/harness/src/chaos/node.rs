@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
+use houston_testkit::houston::Builder;
 use houston_testkit::process::Process;
 
-use super::installation::environment;
 use super::plan::Link;
-use crate::installation::without_settings;
 
 /// Addresses of the servers behind the proxies.
 #[derive(Debug, Clone)]
@@ -29,9 +28,9 @@ pub(crate) struct Servers {
 /// How a process is started.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
-    pub(crate) program: PathBuf,
+    /// Without its servers.
+    pub(crate) setup: Builder,
     pub(crate) arguments: Vec<String>,
-    pub(crate) variables: Vec<(String, String)>,
     /// The addresses of Postgres and Redis, if they are not behind the proxies.
     pub(crate) addresses: Option<(String, String)>,
     /// Path of `libfaketime`, for the process whose clock is an hour off.
@@ -151,20 +150,18 @@ impl Node {
     }
 
     fn command(&self, nth: u32) -> Command {
-        let mut command = Command::new(&self.start.program);
-        without_settings(&mut command);
-        let database =
-            |proxy: &FaultProxy| format!("postgres://houston@{}/houston?sslmode=disable", proxy.address());
-        let redis = |proxy: &FaultProxy| format!("redis://{}", proxy.address());
-        let behind_proxies =
-            || self.postgres.iter().map(database).zip(self.redis.iter().map(redis)).collect();
-        let cells: Vec<(String, String)> =
-            self.start.addresses.clone().map_or_else(behind_proxies, |addresses| vec![addresses]);
-        command
-            .args(&self.start.arguments)
-            .envs(environment(&cells))
-            .env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()))
-            .envs(self.start.variables.iter().map(|(name, value)| (name, value)));
+        let mut setup = self.start.setup.clone();
+        if let Some((database, redis)) = &self.start.addresses {
+            setup = setup.cell(database, redis);
+        } else {
+            for (postgres, redis) in self.postgres.iter().zip(&self.redis) {
+                let database = format!("postgres://houston@{}/houston?sslmode=disable", postgres.address());
+                setup = setup.cell(&database, &format!("redis://{}", redis.address()));
+            }
+        }
+        let arguments: Vec<&str> = self.start.arguments.iter().map(String::as_str).collect();
+        let mut command = setup.command(&arguments);
+        command.env("HOUSTON_LOCAL_URL", format!("http://{}/v1", self.model.address()));
         if let Some(library) = &self.start.wrong_clock {
             // An hour behind or ahead, in turn; the monotonic clock is unchanged.
             command

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::apis::Apis;
 use super::seed::Seed;
 use crate::http::Connection;
 
@@ -42,8 +43,7 @@ pub(crate) struct ReceivedStream {
 
 /// A client of one goal's stream.
 pub(crate) struct Reader {
-    pub(crate) apis: Vec<SocketAddr>,
-    pub(crate) key: String,
+    pub(crate) apis: Apis,
     pub(crate) goal: String,
     /// The file that every received byte is written to.
     pub(crate) record: PathBuf,
@@ -53,30 +53,33 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Reads until the last position, or until the sender of `end` is dropped.
-    pub(crate) async fn read(mut self, mut seed: Seed) -> ReceivedStream {
+    pub(crate) async fn read(self, mut seed: Seed) -> ReceivedStream {
         let mut received = ReceivedStream::default();
         let mut record = File::create(&self.record).ok();
-        while !self.has_all(&received) {
-            let api = seed.one_of(&self.apis);
+        loop {
+            let mut end = self.end.clone();
+            end.mark_unchanged();
+            if self.has_all(&received) {
+                return received;
+            }
+            let api = seed.one_of(&self.apis.addresses);
             // Half of the connections are dropped after at most 30 kB, the others by the server or a fault.
             let most = if seed.permille(500) { seed.below(30_000) } else { usize::MAX };
-            let mut end = self.end.clone();
             tokio::select! {
                 read = self.connection(api, most, &mut received, record.as_mut()) => {
                     if read.is_err() {
                         sleep(seed.millis(50, 500)).await;
                     }
                 }
-                changed = end.changed() => if changed.is_err() { break },
+                changed = end.changed() => if changed.is_err() { return received },
             }
         }
-        received
     }
 
-    fn has_all(&mut self, received: &ReceivedStream) -> bool {
-        let end = self.end.borrow_and_update();
-        let Some(last) = end.as_ref().and_then(|end| end.get(&bare_id(&self.goal))) else { return false };
-        received.last_id.parse::<i64>().is_ok_and(|id| id >= *last)
+    fn has_all(&self, received: &ReceivedStream) -> bool {
+        let end = self.end.borrow();
+        let last = end.as_ref().and_then(|end| end.get(&bare_id(&self.goal)));
+        last.is_some_and(|last| received.last_id.parse::<i64>().is_ok_and(|id| id >= *last))
     }
 
     async fn connection(
@@ -88,7 +91,7 @@ impl Reader {
     ) -> Result<()> {
         let path = format!("/v1/goals/{}/events?after=0&follow=true", self.goal);
         let begin = async {
-            let mut connection = Connection::open(api, &self.key).await?;
+            let mut connection = Connection::open(api, &self.apis.key).await?;
             let status = connection.resume(&path, &received.last_id).await?;
             anyhow::Ok((connection, status))
         };
@@ -116,7 +119,7 @@ impl Reader {
             for event in decoder.push(&chunk[..take])? {
                 received.receive(event);
             }
-            if bytes == most || received.last_id_is_last(&self.end, &self.goal) {
+            if bytes == most || self.has_all(received) {
                 return Ok(());
             }
         }
@@ -124,12 +127,6 @@ impl Reader {
 }
 
 impl ReceivedStream {
-    fn last_id_is_last(&self, end: &watch::Receiver<Option<Arc<HashMap<String, i64>>>>, goal: &str) -> bool {
-        let end = end.borrow();
-        let last = end.as_ref().and_then(|end| end.get(&bare_id(goal)));
-        last.is_some_and(|last| self.last_id.parse::<i64>().is_ok_and(|id| id >= *last))
-    }
-
     fn fault(&mut self, what: String) {
         let at = &self.last_id;
         self.faults.push(format!("at {at}: {what}"));

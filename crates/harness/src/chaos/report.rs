@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use anyhow::Result;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::checker::Finding;
 use super::evidence::Evidence;
-use super::nemesis::FaultLog;
+use super::message_script::POISON;
+use super::nemesis::{Count, FaultLog};
 
 /// A run counts only if at least this share of the planned faults was injected.
 const MIN_INJECTED_PERCENT: usize = 90;
@@ -42,32 +45,39 @@ impl Verdict {
     }
 }
 
+/// The result for people and, as JSON, for programs.
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
     /// From the last fault until no run was open.
     pub(crate) quiet_seconds: f64,
     /// What had not ended after the quiet phase, one line each.
-    pub(crate) unended: Vec<String>,
+    pub(crate) not_ended: Vec<String>,
     pub(crate) mutation: Option<String>,
+    #[serde(rename = "invariants")]
     pub(crate) findings: Vec<Finding>,
+    #[serde(flatten)]
     pub(crate) fault_log: FaultLog,
-    pub(crate) posted: usize,
-    pub(crate) accepted: usize,
-    pub(crate) retried: usize,
+    pub(crate) messages_posted: usize,
+    pub(crate) messages_accepted: usize,
+    pub(crate) posts_retried: usize,
     pub(crate) cancels: usize,
     pub(crate) events_read: usize,
     pub(crate) connections: usize,
-    /// Processes started, and processes that ended without having been killed.
-    pub(crate) starts: u32,
-    pub(crate) ends: u32,
+    pub(crate) processes_started: u32,
+    /// Without having been killed.
+    pub(crate) processes_ended_by_themselves: u32,
     /// How often a poisoned message killed its process: those ended by themselves too.
     pub(crate) poisonings: usize,
     /// Of the engine that was tested, if one was.
+    #[serde(skip)]
     pub(crate) engine_note: String,
     /// Hints that the Redis got which replaced the lost one.
+    #[serde(skip)]
     pub(crate) hints_after: Option<u64>,
     /// The longest time without a commit after the server was lost, in seconds.
+    #[serde(skip)]
     pub(crate) outage: f64,
 }
 
@@ -80,37 +90,22 @@ fn outage(lost_at: f64, commits: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Report {
-    /// `times`: the duration of the run, and of its quiet phase, in seconds.
-    pub(crate) fn new(
-        (seed, mutation): (u64, Option<String>),
-        times: (f64, f64),
-        findings: Vec<Finding>,
-        fault_log: FaultLog,
-        evidence: &Evidence,
-    ) -> Self {
+    /// What follows from the evidence; the caller adds the other fields.
+    pub(crate) fn of(evidence: &Evidence, findings: Vec<Finding>, fault_log: FaultLog) -> Self {
         let posts = &evidence.posts;
+        let streams = || evidence.streams.iter().map(|(_, received)| received);
         let commits = evidence.rows.events.iter().map(|event| event.at);
-        let outage = fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits));
         Self {
-            seed,
-            mutation,
-            seconds: times.0,
-            quiet_seconds: times.1,
-            unended: Vec::new(),
+            outage: fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits)),
             findings,
             fault_log,
-            posted: posts.len(),
-            accepted: posts.iter().filter(|post| post.accepted.is_some()).count(),
-            retried: posts.iter().filter(|post| post.tries > 1).count(),
-            events_read: evidence.streams.iter().map(|(_, received)| received.events).sum(),
-            connections: evidence.streams.iter().map(|(_, received)| received.connections).sum(),
-            cancels: 0,
-            starts: 0,
-            ends: 0,
-            poisonings: 0,
-            engine_note: String::new(),
-            hints_after: None,
-            outage,
+            messages_posted: posts.len(),
+            messages_accepted: posts.iter().filter(|post| post.accepted.is_some()).count(),
+            posts_retried: posts.iter().filter(|post| post.tries > 1).count(),
+            events_read: streams().map(|received| received.events).sum(),
+            connections: streams().map(|received| received.connections).sum(),
+            poisonings: evidence.ledgers.get(POISON).map_or(0, Vec::len),
+            ..Self::default()
         }
     }
 
@@ -127,7 +122,7 @@ impl Report {
         if self.violations() > 0 {
             Verdict::Violated
         } else if self.fault_log.injected() * 100 < self.fault_log.planned() * MIN_INJECTED_PERCENT
-            || self.accepted == 0
+            || self.messages_accepted == 0
         {
             Verdict::Invalid
         } else {
@@ -149,14 +144,14 @@ impl Report {
                 let _ = writeln!(table, "  {}: {example}", finding.rule);
             }
         }
-        for unended in &self.unended {
-            let _ = writeln!(table, "  not ended: {unended}");
+        for not_ended in &self.not_ended {
+            let _ = writeln!(table, "  not ended: {not_ended}");
         }
         let _ = writeln!(table, "\n{:<24} {:>8} {:>8}", "fault", "planned", "injected");
-        for (kind, (planned, injected)) in &self.fault_log.counts {
+        for (kind, Count { planned, injected }) in &self.fault_log.faults {
             let _ = writeln!(table, "{kind:<24} {planned:>8} {injected:>8}");
         }
-        for failure in self.fault_log.failures.iter().take(10) {
+        for failure in self.fault_log.not_injected.iter().take(10) {
             let _ = writeln!(table, "  not injected: {failure}");
         }
         let _ = writeln!(
@@ -164,14 +159,14 @@ impl Report {
             "\n{} messages posted, {} accepted, {} posts tried again, {} runs cancelled; {} events read over {} \
              connections; {} processes started, {} ended by themselves, {} \
              of them poisoned; quiet after {:.1} s",
-            self.posted,
-            self.accepted,
-            self.retried,
+            self.messages_posted,
+            self.messages_accepted,
+            self.posts_retried,
             self.cancels,
             self.events_read,
             self.connections,
-            self.starts,
-            self.ends,
+            self.processes_started,
+            self.processes_ended_by_themselves,
             self.poisonings,
             self.quiet_seconds
         );
@@ -184,7 +179,7 @@ impl Report {
             "chaos: {} — {} violations, {} messages, {} of {} faults, {:.0} s, seed {}",
             self.verdict().as_str(),
             self.violations(),
-            self.accepted,
+            self.messages_accepted,
             self.fault_log.injected(),
             self.fault_log.planned(),
             self.seconds,
@@ -192,27 +187,12 @@ impl Report {
         )
     }
 
-    pub(crate) fn json(&self) -> Value {
-        let findings = self.findings.iter().map(|finding| {
-            json!({
-                "rule": finding.rule, "what": finding.what, "of": finding.of, "found": finding.count, "target": 0,
-                "note": finding.note, "examples": finding.examples,
-            })
-        });
-        let faults = self.fault_log.counts.iter().map(|(kind, (planned, injected))| {
-            ((*kind).to_owned(), json!({"planned": planned, "injected": injected}))
-        });
-        json!({
-            "verdict": self.verdict().as_str(), "seed": self.seed, "seconds": self.seconds,
-            "quiet_seconds": self.quiet_seconds, "not_ended": self.unended, "mutation": self.mutation,
-            "invariants": findings.collect::<Vec<_>>(),
-            "faults": faults.collect::<serde_json::Map<_, _>>(),
-            "faults_planned": self.fault_log.planned(), "faults_injected": self.fault_log.injected(),
-            "not_injected": self.fault_log.failures,
-            "messages_posted": self.posted, "messages_accepted": self.accepted, "posts_retried": self.retried,
-            "cancels": self.cancels, "events_read": self.events_read, "connections": self.connections,
-            "processes_started": self.starts, "processes_ended_by_themselves": self.ends, "poisonings": self.poisonings,
-        })
+    pub(crate) fn json(&self) -> Result<Value> {
+        let mut json = serde_json::to_value(self)?;
+        json["verdict"] = json!(self.verdict().as_str());
+        json["faults_planned"] = json!(self.fault_log.planned());
+        json["faults_injected"] = json!(self.fault_log.injected());
+        Ok(json)
     }
 }
 

@@ -1,22 +1,16 @@
 //! What had not ended when the quiet phase was over, and why. It is for the person who looks for the cause: when the
 //! report is read, the servers are gone.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use houston_protocol::why::WhyResponse;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 use super::installation::ChaosInstallation;
-use crate::http::Connection;
 
 /// How many are described; the queries have the same limit for each cell.
 const MOST: usize = 10;
-/// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Runs that are open, or have a reason to run: the id of the run, and what its lock says.
 const RUNS: &str = "
@@ -70,19 +64,15 @@ pub(super) async fn describe(installation: &Arc<ChaosInstallation>) -> Result<Ve
 /// What `why` says of a run.
 async fn why(installation: &ChaosInstallation, run: &str) -> String {
     let mut refused = "no API was asked".to_owned();
-    for api in &installation.apis {
-        match timeout(PATIENCE, ask(*api, &installation.key, run)).await {
-            Ok(Ok(why)) => {
+    for api in &installation.apis.addresses {
+        let answer = installation.apis.get(*api, &format!("/v1/runs/{run}/why")).await;
+        match answer.and_then(|answer| answer.json::<WhyResponse>()) {
+            Ok(why) => {
                 let reasons = why.reasons.iter().map(|reason| format!("{}: {}", reason.cause, reason.text));
                 return format!("why: {}", reasons.collect::<Vec<_>>().join("; "));
             }
-            Ok(Err(error)) => refused = format!("{error:#}"),
-            Err(_) => refused = "no answer".to_owned(),
+            Err(error) => refused = format!("{error:#}"),
         }
     }
     format!("why does not answer: {refused}")
-}
-
-async fn ask(api: SocketAddr, key: &str, run: &str) -> Result<WhyResponse> {
-    Connection::open(api, key).await?.get(&format!("/v1/runs/{run}/why")).await?.json()
 }

@@ -90,7 +90,7 @@ impl Chaos {
         let program = build(self.program.as_deref()).await?;
         let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
         print(&report.table())?;
-        self.write(&report.json())?;
+        self.write(&report.json()?)?;
         Ok(ExitCode::from(report.verdict().code()))
     }
 
@@ -131,7 +131,7 @@ impl Chaos {
             let seconds = began.elapsed().as_secs();
             table +=
                 &format!("{:<11} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), violations(&report));
-            reports.push(report.json());
+            reports.push(report.json()?);
         }
         print(&format!("{table}chaos: {caught} of {} mutations caught, seed {}", all.len(), self.seed))?;
         self.write(&json!({"caught": caught, "of": all.len(), "runs": reports}))?;

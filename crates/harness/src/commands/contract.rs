@@ -1,15 +1,18 @@
 //! `cargo xtask contract`: checks Houston's responses against its OpenAPI document.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
+use houston_testkit::houston::Houston;
 use serde_json::{Value, json};
 
 use crate::http::Connection;
-use crate::installation::{self, Installation, goal};
+use crate::service;
+use crate::wait::{wait_for, wait_until};
 use houston_xtask::console::print_status;
 use houston_xtask::{child, programs, repository};
 
@@ -57,39 +60,37 @@ impl Contract {
         programs::venv(&tools, &packages).await?;
         lint(&tools).await?;
 
-        let program = installation::build_like_tests("houston").await?;
+        let program = service::build_like_tests("houston").await?;
         let servers = programs::servers(|_| {})?;
-        let variables = [("HOUSTON_MODEL", "simulated".to_owned())];
-        let installation = Installation::start(&program, &servers, &variables).await?;
-        let mut connection = installation.connect().await?;
+        let houston = Houston::builder(&program).on([&servers]).set("HOUSTON_MODEL", "simulated").start()?;
+        let mut connection = Connection::to(&houston).await?;
         let folder = tempfile::Builder::new().prefix("houston-contract-").tempdir()?;
         configure(folder.path(), &mut connection).await?;
-        let mut all = self.schemathesis(&tools, folder.path(), &installation, &installation.key);
+        let mut all = self.schemathesis(&tools, folder.path(), houston.address, &houston.key);
         all.args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing"]);
         all.args(["--max-time", &(self.seconds / 2).to_string()]);
         let mut statuses = vec![child::run(all).await?];
         for scope in SCOPES {
             print_status(&format!("a key with the scope `{scope}`"));
-            let arguments = ["key", "create", "--tenant", TENANT, "--scope", scope];
-            let key = child::output(&mut installation::command_on(&servers, &program, &arguments))?;
-            let mut one = self.schemathesis(&tools, folder.path(), &installation, key.trim());
+            let key = houston.setup.run(&["key", "create", "--tenant", TENANT, "--scope", scope])?;
+            let mut one = self.schemathesis(&tools, folder.path(), houston.address, &key);
             // A few requests to each operation instead of many to the first ones.
             one.args(["--checks", CHECKS_OF_ANSWERS, "--phases", "examples,fuzzing", "--max-examples", "3"]);
             one.args(["--max-time", &(self.seconds / 2 / SCOPES.len() as u32).to_string()]);
             statuses.push(child::run(one).await?);
         }
         let failed = statuses.into_iter().find(|status| !status.success());
-        let log = installation.log();
+        let log = houston.log();
         if failed.is_some() && !log.is_empty() {
             print_status(&format!("log of Houston:\n{log}"));
         }
         Ok(failed.map_or(ExitCode::SUCCESS, child::code))
     }
 
-    fn schemathesis(&self, tools: &Path, folder: &Path, installation: &Installation, key: &str) -> Command {
+    fn schemathesis(&self, tools: &Path, folder: &Path, address: SocketAddr, key: &str) -> Command {
         let mut command = Command::new(tools.join("bin/schemathesis"));
         command.current_dir(folder).arg("run");
-        command.arg(format!("http://{}/openapi.json", installation.address));
+        command.arg(format!("http://{address}/openapi.json"));
         command.args(["--header", &format!("Authorization: Bearer {key}")]);
         // One worker: in CPython 3.11 two threads that read source code at once can fail ("AST constructor recursion depth
         // mismatch").
@@ -143,8 +144,8 @@ struct Ids(Vec<(&'static str, String)>);
 
 impl Ids {
     async fn create(connection: &mut Connection, name: &str) -> Result<Self> {
-        let user = installation::user(connection, name).await?;
-        let goal = goal(connection, &user, "A trip to Rome").await?;
+        let user = connection.user(name).await?;
+        let goal = connection.goal(&user, "A trip to Rome").await?;
         let message =
             create(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "Hello"})).await?;
         let agent = json!({"kind": "goal", "name": format!("agent {name}"), "role": "You plan trips."});
@@ -178,15 +179,12 @@ impl Ids {
 
 /// A goal's session, closed by a reset after its first run.
 async fn closed_session(connection: &mut Connection, user: &str) -> Result<String> {
-    let goal = goal(connection, user, "A past trip").await?;
+    let goal = connection.goal(user, "A past trip").await?;
     let path = format!("/v1/goals/{goal}");
     let message = create(connection, &format!("{path}/messages"), &json!({"content": "Hello"})).await?;
     let run = format!("/v1/runs/{}", id(&message, "run_id"));
-    let end = Instant::now() + RUN_TIMEOUT;
-    while !connection.get(&run).await?.json::<Value>()?["ended_at"].is_string() {
-        ensure!(Instant::now() < end, "the run {run} has not ended");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let has_ended = async || Ok(connection.get(&run).await?.json::<Value>()?["ended_at"].is_string());
+    wait_until(RUN_TIMEOUT, has_ended, || format!("the run {run} has not ended")).await?;
     create(connection, &format!("{path}/reset"), &json!({})).await?;
     let sessions: Value = connection.get(&format!("{path}/sessions")).await?.json()?;
     Ok(id(&sessions["data"][0], "id"))
@@ -194,19 +192,15 @@ async fn closed_session(connection: &mut Connection, user: &str) -> Result<Strin
 
 /// A question whether a call may be carried out, which waits for its answer.
 async fn open_question(connection: &mut Connection, name: &str) -> Result<String> {
-    let user = installation::user(connection, &format!("asked {name}")).await?;
-    let goal = goal(connection, &user, "A trip to forget").await?;
+    let user = connection.user(&format!("asked {name}")).await?;
+    let goal = connection.goal(&user, "A trip to forget").await?;
     let call = format!("/sim tool=delete_note args={{\"note_id\":\"note_{}\"}}", "0".repeat(32));
     create(connection, &format!("/v1/goals/{goal}/messages"), &json!({ "content": call })).await?;
-    let end = Instant::now() + RUN_TIMEOUT;
-    loop {
+    let asked = async || {
         let asked: Value = connection.get(&format!("/v1/questions?user_id={user}")).await?.json()?;
-        if asked["data"][0].is_object() {
-            return Ok(id(&asked["data"][0], "id"));
-        }
-        ensure!(Instant::now() < end, "no question was asked");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        Ok(asked["data"][0].is_object().then(|| id(&asked["data"][0], "id")))
+    };
+    wait_for(RUN_TIMEOUT, asked, || "no question was asked".to_owned()).await
 }
 
 async fn create(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {

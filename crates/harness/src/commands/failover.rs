@@ -68,7 +68,7 @@ impl Failover {
             print(&report.table())?;
             lines.push(line(&name, &report, problem));
             reports.push(json!({"engine": name, "problem": problem, "outage_s": report.outage,
-                                "hints_after": report.hints_after, "run": report.json()}));
+                                "hints_after": report.hints_after, "run": report.json()?}));
         }
         print(&lines.join("\n"))?;
         if engines.len() > 1 {
@@ -84,11 +84,13 @@ impl Failover {
     fn problem(&self, report: &Report) -> Option<&'static str> {
         if report.verdict().code() != 0 {
             Some("an invariant was violated, or the server was not lost")
-        } else if usize::try_from(report.ends).is_ok_and(|ends| ends > report.poisonings) {
+        } else if usize::try_from(report.processes_ended_by_themselves)
+            .is_ok_and(|ends| ends > report.poisonings)
+        {
             Some("a process ended by itself")
         } else if report.hints_after == Some(0) {
             Some("no hint came back")
-        } else if !self.quick && report.accepted < MIN_MESSAGES {
+        } else if !self.quick && report.messages_accepted < MIN_MESSAGES {
             Some("there were too few messages")
         } else {
             None
@@ -102,7 +104,7 @@ fn line(name: &str, report: &Report, problem: Option<&str>) -> String {
         report.hints_after.map_or_else(String::new, |hints| format!(", {hints} hints by the new master"));
     format!(
         "{name:<9} {} messages, {} lost, {} violations, {:.1} s without a commit{hints} ({}): {}",
-        report.accepted,
+        report.messages_accepted,
         report.lost(),
         report.violations(),
         report.outage,

@@ -14,14 +14,14 @@ use anyhow::{Context, Result, ensure};
 use checks::Checks;
 use clap::Args;
 use houston_protocol::agui::Event;
-use houston_protocol::message::AcceptedMessageResponse;
+use houston_testkit::houston::Houston;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Connection;
-use crate::installation::{self, Installation, goal};
+use crate::service;
 use houston_xtask::console::{print, print_piece, print_status};
 use houston_xtask::{programs, repository};
 
@@ -107,7 +107,7 @@ impl RealModel {
         let venv = repository::tools().join("real-model");
         programs::venv(&venv, &PACKAGES).await?;
         print_status("building the release binary");
-        let binary = installation::build_service().await?;
+        let binary = service::build_service().await?;
         let address = free_port()?;
         let _model = serve(&venv, address)?;
         let servers = programs::servers(|config| config.fsync = true)?;
@@ -147,20 +147,22 @@ async fn converse(
     verbose: bool,
 ) -> Result<Conversation> {
     let name = format!("{}/{MODEL}", wire.provider);
-    let mut variables = vec![
-        ("HOUSTON_MODEL", name.clone()),
-        ("HOUSTON_MODEL_TOOLS", "false".to_owned()),
-        ("HOUSTON_ORCHESTRATOR__LIMITS__MAX_OUTPUT_TOKENS", "40".to_owned()),
+    let mut setup = Houston::builder(binary)
+        .on([servers])
+        .set("HOUSTON_MODEL", name.clone())
+        .set("HOUSTON_MODEL_TOOLS", "false")
+        .set("HOUSTON_ORCHESTRATOR__LIMITS__MAX_OUTPUT_TOKENS", "40")
         // One slow thread processes the whole prompt before the first token.
-        ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "300".to_owned()),
-        (wire.url_variable, format!("http://{model}/v1")),
-        (wire.key_variable, "not-needed".to_owned()),
-    ];
-    variables.extend(wire.wire_setting.map(|(name, value)| (name, value.to_owned())));
-    let houston = Installation::start(binary, servers, &variables).await?;
-    let user = houston.user("Ann").await?;
-    let mut connection = houston.connect().await?;
-    let goal = goal(&mut connection, &user, "Get to know a small model").await?;
+        .set("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "300")
+        .set(wire.url_variable, format!("http://{model}/v1"))
+        .set(wire.key_variable, "not-needed");
+    if let Some((name, value)) = wire.wire_setting {
+        setup = setup.set(name, value);
+    }
+    let houston = setup.start()?;
+    let mut connection = Connection::to(&houston).await?;
+    let user = connection.user("Ann").await?;
+    let goal = connection.goal(&user, "Get to know a small model").await?;
     if verbose {
         print(&format!("\n── {} ({name})", wire.name))?;
     }
@@ -169,8 +171,8 @@ async fn converse(
         turns.push(turn(&mut connection, &goal, question, verbose).await?);
     }
     confirm(&mut connection, &goal, &turns).await?;
-    let cancelled_ms = checks::cancel(&mut connection, &mut houston.connect().await?, &goal).await?;
-    let (form, overflow) = checks::ask(binary, &variables, wire.provider == "local")?;
+    let cancelled_ms = checks::cancel(&mut connection, &mut Connection::to(&houston).await?, &goal).await?;
+    let (form, overflow) = checks::ask(&houston.setup, wire.provider == "local")?;
     let checks = Checks { form, overflow, cancelled_ms };
     if verbose {
         print(&format!("schema    {}", checks.form))?;
@@ -187,8 +189,7 @@ async fn turn(connection: &mut Connection, goal: &str, question: &str, verbose: 
     }
     let (began, mut first) = (Instant::now(), None);
     let body = json!({ "content": question }).to_string();
-    let path = format!("/v1/goals/{goal}/messages");
-    let accepted: AcceptedMessageResponse = connection.post(&path, &body).await?.json()?;
+    let accepted = connection.send_message(goal, &body).await?;
     let mut written = Ok(());
     let read = connection.events(&accepted.events_url).await?.read(|event| {
         if let Event::TextMessageContent { delta, .. } = event {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::installation;
 use crate::recovery::{Plan, measure};
+use crate::service;
 use houston_xtask::console::{print, print_status};
 use houston_xtask::programs;
 
@@ -42,7 +42,7 @@ impl Recovery {
             Some(binary) => binary.canonicalize()?,
             None => {
                 print_status("building the release binary");
-                installation::build_service().await?
+                service::build_service().await?
             }
         };
         let servers = programs::servers(|config| config.fsync = true)?;

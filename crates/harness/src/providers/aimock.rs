@@ -10,7 +10,7 @@ use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 
-use super::installation::ProviderInstallation;
+use super::Client;
 use super::report::CaseResult;
 use houston_xtask::console::Progress;
 use houston_xtask::{child, programs, repository};
@@ -102,9 +102,9 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Cas
             (protocol.key_variable, "sk-not-a-key".to_owned()),
         ];
         variables.extend(protocol.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let installation = ProviderInstallation::start(program, servers, number, &variables).await;
-        let mut installation = installation.with_context(|| format!("Houston with {}", protocol.name))?;
-        let faults = converse(&mut installation).await?;
+        let client = Client::start(program, servers, number, &variables).await;
+        let mut client = client.with_context(|| format!("Houston with {}", protocol.name))?;
+        let faults = converse(&mut client).await?;
         lines.push(CaseResult {
             judge: "aimock",
             provider: protocol.name,
@@ -138,15 +138,15 @@ async fn serve() -> Result<(Process, SocketAddr)> {
 
 /// A turn with two tool calls, their results and an answer; then a question that needs the whole history. Returns
 /// what is wrong.
-async fn converse(installation: &mut ProviderInstallation) -> Result<Vec<String>> {
+async fn converse(client: &mut Client) -> Result<Vec<String>> {
     let mut faults = Vec::new();
-    let goal = installation.goal("Household").await?;
+    let goal = client.goal("Household").await?;
     for (message, expected) in [
         ("Please remember to buy milk.", "Both notes are written: milk and bread."),
         ("What did you write?", "Two notes, about milk and bread."),
     ] {
-        let run = installation.post_and_wait(&goal, message).await?;
-        let answer = installation.answer(&goal).await?;
+        let run = client.post_and_wait(&goal, message).await?;
+        let answer = client.answer(&goal).await?;
         if run.status.as_str() != "completed" || answer != expected {
             faults.push(format!(
                 "`{message}`: {} {}, answered `{answer}`",
@@ -155,7 +155,7 @@ async fn converse(installation: &mut ProviderInstallation) -> Result<Vec<String>
             ));
         }
     }
-    let history = installation.get(&format!("/v1/goals/{goal}/history?limit=50")).await?.to_string();
+    let history = client.get(&format!("/v1/goals/{goal}/history?limit=50")).await?.to_string();
     for part in ["Buy two litres — räum auf ✓", r#"And \"rye\" bread"#] {
         if !history.contains(part) {
             faults.push(format!(
@@ -164,7 +164,7 @@ async fn converse(installation: &mut ProviderInstallation) -> Result<Vec<String>
             ));
         }
     }
-    let page: Value = installation.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?;
+    let page: Value = client.get(&format!("/v1/goals/{goal}/messages?limit=50")).await?;
     let cells = page["data"].as_array().into_iter().flatten();
     let done =
         cells.filter(|cell| cell["message_type"] == "tool" && cell["metadata"]["status"] == "done").count();

@@ -13,46 +13,14 @@ use serde_json::{Value, json};
 
 use houston_protocol::run::RunResponse;
 
-use super::installation::ProviderInstallation;
+use super::Client;
 use super::report::CaseResult;
 use crate::http::Connection;
 use houston_xtask::console::{Progress, print_status};
 use houston_xtask::{programs, repository};
 
-/// `llmock` and its dependencies.
-const PACKAGES: [&str; 31] = [
-    "llmock==0.2.2",
-    "annotated-doc==0.0.7",
-    "annotated-types==0.8.0",
-    "anyio==4.16.0",
-    "certifi==2026.10.18",
-    "click==8.5.1",
-    "fastapi==0.165.0",
-    "h11==0.16.0",
-    "httpcore==1.0.9",
-    "httptools==0.9.0",
-    "httpx==0.28.1",
-    "idna==3.20",
-    "markdown-it-py==4.3.0",
-    "mdurl==0.1.2",
-    "opentelemetry-api==1.45.2",
-    "pydantic==2.14.3",
-    "pydantic_core==2.50.4",
-    "Pygments==2.21.0",
-    "python-dotenv==1.2.4",
-    "python-multipart==0.0.34",
-    "PyYAML==6.0.3",
-    "rich==15.0.0",
-    "shellingham==1.5.4",
-    "starlette==1.10.0",
-    "typer==0.29.2",
-    "typing-inspection==0.4.5",
-    "typing_extensions==4.16.0",
-    "uvicorn==0.54.0",
-    "uvloop==0.23.0",
-    "watchfiles==1.3.0",
-    "websockets==17.4",
-];
+/// `llmock` and its dependencies, with versions.
+const PACKAGES: &str = include_str!("../../python/llmock.txt");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A provider that `llmock` imitates.
@@ -153,11 +121,10 @@ fn stream(kind: &str, after_chunks: u32) -> Value {
 /// Runs every case with every provider; the providers of a case run at the same time.
 pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<CaseResult>> {
     let (_process, address) = serve().await?;
-    let mut installations = Vec::new();
+    let mut clients = Vec::new();
     for (number, provider) in (1..).zip(PROVIDERS) {
-        let installation =
-            ProviderInstallation::start(program, servers, number, &provider.variables(address)).await;
-        installations.push(installation.with_context(|| format!("Houston with {}", provider.name))?);
+        let client = Client::start(program, servers, number, &provider.variables(address)).await;
+        clients.push(client.with_context(|| format!("Houston with {}", provider.name))?);
     }
     let mut llmock = Connection::open(address, "").await?;
     let mut lines = Vec::new();
@@ -165,7 +132,7 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Cas
     for case in &CASES {
         llmock.post("/_llmock/reset", "{}").await?;
         prepare(&mut llmock, case).await?;
-        let runs = installations.iter_mut().map(|installation| run_case(installation, case));
+        let runs = clients.iter_mut().map(|client| run_case(client, case));
         let runs = join_all(runs).await;
         // llmock closes a connection that was idle for 5 s, and on a busy machine a case takes longer.
         llmock = Connection::open(address, "").await?;
@@ -182,7 +149,7 @@ pub(super) async fn run(program: &Path, servers: &TestServers) -> Result<Vec<Cas
 
 async fn serve() -> Result<(Process, SocketAddr)> {
     let venv = repository::tools().join("llmock");
-    programs::venv(&venv, &PACKAGES).await?;
+    programs::venv(&venv, &PACKAGES.lines().collect::<Vec<_>>()).await?;
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let mut command = Command::new(venv.join("bin/llmock"));
     command.args(["serve", "--host", "127.0.0.1", "--port", &address.port().to_string()]);
@@ -211,10 +178,10 @@ async fn prepare(llmock: &mut Connection, case: &Case) -> Result<()> {
 }
 
 /// Posts one message; returns what is wrong with the outcome.
-async fn run_case(installation: &mut ProviderInstallation, case: &Case) -> Result<Vec<String>> {
-    let goal = installation.goal(case.name).await?;
-    let RunResponse { status, error, .. } = installation.post_and_wait(&goal, "Hello, how are you?").await?;
-    let answer = installation.answer(&goal).await?;
+async fn run_case(client: &mut Client, case: &Case) -> Result<Vec<String>> {
+    let goal = client.goal(case.name).await?;
+    let RunResponse { status, error, .. } = client.post_and_wait(&goal, "Hello, how are you?").await?;
+    let answer = client.answer(&goal).await?;
     let mut faults = Vec::new();
     let status = status.as_str();
     let is_answered = status == "completed" && !answer.is_empty();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Plan;
-use crate::bench::spread::round;
+use crate::bench::spread::{rank, round};
 
 /// The measured times for one signal.
 #[derive(Debug, Default)]
@@ -41,11 +41,7 @@ impl Figures {
     fn of(times: &[Duration], runs: usize) -> Self {
         let mut times = times.to_vec();
         times.sort_unstable();
-        // Nearest rank: always an actual measurement.
-        let at = |percent: usize| {
-            let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
-            round(times.get(rank).map_or(0.0, Duration::as_secs_f64))
-        };
+        let at = |percent| round(rank(&times, percent).as_secs_f64());
         Self { count: times.len(), runs, p50_s: at(50), p99_s: at(99), max_s: at(100) }
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use houston_protocol::message::AcceptedMessageResponse;
+use houston_testkit::houston::Houston;
 use houston_testkit::model_server::{JournalDetail, ModelServer};
 use houston_testkit::servers::TestServers;
 use serde::Serialize;
@@ -23,10 +23,11 @@ use tempfile::TempDir;
 
 use self::script::Way;
 use self::steps::Steps;
-use super::database::{count, query};
-use super::report::targets_table;
+use super::database::count;
+use super::report::{self, Row};
 use super::spread::{Spread, round};
-use crate::installation::{Installation, add_tools, goal};
+use crate::http::Connection;
+use crate::service::add_tools;
 use houston_xtask::console::Progress;
 
 /// How long the service is measured at rest.
@@ -60,7 +61,7 @@ struct Counts {
 
 /// The service, its model and its servers.
 struct Setup<'s> {
-    houston: Installation,
+    houston: Houston,
     counts: Arc<Counts>,
     servers: &'s TestServers,
     _model: ModelServer,
@@ -70,7 +71,7 @@ struct Setup<'s> {
 /// Does the work so often in each way.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, rounds: usize) -> Result<Plans> {
     let setup = Setup::start(program, servers).await?;
-    let user = setup.houston.user("bench").await?;
+    let user = setup.connect().await?.user("bench").await?;
     // Not measured: connections are opened, statements are planned.
     for way in Way::ALL {
         setup.work(way, &user).await?;
@@ -131,15 +132,19 @@ impl<'s> Setup<'s> {
         })
         .await?;
         model.journal().set_detail(JournalDetail::Counts);
-        let variables = [
-            ("HOUSTON_MODEL", "local/bench".to_owned()),
-            ("HOUSTON_LOCAL_URL", model.url()),
-            ("HOUSTON_JOBS", folder.path().display().to_string()),
-            ("CHAOS_LEDGERS", folder.path().display().to_string()),
-        ];
-        let houston = Installation::start(program, servers, &variables).await?;
-        query(servers, "create extension pg_stat_statements")?;
+        let here = folder.path().display().to_string();
+        let houston = Houston::builder(program)
+            .on([servers])
+            .model("local/bench", &model)
+            .set("HOUSTON_JOBS", here.clone())
+            .set("CHAOS_LEDGERS", here)
+            .start()?;
+        servers.sql("create extension pg_stat_statements")?;
         Ok(Self { houston, counts, servers, _model: model, _folder: folder })
+    }
+
+    async fn connect(&self) -> Result<Connection> {
+        Connection::to(&self.houston).await
     }
 
     /// Calls of the model so far, and their input tokens.
@@ -150,17 +155,16 @@ impl<'s> Setup<'s> {
     /// Statements of Houston so far.
     fn statements(&self) -> Result<f64> {
         let sum = "select coalesce(sum(calls), 0) from pg_stat_statements where query like '-- store::%'";
-        Ok(query(self.servers, sum)?.trim().parse()?)
+        Ok(self.servers.sql(sum)?.parse()?)
     }
 
     /// Does the work once, for a new goal: from the post to the end of its stream.
     async fn work(&self, way: Way, user: &str) -> Result<Duration> {
-        let mut connection = self.houston.connect().await?;
-        let goal = goal(&mut connection, user, "A trip").await?;
+        let mut connection = self.connect().await?;
+        let goal = connection.goal(user, "A trip").await?;
         let body = json!({ "content": way.message() }).to_string();
         let began = Instant::now();
-        let path = format!("/v1/goals/{goal}/messages");
-        let accepted: AcceptedMessageResponse = connection.post(&path, &body).await?.json()?;
+        let accepted = connection.send_message(&goal, &body).await?;
         connection.events(&accepted.events_url).await?.read(|_| ()).await?;
         let time = began.elapsed();
         let id = goal.split_once('_').context("the goal has no id")?.1;
@@ -172,7 +176,7 @@ impl<'s> Setup<'s> {
             let thread = format!(
                 "select source, message_type, content from houston.messages where agentable_id = '{id}' order by seq"
             );
-            bail!("{}: the goal has not answered once:\n{}", way.name(), query(self.servers, &thread)?);
+            bail!("{}: the goal has not answered once:\n{}", way.name(), self.servers.sql(&thread)?);
         }
         Ok(time)
     }
@@ -180,50 +184,38 @@ impl<'s> Setup<'s> {
 
 impl Plans {
     /// The table of `--plan`.
-    pub(crate) fn table(&self) -> Result<String> {
-        let of = |way: Way| self.ways.iter().find(|measured| measured.way == way.name());
-        let the_loop = of(Way::Loop).context("the loop was not measured")?;
+    pub(crate) fn table(&self) -> String {
+        let the_loop = self.ways.iter().find(|measured| measured.way == Way::Loop.name());
         let mut rows = Vec::new();
         for measured in &self.ways {
             let Measured { way, done_ms, input_tokens, model_calls, statements } = measured;
-            rows.push([
-                format!("{way}, ms p50 / p99"),
-                format!("{:.0} / {:.0}", done_ms.p50, done_ms.p99),
-                String::new(),
-                String::new(),
+            rows.extend([
+                Row::of(format!("{way}, ms p50 / p99"), format!("{done_ms:.0}")),
+                Row::of("  input tokens", format!("{input_tokens:.0}")),
+                Row::of("  model calls", format!("{model_calls:.0}")),
+                Row::of("  statements", format!("{statements:.0}")),
             ]);
-            for (what, figure) in
-                [("input tokens", input_tokens), ("model calls", model_calls), ("statements", statements)]
-            {
-                rows.push([format!("  {what}"), format!("{figure:.0}"), String::new(), String::new()]);
+            let is_plan = [Way::Tools.name(), Way::Executors.name()].contains(way);
+            if let Some(the_loop) = the_loop.filter(|_| is_plan) {
+                let faster = the_loop.done_ms.p50 / done_ms.p50;
+                let fewer = (1.0 - input_tokens / the_loop.input_tokens) * 100.0;
+                rows.push(
+                    Row::of("  faster than the loop", format!("{faster:.2} ×"))
+                        .target("≥ 2.5 ×", faster >= 2.5),
+                );
+                rows.push(
+                    Row::of("  fewer input tokens", format!("{fewer:.0} %")).target("≥ 50 %", fewer >= 50.0),
+                );
             }
-            if ![Way::Tools.name(), Way::Executors.name()].contains(way) {
-                continue;
-            }
-            let faster = the_loop.done_ms.p50 / done_ms.p50;
-            let fewer = (1.0 - input_tokens / the_loop.input_tokens) * 100.0;
-            let met = |met: bool| if met { "yes" } else { "NO" }.to_owned();
-            rows.push([
-                "  faster than the loop".to_owned(),
-                format!("{faster:.2} ×"),
-                "≥ 2.5 ×".to_owned(),
-                met(faster >= 2.5),
-            ]);
-            rows.push([
-                "  fewer input tokens".to_owned(),
-                format!("{fewer:.0} %"),
-                "≥ 50 %".to_owned(),
-                met(fewer >= 50.0),
-            ]);
         }
         rows.extend(self.steps.rows());
-        let heading = format!(
-            "five cities looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n",
+        format!(
+            "five cities looked up, {} times; the model takes {} ms a call, the tools {} and {} ms\n{}",
             self.rounds,
             script::MODEL.as_millis(),
             script::SEARCH,
-            script::PAGE
-        );
-        Ok(heading + &targets_table(&rows))
+            script::PAGE,
+            report::table(&rows)
+        )
     }
 }

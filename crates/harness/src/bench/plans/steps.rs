@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{Setup, script};
-use crate::bench::database::{count, query};
-use crate::bench::report::megabytes;
+use crate::bench::database::count;
+use crate::bench::report::{Row, megabytes};
 use crate::bench::spread::{Spread, round};
-use crate::installation::goal;
 use crate::proc;
+use crate::wait::wait_until;
 use houston_xtask::console::{Progress, print_status};
 
 /// Clients that post plans at the same time.
@@ -78,29 +78,22 @@ impl Setup<'_> {
 
     /// Times between the starts of steps that follow each other.
     async fn alone(&self, name: &str, plans: usize, document: &Value) -> Result<Spread> {
-        let mut connection = self.houston.connect().await?;
-        let user = self.houston.user("bench").await?;
+        let mut connection = self.connect().await?;
+        let user = connection.user("bench").await?;
         let mut progress = Progress::new(&format!("plans: {name} alone"), plans as u64);
         let mut times = Vec::new();
         for _ in 0..plans {
-            let goal = goal(&mut connection, &user, "Steps").await?;
+            let goal = connection.goal(&user, "Steps").await?;
             let path = format!("/v1/goals/{goal}/plans");
             let plan: Value =
                 connection.post(&path, &json!({ "document": document }).to_string()).await?.json()?;
             self.until_ended().await?;
             let id = plan["id"].as_str().and_then(|id| id.split_once('_')).context("the plan has no id")?.1;
-            let gaps = query(
-                self.servers,
-                &format!(
-                    "select extract(epoch from started_at - lag(started_at) over (order by started_at, path)) * 1000000
-                       from houston.plan_steps where plan_id = '{id}'"
-                ),
-            )?;
-            times.extend(
-                gaps.lines()
-                    .filter_map(|gap| gap.parse().ok())
-                    .map(|us: f64| Duration::from_micros(us as u64)),
-            );
+            let gaps = self.servers.sql(&format!(
+                "select extract(epoch from started_at - lag(started_at) over (order by started_at, path))
+                   from houston.plan_steps where plan_id = '{id}'"
+            ))?;
+            times.extend(gaps.lines().filter_map(|gap| gap.parse().ok()).map(Duration::from_secs_f64));
             progress.step();
         }
         Ok(Spread::of(times))
@@ -110,7 +103,7 @@ impl Setup<'_> {
     async fn beside(&self, plans: usize) -> Result<(f64, f64)> {
         let goals = Arc::new(self.goals(plans).await?);
         let postgres = self.servers.postgres_pid().context("Postgres has no process id")?;
-        let cpu = || anyhow::Ok(self.houston.cpu()? + proc::cpu(postgres)?);
+        let cpu = || anyhow::Ok(proc::cpu_of(&self.houston)? + proc::cpu(postgres)?);
         let (before, began) = (cpu()?, Instant::now());
         self.post(&goals, &chain(SHORT, inline)).await?;
         self.until_ended().await?;
@@ -122,40 +115,36 @@ impl Setup<'_> {
     /// What plans cost that wait for a person: memory, and the slowest statement of the background.
     async fn waiting(&self, plans: usize) -> Result<(f64, (String, f64))> {
         let goals = Arc::new(self.goals(plans).await?);
-        let rest = self.houston.rss()?;
+        let rest = proc::rss_of(&self.houston)?;
         let ask = json!({"id": "ask", "type": "input", "title": "Ask", "question": "Which one?"});
         let document = json!({"v": 1, "goal": "Ask a person", "steps": [ask]});
         self.post(&goals, &document).await?;
         let asking = "houston.plan_steps where status = 'asking'";
-        let end = Instant::now() + PATIENCE;
-        while count(self.servers, asking)? < plans as u64 {
-            ensure!(Instant::now() < end, "not all plans came to wait");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let all_ask = async || Ok(count(self.servers, asking)? >= plans as u64);
+        wait_until(PATIENCE, all_ask, || "not all plans came to wait".to_owned()).await?;
         print_status(&format!("plans: {plans} wait"));
-        query(self.servers, "select pg_stat_statements_reset()")?;
+        self.servers.sql("select pg_stat_statements_reset()")?;
         tokio::time::sleep(LOOK).await;
-        let bytes = self.houston.rss()?.saturating_sub(rest) as f64 / plans as f64;
-        let slowest = query(
-            self.servers,
+        let bytes = proc::rss_of(&self.houston)?.saturating_sub(rest) as f64 / plans as f64;
+        let slowest = self.servers.sql(
             "select substring(query from '-- (store::[a-z_:]+)'), mean_exec_time
                from pg_stat_statements where query like '-- store::%' order by mean_exec_time desc limit 1",
         )?;
         let (name, ms) = slowest.trim().split_once('|').context("no statement ran")?;
-        print_status(&format!("plans: the process has {:.1} MB", megabytes(self.houston.rss()?)));
+        print_status(&format!("plans: the process has {:.1} MB", megabytes(proc::rss_of(&self.houston)?)));
         Ok((round(bytes), (name.to_owned(), round(ms.parse()?))))
     }
 
     /// Goals of several users: fairness limits how many runs of one user are at work at once.
     async fn goals(&self, goals: usize) -> Result<Vec<String>> {
-        let mut connection = self.houston.connect().await?;
+        let mut connection = self.connect().await?;
         let (mut all, mut user) = (Vec::with_capacity(goals), String::new());
         let mut progress = Progress::new("creating goals", goals as u64);
         for nth in 0..goals {
             if nth % SHORT == 0 {
-                user = self.houston.user("bench").await?;
+                user = connection.user("bench").await?;
             }
-            all.push(goal(&mut connection, &user, "Steps").await?);
+            all.push(connection.goal(&user, "Steps").await?);
             progress.step();
         }
         Ok(all)
@@ -167,7 +156,7 @@ impl Setup<'_> {
             (Arc::new(AtomicUsize::new(0)), Arc::new(json!({ "document": document }).to_string()));
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
-            let mut connection = self.houston.connect().await?;
+            let mut connection = self.connect().await?;
             let (goals, next, body) = (Arc::clone(goals), Arc::clone(&next), Arc::clone(&body));
             clients.spawn(async move {
                 while let Some(goal) = goals.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -184,12 +173,8 @@ impl Setup<'_> {
 
     /// Waits until no plan is open.
     async fn until_ended(&self) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
-        while count(self.servers, "houston.plans where ended_at is null")? > 0 {
-            ensure!(Instant::now() < end, "plans did not end");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        let all_ended = async || Ok(count(self.servers, "houston.plans where ended_at is null")? == 0);
+        wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await
     }
 }
 
@@ -218,47 +203,23 @@ fn executor(nth: usize) -> Value {
 }
 
 impl Steps {
-    /// The rows of the table: what, the figure, the goal, whether it is met.
-    pub(super) fn rows(&self) -> Vec<[String; 4]> {
-        let met = |met: bool| if met { "yes" } else { "NO" }.to_owned();
-        let Self { inline_ms, executor_ms, plans_per_second, cpu_ms_per_step, .. } = self;
-        vec![
-            [
-                "inline step, one after the other, ms p50 / p99".to_owned(),
-                format!("{:.1} / {:.1}", inline_ms.p50, inline_ms.p99),
-                "≤ 5 / 12".to_owned(),
-                met(inline_ms.p50 <= 5.0 && inline_ms.p99 <= 12.0),
-            ],
-            [
-                "executor beyond its model, ms p50 / p99".to_owned(),
-                format!("{:.1} / {:.1}", executor_ms.p50, executor_ms.p99),
-                "≤ 20".to_owned(),
-                met(executor_ms.p50 <= 20.0),
-            ],
-            [
-                format!("plans of {SHORT} inline steps per second"),
-                format!("{plans_per_second:.0}"),
-                "≥ 150".to_owned(),
-                met(*plans_per_second >= 150.0),
-            ],
-            [
-                "  processor time per step, ms: Houston and Postgres".to_owned(),
-                format!("{cpu_ms_per_step:.2}"),
-                "≤ 1.5".to_owned(),
-                met(*cpu_ms_per_step <= 1.5),
-            ],
-            [
+    pub(super) fn rows(&self) -> [Row; 6] {
+        let Self { inline_ms: inline, executor_ms: executor, plans_per_second, cpu_ms_per_step, .. } = self;
+        [
+            Row::of("inline step, one after the other, ms p50 / p99", inline.to_string())
+                .target("≤ 5 / 12", inline.p50 <= 5.0 && inline.p99 <= 12.0),
+            Row::of("executor beyond its model, ms p50 / p99", executor.to_string())
+                .at_most(executor.p50, 20.0),
+            Row::of(format!("plans of {SHORT} inline steps per second"), format!("{plans_per_second:.0}"))
+                .at_least(*plans_per_second, 150.0),
+            Row::of("  processor time per step, ms: Houston and Postgres", format!("{cpu_ms_per_step:.2}"))
+                .at_most(*cpu_ms_per_step, 1.5),
+            Row::of(
                 format!("{} plans that wait, bytes of memory each", self.waiting),
                 format!("{:.0}", self.bytes_per_waiting),
-                String::new(),
-                String::new(),
-            ],
-            [
-                format!("  slowest statement ({}), ms", self.slowest),
-                format!("{:.2}", self.slowest_ms),
-                "≤ 10".to_owned(),
-                met(self.slowest_ms <= 10.0),
-            ],
+            ),
+            Row::of(format!("  slowest statement ({}), ms", self.slowest), format!("{:.2}", self.slowest_ms))
+                .at_most(self.slowest_ms, 10.0),
         ]
     }
 }

@@ -1,12 +1,10 @@
 //! Further checks with a real model: structured output, a question beyond the context limit, a cancelled run.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
-use houston_protocol::message::AcceptedMessageResponse;
+use houston_testkit::houston::Builder;
 use houston_testkit::process::Process;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,7 +12,6 @@ use tempfile::TempDir;
 
 use super::{PATIENCE, milliseconds};
 use crate::http::Connection;
-use crate::installation;
 
 /// The results over one wire.
 #[derive(Debug, Serialize)]
@@ -40,14 +37,13 @@ fn schema() -> Value {
 /// Runs `houston ask` twice: with a schema, and with a question that is too long. The server enforces schemas over
 /// chat completions only (`is_bound`). Over other wires so small a model seldom follows one; then Houston must report
 /// the invalid answer.
-pub(super) fn ask(program: &Path, variables: &[(&str, String)], is_bound: bool) -> Result<(Value, String)> {
+pub(super) fn ask(setup: &Builder, is_bound: bool) -> Result<(Value, String)> {
     let folder = TempDir::with_prefix("houston-real-model-")?;
     let file = folder.path().join("schema.json");
     std::fs::write(&file, schema().to_string())?;
     let file = file.to_str().context("the path of the temporary folder is not UTF-8")?;
     let question = ["What is the capital of France, and in which country is it?"];
-    let (answered, log) =
-        run(program, variables, &["--json", "--schema", file, "--max-tokens", "60"], &question)?;
+    let (answered, log) = run(setup, &["--json", "--schema", file, "--max-tokens", "60"], &question)?;
     ensure!(answered || !is_bound, "no answer that follows the schema:\n{log}");
     let value = if answered {
         let line = log.lines().find(|line| line.starts_with(r#"{"model""#)).context("no JSON")?;
@@ -63,21 +59,15 @@ pub(super) fn ask(program: &Path, variables: &[(&str, String)], is_bound: bool) 
     };
 
     let words = vec!["word"; TOO_MANY_WORDS].join(" ");
-    let (answered, log) = run(program, variables, &["--max-tokens", "10"], &[&words])?;
+    let (answered, log) = run(setup, &["--max-tokens", "10"], &[&words])?;
     let error = log.lines().find(|line| line.contains("CONTEXT_LENGTH_EXCEEDED"));
     ensure!(!answered, "a question of {TOO_MANY_WORDS} words was answered");
     Ok((value, error.with_context(|| format!("no CONTEXT_LENGTH_EXCEEDED error in:\n{log}"))?.to_owned()))
 }
 
-fn run(
-    program: &Path,
-    variables: &[(&str, String)],
-    options: &[&str],
-    question: &[&str],
-) -> Result<(bool, String)> {
-    let mut command: Command = installation::command(program);
-    command.arg("ask").args(options).arg("--").args(question).env("HOUSTON_LOG", "warn");
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
+fn run(setup: &Builder, options: &[&str], question: &[&str]) -> Result<(bool, String)> {
+    let mut command = setup.command(&["ask"]);
+    command.args(options).arg("--").args(question);
     let mut process = Process::spawn(&mut command)?;
     let status = process.wait(PATIENCE)?;
     Ok((status.success(), process.log()))
@@ -86,8 +76,7 @@ fn run(
 /// Cancels a run after its first text; returns how long it took to end, in ms.
 pub(super) async fn cancel(connection: &mut Connection, other: &mut Connection, goal: &str) -> Result<u64> {
     let body = json!({ "content": "Tell me a very long story." }).to_string();
-    let accepted: AcceptedMessageResponse =
-        connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?.json()?;
+    let accepted = connection.send_message(goal, &body).await?;
     let run = accepted.message.run_id.context("the message has no run")?;
     let mut events = connection.events(&accepted.events_url).await?;
     let mut requested = None;

@@ -1,0 +1,215 @@
+//! Houston and a model server for one measurement.
+
+use std::slice;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use houston_testkit::houston::{Builder, Houston};
+use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Prepared, Reply, Wire};
+use houston_testkit::servers::TestServers;
+use serde::Serialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::database::{self, Counters};
+use super::report::{Row, megabytes};
+use super::spread::round;
+use super::workload;
+use crate::http::Connection;
+use crate::proc;
+use houston_xtask::console::Progress;
+
+/// How the model sends its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    /// As its text, for a model without tools.
+    Text,
+    /// As the argument of `send_message`.
+    Tool,
+}
+
+/// Fewer goals than runs of one user may be held at once.
+pub(crate) const GOALS_OF_A_USER: usize = 4;
+
+/// The service, its servers and the model.
+pub(crate) struct Setup<'s> {
+    cells: &'s [TestServers],
+    /// Of the first cell; usually there is one.
+    pub(crate) servers: &'s TestServers,
+    pub(crate) houston: Houston,
+    pub(crate) model: ModelServer,
+    reply: Arc<Mutex<Reply>>,
+    replies: Replies,
+}
+
+/// Processor time used so far, by process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cpu {
+    pub(crate) houston: Duration,
+    pub(crate) postgres: Duration,
+    pub(crate) redis: Duration,
+}
+
+/// The service without requests.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Rest {
+    /// Resident memory.
+    #[serde(rename = "rss_mb_at_rest")]
+    pub(crate) rss_mb: f64,
+    /// Processor time of all processes, in ms per second.
+    #[serde(rename = "cpu_ms_per_second_at_rest")]
+    cpu_ms_per_second: f64,
+    /// Transactions that write, per second.
+    #[serde(rename = "commits_per_second_at_rest")]
+    pub(crate) commits_per_second: f64,
+}
+
+impl Rest {
+    pub(crate) fn row(&self) -> Row {
+        Row::of("RSS at rest, MB", format!("{:.1}", self.rss_mb)).at_most(self.rss_mb, 20.0).best_other("12")
+    }
+}
+
+impl<'s> Setup<'s> {
+    /// Starts the service as one process.
+    pub(crate) async fn start(houston: Builder, servers: &'s TestServers, replies: Replies) -> Result<Self> {
+        Self::start_on(houston, slice::from_ref(servers), replies).await
+    }
+
+    /// Starts the service with a cell for each of `cells`.
+    pub(crate) async fn start_on(
+        houston: Builder,
+        cells: &'s [TestServers],
+        replies: Replies,
+    ) -> Result<Self> {
+        let servers = cells.first().context("there is no cell")?;
+        let reply = Arc::new(Mutex::new(Reply::empty()));
+        let script = Arc::clone(&reply);
+        let model =
+            ModelServer::start(move |_| script.lock().unwrap_or_else(PoisonError::into_inner).clone())
+                .await?;
+        model.journal().set_detail(JournalDetail::Counts);
+        let houston = houston
+            .on(cells)
+            .model("local/bench", &model)
+            .set("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string())
+            .start()?;
+        let setup = Self { cells, servers, houston, model, reply, replies };
+        setup.answer_at_once();
+        Ok(setup)
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Connection> {
+        Connection::to(&self.houston).await
+    }
+
+    /// Makes the model answer without delay.
+    pub(crate) fn answer_at_once(&self) {
+        self.answer(&self.text());
+    }
+
+    /// Makes the model hold its answers until the gate opens.
+    pub(crate) fn answer_behind(&self, gate: &Gate) {
+        self.answer(&self.text().held_by(gate));
+    }
+
+    fn text(&self) -> Reply {
+        let reply = match self.replies {
+            Replies::Text => Reply::text(workload::answer()),
+            Replies::Tool => Reply::tool("send_message", json!({ "content": workload::answer() })),
+        };
+        reply.in_pieces(workload::PIECES)
+    }
+
+    /// Sets the model's answer, rendered once so that the model server needs little processor time.
+    fn answer(&self, reply: &Reply) {
+        let prepared = Reply::prepared(&Prepared::new(reply, Wire::OpenAiChat));
+        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
+    }
+
+    /// Measures the service at rest for `time`.
+    pub(crate) async fn rest(&self, time: Duration) -> Result<Rest> {
+        // It has just started: let its start-up work end.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, cpu, began) = (self.counters()?, self.cpu()?, Instant::now());
+        tokio::time::sleep(time).await;
+        let (after, spent) = (self.counters()?, self.cpu()?.since(cpu));
+        let seconds = began.elapsed().as_secs_f64();
+        let busy = spent.houston + spent.postgres + spent.redis;
+        Ok(Rest {
+            rss_mb: megabytes(proc::rss_of(&self.houston)?),
+            cpu_ms_per_second: round(busy.as_secs_f64() * 1000.0 / seconds),
+            commits_per_second: round(after.since(before).commits as f64 / seconds),
+        })
+    }
+
+    pub(crate) fn cpu(&self) -> Result<Cpu> {
+        let of = |pid: Option<u32>| proc::cpu(pid.context("a server has no process id")?);
+        Ok(Cpu {
+            houston: proc::cpu_of(&self.houston)?,
+            postgres: self.cells.iter().map(|cell| of(cell.postgres_pid())).sum::<Result<_>>()?,
+            redis: self.cells.iter().map(|cell| of(cell.redis_pid())).sum::<Result<_>>()?,
+        })
+    }
+
+    /// The counters of all cells together.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        self.cells.iter().map(Counters::read).sum()
+    }
+
+    /// Creates `count` goals, one per run.
+    pub(crate) async fn goals(&self, count: usize) -> Result<Arc<Vec<String>>> {
+        const AT_ONCE: usize = 8;
+        let mut progress = Progress::new("creating goals", count as u64);
+        let mut creators = JoinSet::new();
+        for creator in 0..AT_ONCE {
+            let share = count / AT_ONCE + usize::from(creator < count % AT_ONCE);
+            let mut connection = self.connect().await?;
+            creators.spawn(async move {
+                let mut goals = Vec::with_capacity(share);
+                let mut owner = String::new();
+                for nth in 0..share {
+                    // Several users: fairness limits how many runs of one user are held at once.
+                    if nth % GOALS_OF_A_USER == 0 {
+                        owner = connection.user("bench").await?;
+                    }
+                    goals.push(connection.goal(&owner, "bench").await?);
+                }
+                anyhow::Ok(goals)
+            });
+        }
+        let mut goals = Vec::with_capacity(count);
+        while let Some(created) = creators.join_next().await {
+            goals.extend(created??);
+            progress.reach(goals.len() as u64);
+        }
+        Ok(Arc::new(goals))
+    }
+
+    /// Stops the service; fails if it logged a warning or error, or if a run did not complete.
+    pub(crate) fn stop_and_check(self) -> Result<()> {
+        let log = self.houston.log();
+        let complaint = log.lines().find(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+        ensure!(
+            complaint.is_none(),
+            "the service logged a warning or error: {}",
+            complaint.unwrap_or_default()
+        );
+        let not_completed = "houston.runs where status not in ('completed', 'message_sent')";
+        let failed: u64 =
+            self.cells.iter().map(|cell| database::count(cell, not_completed)).sum::<Result<_>>()?;
+        ensure!(failed == 0, "{failed} runs did not complete");
+        Ok(())
+    }
+}
+
+impl Cpu {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            houston: self.houston - before.houston,
+            postgres: self.postgres.saturating_sub(before.postgres),
+            redis: self.redis - before.redis,
+        }
+    }
+}

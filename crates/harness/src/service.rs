@@ -1,0 +1,60 @@
+//! Builds of the service, and its agent types with more tools.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use houston_xtask::{child, repository};
+use memchr::memmem;
+
+/// Builds the binary of the service as it is deployed; returns its path.
+pub(crate) async fn build_service() -> Result<PathBuf> {
+    let program = build("dist", "houston-cli", "houston").await?;
+    refuse_crash_points(&std::fs::read(&program)?)?;
+    Ok(program)
+}
+
+/// Builds the binary `name` of `package` with `profile`, `release` or `dist`; returns its path.
+pub(crate) async fn build(profile: &str, package: &str, name: &str) -> Result<PathBuf> {
+    build_target(profile, package, "--bin", name).await?;
+    Ok(repository::target().join(profile).join(name))
+}
+
+/// Builds the example `name` of `package` with the profile `release`; returns its path.
+pub(crate) async fn build_example(package: &str, name: &str) -> Result<PathBuf> {
+    build_target("release", package, "--example", name).await?;
+    Ok(repository::target().join("release/examples").join(name))
+}
+
+async fn build_target(profile: &str, package: &str, kind: &str, name: &str) -> Result<()> {
+    let mut cargo = repository::cargo();
+    cargo.args(["build", "--profile", profile, "--quiet", "--package", package, kind, name]);
+    child::succeed(cargo).await
+}
+
+/// Fails if the binary contains crash points, recognised by strings of the `faults` crate.
+fn refuse_crash_points(program: &[u8]) -> Result<()> {
+    for trace in ["fault injected", "FAILPOINTS"] {
+        ensure!(
+            memmem::find(program, trace.as_bytes()).is_none(),
+            "the release binary contains crash points (`{trace}`)"
+        );
+    }
+    Ok(())
+}
+
+/// Builds the debug binary `name` with the features of tests; returns its path.
+pub(crate) async fn build_like_tests(name: &str) -> Result<PathBuf> {
+    child::succeed(repository::cargo_build_like_tests(&["--bin", name])).await?;
+    Ok(repository::target().join("debug").join(name))
+}
+
+/// Writes the agent type `kind` to the folder `jobs`, with more tools.
+pub(crate) fn add_tools(jobs: &Path, kind: &str, tools: &[&str]) -> Result<()> {
+    let file = Path::new("agents").join(format!("{kind}.toml"));
+    let text = std::fs::read_to_string(repository::root().join("jobs").join(&file))?;
+    let added: String = tools.iter().map(|tool| format!("\"{tool}\", ")).collect();
+    let changed = text.replacen("tools = [", &format!("tools = [{added}"), 1);
+    ensure!(changed != text, "jobs/{} has no tools", file.display());
+    std::fs::create_dir_all(jobs.join("agents"))?;
+    Ok(std::fs::write(jobs.join(file), changed)?)
+}
