@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Subcommand;
-use houston_xtask::repository;
+use houston_testkit::repository;
 
 use crate::commands;
 

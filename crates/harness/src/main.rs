@@ -10,12 +10,12 @@
 //!
 //! # Deliberately absent
 //!
-//! Imports of the crates it measures. It may import `embedded`, `protocol`, `testkit` and the library of `xtask`.
+//! Imports of the crates it measures. It may import `embedded`, `protocol` and `testkit`.
 //!
 //! # Recipe: add a command
 //!
 //! A file `commands/<command>.rs` with its arguments (a `clap::Args` whose first doc line is its help) and an async
-//! `run`; a variant in `commands::Command`; a variant in `xtask`'s `commands::Command` that forwards to it. Clean up
+//! `run`; a variant in `commands::Command`; a row in `xtask`'s `commands::forward::COMMANDS`. Clean up
 //! in `Drop`: on Ctrl-C the command's future is dropped.
 
 mod bench;
@@ -23,6 +23,7 @@ mod chaos;
 mod commands;
 mod evidence;
 mod http;
+mod pgbouncer;
 mod price_data;
 mod proc;
 mod providers;
@@ -33,7 +34,7 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::Parser;
-use houston_xtask::signals::run_until_stopped;
+use houston_testkit::signals::run_until_stopped;
 
 /// Tests and measures Houston under load and faults.
 #[derive(Debug, Parser)]

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use houston_xtask::child::{self, output};
-use houston_xtask::console::print_status;
-use houston_xtask::{programs, repository};
+use houston_testkit::child::{self, output};
+use houston_testkit::console::print_status;
+use houston_testkit::{programs, repository};
 
 /// A warning is printed for data older than this.
 const MAX_AGE_DAYS: u32 = 90;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use houston_xtask::{child, repository};
+use houston_testkit::{child, repository};
 use memchr::memmem;
 
 /// Builds the binary of the service as it is deployed; returns its path.

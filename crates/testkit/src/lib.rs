@@ -14,6 +14,9 @@
 //! - [`history`]: checks whether a provider would accept a conversation.
 //! - [`tool_ledger`]: a file that records each execution of a tool.
 //!
+//! And what the commands of `xtask` and `harness` share: [`repository`] (paths, cargo), [`child`], [`programs`] (finds and
+//! installs them), [`scratch`], [`console`] and [`signals`].
+//!
 //! # Invariants
 //!
 //! - **Records are independent of the service.** Journal and ledger are written here, from what arrived.
@@ -40,6 +43,8 @@
 //! writes, pauses and an end; a case in `tests/it/faults.rs`. A fault of one wire only is a separate reply in
 //! `openai_chat.rs` or `anthropic.rs`.
 
+pub mod child;
+pub mod console;
 pub mod database;
 pub mod documentation;
 pub mod event_stream;
@@ -50,12 +55,16 @@ pub mod installation;
 pub mod model_server;
 pub mod pdf;
 pub mod process;
-mod psql;
+pub mod programs;
+pub mod psql;
+pub mod repository;
+pub mod scratch;
 pub mod seed_data;
 pub mod servers;
 pub mod shards;
 pub mod shared_postgres;
 mod signal;
+pub mod signals;
 pub mod sources;
 mod standby;
 pub mod tool_ledger;

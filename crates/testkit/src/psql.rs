@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The `psql` of a server, and one of its databases.
-#[derive(Debug)]
-pub(crate) struct Psql {
+/// The `psql` of a server, and one of its databases. It works across restarts of the server: each call connects anew.
+#[derive(Debug, Clone)]
+pub struct Psql {
     program: PathBuf,
     url: String,
 }
@@ -50,7 +50,11 @@ impl Psql {
     }
 
     /// Executes statements; returns the rows, one per line, with fields separated by `|`.
-    pub(crate) fn run(&self, statements: &str) -> io::Result<String> {
+    ///
+    /// # Errors
+    ///
+    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
+    pub fn run(&self, statements: &str) -> io::Result<String> {
         let output = self.command(statements).output()?;
         if !output.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));

@@ -93,7 +93,13 @@ impl TestServers {
     ///
     /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
-        Psql::of(&self.database_url, self.postgres_pid()).run(statements)
+        self.psql().run(statements)
+    }
+
+    /// A client of Postgres that outlives this handle.
+    #[must_use]
+    pub fn psql(&self) -> Psql {
+        Psql::of(&self.database_url, self.postgres_pid())
     }
 
     /// The folder with `postgres.log` and `redis.log`.

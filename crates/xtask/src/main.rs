@@ -1,11 +1,28 @@
 //! `cargo xtask <command>`: formats, lints, tests and measures Houston.
+//!
+//! # Invariants
+//!
+//! - A command does its own set-up and cleans up at its end, after a failure and on Ctrl-C.
+//! - Results go to stdout, everything else to stderr.
+//! - The repository is found at run time, not at build time: moved clones and shared target folders work.
+//!
+//! # Deliberately absent
+//!
+//! Imports of the crates it builds, tests and measures. It may import `testkit`. Tests under load and faults, and
+//! measurements of a running Houston, are in `harness`, which `cargo xtask` starts as a process.
+//!
+//! # Recipe: add a command
+//!
+//! A file `commands/<command>.rs` with its arguments (a `clap::Args` whose first doc line is its help) and an async
+//! `run`; a variant in `commands::Command`. Clean up in `Drop`: on Ctrl-C the command's future is dropped.
 
 mod commands;
+mod runner;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use houston_xtask::signals::run_until_stopped;
+use houston_testkit::signals::run_until_stopped;
 
 /// Formats, lints, tests and measures Houston.
 #[derive(Debug, Parser)]

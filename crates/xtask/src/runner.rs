@@ -3,23 +3,21 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
+use houston_testkit::child::Running;
+use houston_testkit::console::print_status;
+use houston_testkit::programs;
 use tokio::io::{AsyncBufReadExt, BufReader};
-
-use crate::child::Running;
-use crate::console::print_status;
-use crate::programs;
 
 /// Number of slowest tests listed.
 const SLOWEST: usize = 10;
 
 /// The results of a test run.
 #[derive(Debug, Default)]
-pub struct TestRun {
-    /// Duration and name of each test.
-    tests: Vec<(Duration, String)>,
+struct TestRun {
+    /// Seconds and name of each test.
+    tests: Vec<(f64, String)>,
     /// The closing lines of nextest: the summary and the failed tests.
     summary: Vec<String>,
 }
@@ -28,7 +26,7 @@ pub struct TestRun {
 ///
 /// # Errors
 /// If it is missing and cannot be installed.
-pub async fn program() -> Result<PathBuf> {
+pub(crate) async fn program() -> Result<PathBuf> {
     let found = programs::wheel("cargo-nextest", "0.9.148").await;
     found.context(
         "cargo-nextest is missing and could not be installed: `cargo install cargo-nextest` does that",
@@ -39,7 +37,7 @@ pub async fn program() -> Result<PathBuf> {
 ///
 /// # Errors
 /// If it cannot be started.
-pub async fn run(mut nextest: Command) -> Result<ExitStatus> {
+pub(crate) async fn run(mut nextest: Command) -> Result<ExitStatus> {
     if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         nextest.args(["--color", "always"]);
     }
@@ -80,28 +78,27 @@ impl TestRun {
         if self.summary.is_empty() || self.tests.is_empty() {
             return Vec::new();
         }
-        self.tests.sort_by(|a, b| b.cmp(a));
+        self.tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let slowest = self.tests.iter().take(SLOWEST);
         let mut lines = vec!["slowest tests:".to_owned()];
-        lines.extend(slowest.map(|(time, name)| format!("{:>9.3} s  {name}", time.as_secs_f64())));
+        lines.extend(slowest.map(|(seconds, name)| format!("{seconds:>9.3} s  {name}")));
         lines.extend(self.summary);
         lines
     }
 }
 
-/// Duration and name from a line such as `PASS [   0.312s] (3/3) houston-api events::replays`; with `--stress` the count
+/// Seconds and name from a line such as `PASS [   0.312s] (3/3) houston-api events::replays`; with `--stress` the count
 /// is preceded by `[1/20]`.
-fn ended(line: &str) -> Option<(Duration, String)> {
+fn ended(line: &str) -> Option<(f64, String)> {
     let (status, rest) = line.split_once(" [")?;
     if !["PASS", "FAIL", "SIGNAL", "TIMEOUT", "LEAK", "SLOW+PASS"].iter().any(|word| status.starts_with(word))
     {
         return None;
     }
     let (seconds, rest) = rest.split_once("s] ")?;
-    let time = Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok()?;
     let is_count = |word: &&str| word.starts_with(['[', '(']) || word.ends_with([']', ')']);
     let name: Vec<&str> = rest.split_whitespace().skip_while(is_count).collect();
-    (!name.is_empty()).then(|| (time, name.join(" ")))
+    (!name.is_empty()).then_some((seconds.trim().parse().ok()?, name.join(" ")))
 }
 
 fn without_colours(line: &str) -> String {
@@ -143,12 +140,8 @@ mod tests {
                 "        FAIL [   0.185s] (2/3) nt c",
             ]
         );
-    }
-
-    #[test]
-    fn run_without_a_summary_has_no_closing_lines() {
-        let mut test_run = TestRun::default();
-        test_run.read("error: could not compile `houston-api`");
-        assert!(test_run.closing_lines().is_empty());
+        let mut failed = TestRun::default();
+        failed.read("error: could not compile `houston-api`");
+        assert!(failed.closing_lines().is_empty());
     }
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::report::Row;
 use super::spread::Spread;
 use crate::http::Connection;
-use houston_xtask::console::{Progress, print_status};
+use houston_testkit::console::{Progress, print_status};
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);

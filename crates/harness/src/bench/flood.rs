@@ -13,7 +13,7 @@ use super::setup::Setup;
 use super::spread::Spread;
 use super::{Size, database, workload};
 use crate::wait::wait_until;
-use houston_xtask::console::{Progress, print_status};
+use houston_testkit::console::{Progress, print_status};
 
 /// Goals that get 90 % of the flood; one further goal gets a tenth of it alone.
 const GOALS: usize = 1_000;

@@ -14,7 +14,7 @@ use super::spread::round;
 use super::{database, workload};
 use crate::proc;
 use crate::wait::wait_until;
-use houston_xtask::console::print_status;
+use houston_testkit::console::print_status;
 
 /// Timeout for all runs to reach the model, or to end.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -13,7 +13,7 @@ use super::report::Row;
 use super::setup::{Replies, Rest, Setup};
 use super::spread::Spread;
 use super::{Size, database, workload};
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// Pause between two runs: long enough for the commits of the last run to end and for processor caches to cool.
 const GAP: Duration = Duration::from_millis(10);

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::spread::{Spread, round};
-use houston_xtask::console::Progress;
-use houston_xtask::repository;
+use houston_testkit::console::Progress;
+use houston_testkit::repository;
 
 /// A run of twenty iterations, of the traces that every change must replay.
 const TRACE: &str = "crates/cli/tests/traces/twenty_iterations.trace.jsonl";

@@ -14,7 +14,7 @@ use super::spread::{Spread, round};
 use super::workload::{self, Timing};
 use crate::http::Connection;
 use crate::proc;
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// Runs that estimate the throughput, after as many warm-up runs.
 const PROBE: usize = 600;

@@ -18,7 +18,7 @@ use super::spread::round;
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// How the model sends its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

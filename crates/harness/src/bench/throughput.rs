@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use houston_testkit::console::print_status;
 use houston_testkit::houston::Houston;
+use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
-use houston_xtask::console::print_status;
-use houston_xtask::programs;
 use serde::Serialize;
 
 use super::Size;

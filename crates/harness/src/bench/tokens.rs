@@ -21,7 +21,7 @@ use super::spread::{Spread, round};
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// Pause between two tokens of an answer: 50 tokens/s, as a fast model streams.
 const GAP: Duration = Duration::from_millis(20);

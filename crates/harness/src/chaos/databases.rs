@@ -3,17 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use houston_testkit::psql::Psql;
 use houston_testkit::servers::TestServers;
-use houston_xtask::psql::Psql;
 
 /// A client of the database of each cell, in the order of their shards.
 #[derive(Debug, Clone)]
 pub(crate) struct Databases(Arc<Mutex<Vec<Psql>>>);
 
 impl Databases {
-    pub(crate) fn of(cells: &[TestServers]) -> Result<Self> {
-        let clients: Result<_> = cells.iter().map(Psql::of).collect();
-        Ok(Self(Arc::new(Mutex::new(clients?))))
+    pub(crate) fn of(cells: &[TestServers]) -> Self {
+        Self(Arc::new(Mutex::new(cells.iter().map(TestServers::psql).collect())))
     }
 
     fn each(&self) -> Vec<Psql> {
@@ -27,13 +26,13 @@ impl Databases {
 
     /// The rows of all cells as text, one per line.
     pub(crate) fn rows(&self, sql: &str) -> Result<String> {
-        let rows: Result<Vec<String>> = self.each().iter().map(|psql| psql.query(sql)).collect();
+        let rows: std::io::Result<Vec<String>> = self.each().iter().map(|psql| psql.run(sql)).collect();
         Ok(rows?.into_iter().filter(|rows| !rows.is_empty()).collect::<Vec<_>>().join("\n"))
     }
 
     /// The sum of a number over all cells.
     pub(crate) fn sum(&self, sql: &str) -> Result<i64> {
-        let number = |psql: &Psql| psql.query(sql)?.parse::<i64>().context("the query returns no number");
+        let number = |psql: &Psql| psql.run(sql)?.parse::<i64>().context("the query returns no number");
         self.each().iter().map(number).sum()
     }
 }

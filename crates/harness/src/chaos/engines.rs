@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::pgbouncer::PgBouncer;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use houston_testkit::child::output;
 use houston_testkit::fault_proxy::{FaultProxy, Target};
 use houston_testkit::process::Process;
+use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
-use houston_xtask::child::output;
-use houston_xtask::pgbouncer::PgBouncer;
-use houston_xtask::programs;
-use houston_xtask::psql::Psql;
 
 use super::databases::Databases;
 
@@ -105,7 +104,7 @@ impl Engines {
                 primary.kill_postgres()?;
                 std::thread::sleep(UNNOTICED);
                 standby.promote()?;
-                databases.replace(Psql::of(standby)?);
+                databases.replace(standby.psql());
                 Ok(())
             }
             Engine::Sentinel => self.kill_redis(0),
@@ -142,7 +141,7 @@ impl Engines {
         self.note = format!("{}, pool_mode={mode}", found.version);
         let (direct, port) = (self.proxy(primary).await?, free_port()?);
         // The pooler passes no settings on: the login has the time-outs on which the protocol relies.
-        Psql::of(primary)?.query(
+        primary.sql(
             "alter role houston set statement_timeout = '5s'; alter role houston set lock_timeout = '2s';
              alter role houston set idle_in_transaction_session_timeout = '5s'",
         )?;

@@ -24,8 +24,8 @@ use super::plan::{APIS, NODES, name};
 use crate::http::Connection;
 use crate::service::add_tools;
 use crate::wait::wait_until;
-use houston_xtask::console::print_status;
-use houston_xtask::{programs, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::{programs, repository};
 
 /// How long the service may take to start: an unoptimised build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,7 +97,7 @@ impl ChaosInstallation {
             apis: Apis { addresses: apis, key },
             scripted_model,
             model,
-            databases: Databases::of(&servers)?,
+            databases: Databases::of(&servers),
             redis: sockets.redis,
             folder: folder.clone(),
             wrong_clock: clock.is_some(),

@@ -59,7 +59,7 @@ pub(crate) use report::Report;
 use client::{ClientPool, Posts};
 use decider::DeciderPool;
 use evidence::Evidence;
-use houston_xtask::console::{Progress, print_status};
+use houston_testkit::console::{Progress, print_status};
 use installation::ChaosInstallation;
 use nemesis::FaultLog;
 use reader::{Reader, ReceivedStream, bare_id};

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::installation::ChaosInstallation;
 use super::model::ModelFault;
 use super::plan::{Action, Backends, Link, NODES, PlannedAction};
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// How long a killed process stays down.
 const DOWN: Duration = Duration::from_millis(500);

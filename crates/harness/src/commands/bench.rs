@@ -12,8 +12,8 @@ use crate::bench::report::{Report, table};
 use crate::bench::throughput::Case;
 use crate::bench::{Size, cancel, idle, measure, plans, replay, throughput, tokens};
 use crate::service;
-use houston_xtask::console::{print, print_status};
-use houston_xtask::{child, programs};
+use houston_testkit::console::{print, print_status};
+use houston_testkit::{child, programs};
 
 /// Measure latency, throughput, memory and storage on real servers.
 #[derive(Debug, Args)]

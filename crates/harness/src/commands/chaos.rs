@@ -9,9 +9,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::chaos::{self, Options, Report};
-use houston_xtask::console::{print, print_status};
-use houston_xtask::missing::Missing;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::{print, print_status};
+use houston_testkit::{child, programs, repository};
 
 /// The example with tools that record their executions.
 const EXAMPLE: &str = "chaos_tools";
@@ -52,8 +51,9 @@ pub(crate) struct Chaos {
     /// Switch off each part in turn; succeeds if each causes a violation
     #[arg(long, conflicts_with = "mutation")]
     mutations: bool,
-    #[command(flatten)]
-    missing: Missing,
+    /// Go on without programs that are missing and cannot be installed; say what is skipped
+    #[arg(long)]
+    skip_missing: bool,
 }
 
 /// The mutations of `houston_faults::mutation`.
@@ -83,7 +83,7 @@ impl Mutation {
 impl Chaos {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(self.minutes > 0.0 && self.minutes < 600.0, "--minutes must be between 0 and 600");
-        self.missing.or_skip("a process with a wrong clock", programs::faketime().await)?;
+        programs::or_skip(self.skip_missing, "a process with a wrong clock", programs::faketime().await)?;
         if self.mutations {
             return Box::pin(self.all_mutations()).await;
         }

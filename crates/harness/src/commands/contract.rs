@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::http::Connection;
 use crate::service;
 use crate::wait::{wait_for, wait_until};
-use houston_xtask::console::print_status;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::{child, programs, repository};
 
 /// Schemathesis, the linter and their dependencies, with versions.
 const PACKAGES: &str = include_str!("../../python/contract.txt");

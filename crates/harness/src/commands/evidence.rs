@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::child::{self, output};
-use houston_xtask::console::print_status;
-use houston_xtask::repository;
+use houston_testkit::child::{self, output};
+use houston_testkit::console::print_status;
+use houston_testkit::repository;
 
 use crate::evidence::{Evidence, Outcome, PARTS, Part, closing_line};
 

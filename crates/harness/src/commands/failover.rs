@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::chaos::build;
 use crate::chaos::{self, Engine, Options, Report};
-use houston_xtask::console::{print, print_status};
-use houston_xtask::repository;
+use houston_testkit::console::{print, print_status};
+use houston_testkit::repository;
 
 /// Fewer messages show too little.
 const MIN_MESSAGES: usize = 1_000;

@@ -8,9 +8,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::price_data::{PriceData, environment, folder, script};
-use houston_xtask::child;
-use houston_xtask::console::{print, print_status};
-use houston_xtask::scratch::Scratch;
+use houston_testkit::child;
+use houston_testkit::console::{print, print_status};
+use houston_testkit::scratch::Scratch;
 
 /// Fetch prices (genai-prices) and limits (litellm) of models, write crates/llm/data, and print what changed.
 #[derive(Debug, Args)]

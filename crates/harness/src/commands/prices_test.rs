@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::price_data::{PriceData, environment, folder, script};
-use houston_xtask::console::print_status;
-use houston_xtask::scratch::Scratch;
-use houston_xtask::{child, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::scratch::Scratch;
+use houston_testkit::{child, repository};
 
 /// Compare computed costs with those of the Python package genai-prices, in the vendored version.
 #[derive(Debug, Args)]

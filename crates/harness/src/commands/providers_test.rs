@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::providers;
-use houston_xtask::console::print;
+use houston_testkit::console::print;
 
 /// Test Houston against two independent fake providers: one injects faults into calls, one speaks five protocols.
 #[derive(Debug, Args)]

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use crate::http::Connection;
 use crate::service;
-use houston_xtask::console::{print, print_piece, print_status};
-use houston_xtask::{programs, repository};
+use houston_testkit::console::{print, print_piece, print_status};
+use houston_testkit::{programs, repository};
 
 /// Run conversations with a small real model over three wires.
 #[derive(Debug, Args)]

@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::recovery::{Plan, measure};
 use crate::service;
-use houston_xtask::console::{print, print_status};
-use houston_xtask::programs;
+use houston_testkit::console::{print, print_status};
+use houston_testkit::programs;
 
 /// Kill and stop workers with runs in flight, and measure how soon others take over.
 #[derive(Debug, Args)]

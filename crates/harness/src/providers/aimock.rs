@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::Client;
 use super::report::CaseResult;
-use houston_xtask::console::Progress;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::Progress;
+use houston_testkit::{child, programs, repository};
 
 const PACKAGE: &str = "@copilotkit/aimock@1.43.0";
 const PATIENCE: Duration = Duration::from_secs(60);

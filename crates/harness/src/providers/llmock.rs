@@ -16,8 +16,8 @@ use houston_protocol::run::RunResponse;
 use super::Client;
 use super::report::CaseResult;
 use crate::http::Connection;
-use houston_xtask::console::{Progress, print_status};
-use houston_xtask::{programs, repository};
+use houston_testkit::console::{Progress, print_status};
+use houston_testkit::{programs, repository};
 
 /// `llmock` and its dependencies, with versions.
 const PACKAGES: &str = include_str!("../../python/llmock.txt");

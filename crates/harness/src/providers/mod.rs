@@ -22,7 +22,7 @@ pub(crate) use report::Report;
 use crate::http::Connection;
 use crate::service::build_like_tests;
 use crate::wait::wait_for;
-use houston_xtask::programs;
+use houston_testkit::programs;
 
 /// Runs the tests with both fake providers.
 pub(crate) async fn run() -> Result<Report> {

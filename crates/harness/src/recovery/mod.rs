@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::http::Connection;
 use crate::wait::{wait_for, wait_until};
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 use report::Times;
 
 pub(crate) use report::Report;

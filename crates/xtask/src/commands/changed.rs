@@ -4,36 +4,23 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use houston_xtask::child::output;
-use houston_xtask::repository;
-use serde::Deserialize;
-
-/// The part of `cargo metadata` that is needed.
-#[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    name: String,
-}
+use houston_testkit::child::output;
+use houston_testkit::repository;
+use serde_json::Value;
 
 /// The package name: `store` and `houston-store` both give `houston-store`; the library is `houston`.
 pub(crate) fn package(name: &str) -> String {
-    if name == "houston" || name.starts_with("houston-") {
-        name.to_owned()
-    } else {
-        format!("houston-{name}")
-    }
+    let is_whole = name == "houston" || name.starts_with("houston-");
+    if is_whole { name.to_owned() } else { format!("houston-{name}") }
 }
 
 /// The packages of the workspace.
 pub(crate) fn packages() -> Result<BTreeSet<String>> {
     let mut cargo = repository::cargo();
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
-    let metadata: Metadata = serde_json::from_str(&output(&mut cargo)?)?;
-    Ok(metadata.packages.into_iter().map(|package| package.name).collect())
+    let metadata: Value = serde_json::from_str(&output(&mut cargo)?)?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    Ok(packages.filter_map(|package| Some(package["name"].as_str()?.to_owned())).collect())
 }
 
 /// The packages with committed or uncommitted changes since the branch left `main`.
@@ -78,26 +65,25 @@ fn packages_of<'p>(paths: impl Iterator<Item = &'p str>, all: &BTreeSet<String>)
 mod tests {
     use super::*;
 
-    fn all() -> BTreeSet<String> {
-        ["api", "cli", "domain", "engine", "store"].map(package).into()
-    }
-
-    fn of(paths: &[&str]) -> Vec<String> {
-        packages_of(paths.iter().copied(), &all()).into_iter().collect()
-    }
-
     #[test]
     fn files_belong_to_the_crates_they_are_compiled_into() {
-        assert_eq!(of(&["crates/api/src/lib.rs", "crates/api/Cargo.toml", "README.md"]), ["houston-api"]);
-        assert_eq!(of(&["migrations/1_users.sql"]), ["houston-store"]);
-        assert_eq!(of(&["migrations/functions/post_message.sql"]), ["houston-store"]);
-        assert_eq!(of(&["jobs/agents/goal.toml"]), ["houston-cli", "houston-domain", "houston-engine"]);
-        assert_eq!(of(&["crates/removed/src/lib.rs"]), [] as [&str; 0]);
-        assert_eq!(of(&["Cargo.lock"]).len(), all().len());
-    }
-
-    #[test]
-    fn crates_are_named_with_or_without_houston() {
-        assert_eq!(package("store"), package("houston-store"));
+        let all: BTreeSet<String> = ["api", "cli", "domain", "engine", "houston-store"].map(package).into();
+        for (path, expected) in [
+            ("crates/api/src/lib.rs", &["houston-api"][..]),
+            ("README.md", &[]),
+            ("crates/removed/src/lib.rs", &[]),
+            ("migrations/functions/post_message.sql", &["houston-store"]),
+            ("jobs/agents/goal.toml", &["houston-cli", "houston-domain", "houston-engine"]),
+            (
+                "Cargo.lock",
+                &["houston-api", "houston-cli", "houston-domain", "houston-engine", "houston-store"],
+            ),
+        ] {
+            assert_eq!(
+                packages_of([path].into_iter(), &all),
+                BTreeSet::from_iter(expected.iter().map(|one| (*one).to_owned())),
+                "{path}"
+            );
+        }
     }
 }

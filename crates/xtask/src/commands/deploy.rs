@@ -8,8 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::missing::Missing;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::{child, programs, repository};
 
 /// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies, alert rules, packages.
 #[derive(Debug, Args)]
@@ -17,8 +16,9 @@ pub(crate) struct Deploy {
     /// The binary whose commands and settings the files must name [default: one that is built]
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    #[command(flatten)]
-    missing: Missing,
+    /// Go on without programs that are missing and cannot be installed; say what is skipped
+    #[arg(long)]
+    skip_missing: bool,
 }
 
 impl Deploy {
@@ -31,12 +31,13 @@ impl Deploy {
             }
         };
         ensure!(binary.is_file(), "{} does not exist", binary.display());
-        self.missing.or_skip("units and proxies", programs::for_deploy().await)?;
+        programs::or_skip(self.skip_missing, "units and proxies", programs::for_deploy().await)?;
         let has_postgres = programs::find("initdb").is_some() || Path::new("/usr/lib/postgresql").is_dir();
         // Starting servers installs them.
         let postgres = if has_postgres { Ok(()) } else { programs::servers(|_| {}).map(drop) };
-        self.missing.or_skip("the script for Citus", postgres)?;
-        let promtool = self.missing.or_skip("alert rules and dashboards", programs::promtool().await)?;
+        programs::or_skip(self.skip_missing, "the script for Citus", postgres)?;
+        let promtool =
+            programs::or_skip(self.skip_missing, "alert rules and dashboards", programs::promtool().await)?;
         let folder = repository::root().join("crates/xtask/deploy");
         let wanted = std::fs::read_to_string(folder.join("requirements.txt"))?;
         let python = repository::tools().join("deploy");
@@ -48,7 +49,7 @@ impl Deploy {
         pytest.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
         pytest.env("HOUSTON_ROOT", repository::root()).env("HOUSTON_BINARY", binary);
         pytest.envs(promtool.map(|path| ("HOUSTON_PROMTOOL", path)));
-        if self.missing.skip_missing {
+        if self.skip_missing {
             pytest.env("HOUSTON_SKIP_MISSING", "1");
         }
         Ok(child::code(child::run(pytest).await?))

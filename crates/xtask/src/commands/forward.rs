@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode, Output};
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches};
-use houston_xtask::{child, repository};
+use houston_testkit::{child, repository};
 
 /// Its commands. All arguments are passed on unchanged.
 const COMMANDS: [(&str, &str); 10] = [
@@ -22,7 +22,11 @@ const COMMANDS: [(&str, &str); 10] = [
 
 /// Adds these commands to those of xtask.
 pub(crate) fn add_to(xtask: clap::Command) -> clap::Command {
-    let arguments = Arg::new("arguments").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+    let arguments = Arg::new("arguments")
+        .value_name("ARGUMENTS")
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true);
     let arguments = arguments.help("Options of the command; `--help` lists them");
     let command =
         |(name, about)| clap::Command::new(name).about(about).disable_help_flag(true).arg(&arguments);

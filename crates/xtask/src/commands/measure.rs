@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::Args;
-use houston_xtask::{child, programs, repository};
+use houston_testkit::{child, programs, repository};
 
 /// Print the weight of this checkout beside its aims: lines and packages, and which crates are compiled twice in the target
 /// folder.

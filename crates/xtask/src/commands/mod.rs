@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use houston_xtask::{child, repository};
+use houston_testkit::{child, repository};
 
 /// A command of xtask.
 #[derive(Debug, Subcommand)]

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use houston_xtask::console::{print, print_status};
-use houston_xtask::{child, programs, repository};
+use houston_testkit::console::{print, print_status};
+use houston_testkit::{child, programs, repository};
 use serde_json::json;
 
 use self::check::How;

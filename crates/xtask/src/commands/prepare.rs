@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use houston_xtask::console::print_status;
-use houston_xtask::{child, programs, psql, repository};
+use houston_testkit::console::print_status;
+use houston_testkit::servers::TestServers;
+use houston_testkit::{child, programs, repository};
 
 /// Update the prepared queries in crates/store/.sqlx.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Prepare {
     check: bool,
 }
 
-/// Descriptions of queries, by file name.
+/// Descriptions of queries, or statements, by file name.
 type Queries = BTreeMap<String, Vec<u8>>;
 
 impl Prepare {
@@ -38,7 +38,7 @@ impl Prepare {
                 print_status(&format!("wrote {name}"));
             }
         }
-        for name in read(&folder)?.into_keys().filter(|name| !described.contains_key(name)) {
+        for name in read(&folder, "json")?.into_keys().filter(|name| !described.contains_key(name)) {
             std::fs::remove_file(folder.join(&name))?;
             print_status(&format!("removed {name}"));
         }
@@ -49,12 +49,15 @@ impl Prepare {
 
 /// Lints the workspace. If queries or schema have changed since the last success, also checks the prepared queries.
 pub(crate) async fn lint() -> Result<()> {
-    if newest_source()? <= modified(&mark()) {
+    let mark = repository::target().join("sqlx-checked");
+    // Removing a file changes its folder. Without the mark, find fails.
+    let mut find = Command::new("find");
+    find.args(["crates/store", "migrations", "Cargo.lock", "-newer"]).arg(&mark).args(["-print", "-quit"]);
+    if child::output(find.current_dir(repository::root())).is_ok_and(|changed| changed.is_empty()) {
         return child::succeed(clippy()).await;
     }
     compare(&describe().await?)?;
-    std::fs::write(mark(), "")?;
-    Ok(())
+    Ok(std::fs::write(mark, "")?)
 }
 
 /// Clippy for the whole workspace; cargo rechecks only changed crates and their dependants.
@@ -67,23 +70,38 @@ pub(crate) fn clippy() -> Command {
 /// Lints the workspace with a migrated database; returns the descriptions that sqlx's macros wrote.
 async fn describe() -> Result<Queries> {
     let servers = programs::servers(|_| {})?;
-    psql::migrate(&servers)?;
+    migrate(&servers)?;
     let folder = repository::target().join("sqlx");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
     // Cargo does not know that the macros read a database: the touched file makes it expand them again.
-    child::output(Command::new("touch").arg(store().join("src/lib.rs")))?;
+    child::output(Command::new("touch").arg(repository::root().join("crates/store/src/lib.rs")))?;
     let mut clippy = clippy();
     clippy.env("SQLX_OFFLINE", "false").env("SQLX_OFFLINE_DIR", &folder);
     clippy.env("DATABASE_URL", servers.database_url());
     child::succeed(clippy).await?;
-    let described = read(&folder)?;
+    let described = read(&folder, "json")?;
     ensure!(!described.is_empty(), "sqlx's macros wrote no description to {}", folder.display());
     Ok(described)
 }
 
+/// Creates the tables and functions of this repository in an empty database.
+fn migrate(servers: &TestServers) -> Result<()> {
+    servers.sql("create schema houston")?;
+    // In the order of their names, so a function may use one that does not exist yet.
+    for (folder, before) in
+        [("migrations", ""), ("migrations/functions", "set check_function_bodies = off;\n")]
+    {
+        for (name, sql) in read(&repository::root().join(folder), "sql")? {
+            let sql = format!("{before}{}", String::from_utf8_lossy(&sql));
+            servers.sql(&sql).with_context(|| format!("{folder}/{name} failed"))?;
+        }
+    }
+    Ok(())
+}
+
 fn compare(described: &Queries) -> Result<()> {
-    let prepared = read(&prepared())?;
+    let prepared = read(&prepared(), "json")?;
     let differ =
         |a: &Queries, b: &Queries| a.iter().filter(|(name, text)| b.get(*name) != Some(*text)).count();
     let (missing, outdated) = (differ(described, &prepared), differ(&prepared, described));
@@ -95,54 +113,19 @@ fn compare(described: &Queries) -> Result<()> {
     Ok(())
 }
 
-fn read(folder: &Path) -> Result<Queries> {
-    let files = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    let files = files.map(|file| Ok(file?.path())).collect::<Result<Vec<_>>>()?;
-    let queries =
-        files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-    queries
-        .map(|path| {
+/// The files of a folder with this extension.
+fn read(folder: &Path, extension: &str) -> Result<Queries> {
+    let mut files = Queries::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|other| other == extension) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Ok((name, std::fs::read(path)?))
-        })
-        .collect()
-}
-
-fn store() -> PathBuf {
-    repository::root().join("crates/store")
+            files.insert(name, std::fs::read(path)?);
+        }
+    }
+    Ok(files)
 }
 
 fn prepared() -> PathBuf {
-    store().join(".sqlx")
-}
-
-/// A file whose time is that of the last successful check.
-fn mark() -> PathBuf {
-    repository::target().join("sqlx-checked")
-}
-
-/// The latest change of a file that the prepared queries depend on.
-fn newest_source() -> Result<SystemTime> {
-    let (mut folders, mut newest) = (
-        vec![store(), repository::root().join("migrations")],
-        modified(&repository::root().join("Cargo.lock")),
-    );
-    while let Some(folder) = folders.pop() {
-        // Removing a file changes its folder.
-        newest = newest.max(modified(&folder));
-        for entry in std::fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                newest = newest.max(modified(&path));
-            }
-        }
-    }
-    Ok(newest)
-}
-
-/// When a file was last changed; the Unix epoch if it does not exist.
-fn modified(path: &Path) -> SystemTime {
-    path.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    repository::root().join("crates/store/.sqlx")
 }

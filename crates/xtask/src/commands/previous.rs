@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use houston_xtask::child::{self, output};
-use houston_xtask::console::print_status;
-use houston_xtask::repository;
+use houston_testkit::child::{self, output};
+use houston_testkit::console::print_status;
+use houston_testkit::repository;
 
 /// Which release the test of upgrades runs beside this one.
 #[derive(Debug, Args)]

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::console::print_status;
-use houston_xtask::{child, repository, runner};
+use houston_testkit::console::print_status;
+use houston_testkit::{child, repository};
+
+use crate::runner;
 
 use super::changed::{changed, package, packages};
 use super::prepare::clippy;

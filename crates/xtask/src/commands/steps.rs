@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use houston_xtask::console::print_status;
+use houston_testkit::console::print_status;
 
 /// The failed steps. Later steps run also after a failure.
 #[derive(Debug, Default)]

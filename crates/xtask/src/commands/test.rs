@@ -4,10 +4,11 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use houston_xtask::console::print_status;
-use houston_xtask::missing::Missing;
-use houston_xtask::scratch::Scratch;
-use houston_xtask::{child, programs, repository, runner};
+use houston_testkit::console::print_status;
+use houston_testkit::scratch::Scratch;
+use houston_testkit::{child, programs, repository};
+
+use crate::runner;
 
 use super::changed::package;
 use super::forward;
@@ -34,15 +35,14 @@ pub(crate) struct Test {
     crash_points: bool,
     #[command(flatten)]
     previous: Previous,
-    #[command(flatten)]
-    missing: Missing,
+    /// Go on without programs that are missing and cannot be installed; say what is skipped
+    #[arg(long)]
+    skip_missing: bool,
     /// Parts of test names, and options of cargo-nextest: `cargo xtask test -p store step`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
-/// The variable that lets tests skip what programs are missing for.
-const SKIP_MISSING: &str = "XTASK_SKIP_MISSING";
 /// Name prefix of tests that need npm.
 const NPM: &str = "npm::";
 /// Name prefix of tests that need pip.
@@ -93,28 +93,17 @@ impl Test {
 
     /// Runs all tests that need no runner of their own.
     async fn others(&self, scratch: &Scratch) -> Result<ExitStatus> {
-        if self.packages.is_empty()
-            || self.packages.iter().any(|crate_| package(crate_) == package("sandbox"))
-        {
-            self.missing.or_skip("commands under bwrap", programs::bubblewrap().await)?;
+        if self.has(&["sandbox"]) {
+            programs::or_skip(self.skip_missing, "commands under bwrap", programs::bubblewrap().await)?;
         }
-        let variables = [("TMPDIR", scratch.path().display().to_string())];
-        let clients = match self.needs_clients() {
-            true => Some(super::clients::install(self.missing).await?),
-            false => None,
-        };
-        let cells = self.cells.map(|count| ("XTASK_CELLS", count.to_string()));
-        let previous = self.previous.binary(self.has_upgrades()).await?;
-        let previous = previous.map(|path| ("XTASK_PREVIOUS", path.display().to_string()));
-        let variables: Vec<_> = variables
-            .into_iter()
-            .chain(clients.iter().flat_map(super::clients::Installed::variables))
-            .chain(cells)
-            .chain(previous)
-            .chain(self.missing.skip_missing.then(|| (SKIP_MISSING, "1".to_owned())))
-            .collect();
         let mut nextest = self.nextest(&runner::program().await?)?;
-        nextest.envs(variables);
+        nextest.env("TMPDIR", scratch.path());
+        if self.needs_clients() {
+            nextest.envs(super::clients::install(self.skip_missing).await?);
+        }
+        nextest.envs(self.cells.map(|count| ("XTASK_CELLS", count.to_string())));
+        nextest.envs(self.previous.binary(self.has_upgrades()).await?.map(|path| ("XTASK_PREVIOUS", path)));
+        nextest.envs(self.skip_missing.then_some(("XTASK_SKIP_MISSING", "1")));
         runner::run(nextest).await
     }
 
@@ -124,7 +113,7 @@ impl Test {
         let prices = async {
             match self.no_clients {
                 true => Ok(None),
-                false => forward::compare_prices(self.missing.skip_missing).await.map(Some),
+                false => forward::compare_prices(self.skip_missing).await.map(Some),
             }
         };
         let (crash_points, prices) = tokio::join!(child::capture(self.crash_points(scratch)), prices);
@@ -136,11 +125,16 @@ impl Test {
         Ok(statuses.into_iter().find(|status| !status.success()))
     }
 
+    /// Whether one of these crates is tested.
+    fn has(&self, crates: &[&str]) -> bool {
+        let is_among = |name: &String| crates.iter().any(|one| package(one) == package(name));
+        self.packages.is_empty() || self.packages.iter().any(is_among)
+    }
+
     /// Whether the test of upgrades may be among the tests.
     fn has_upgrades(&self) -> bool {
-        let is_there = |name: &String| package(name) == package("cli");
         self.cells.is_none()
-            && (self.packages.is_empty() || self.packages.iter().any(is_there))
+            && self.has(&["cli"])
             && (self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade")))
     }
 
@@ -151,10 +145,7 @@ impl Test {
 
     /// Whether tests with npm and pip packages are run: they are tests of `cli` and `mcp`.
     fn needs_clients(&self) -> bool {
-        let has_them = |name: &String| ["houston-cli", "houston-mcp"].contains(&package(name).as_str());
-        !self.no_clients
-            && self.cells.is_none()
-            && (self.packages.is_empty() || self.packages.iter().any(has_them))
+        !self.no_clients && self.cells.is_none() && self.has(&["cli", "mcp"])
     }
 
     /// The command for the cases at crash points, which have their own servers and runner.
@@ -175,20 +166,12 @@ impl Test {
         if !self.needs_clients() {
             names.extend([NPM, PIP]);
         }
-        let folder = repository::recordings();
-        if folder.is_dir() {
-            let count = repository::recorded_exchanges();
-            print_status(&format!(
-                "recorded exchanges with providers: {count} in {} are replayed",
-                folder.display()
-            ));
-        } else {
-            print_status(&format!(
-                "recorded exchanges with providers: skipped, {} does not exist",
-                folder.display()
-            ));
-            names.push(RECORDED);
-        }
+        let (folder, count) = (repository::recordings(), repository::recorded_exchanges());
+        let (is_there, folder) = (folder.is_dir(), folder.display());
+        let found =
+            if is_there { format!("{count} are replayed, of") } else { "skipped, there is no".to_owned() };
+        print_status(&format!("recorded exchanges with providers: {found} {folder}"));
+        names.extend((!is_there).then_some(RECORDED));
         names
     }
 

@@ -1,6 +1,6 @@
 //! Links in Markdown files have a target, and the `cargo xtask` commands they show exist.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use houston_testkit::documentation::{self, Document};
@@ -38,27 +38,16 @@ fn links_have_targets() {
 
 fn has_target(documents: &[Document], from: &Document, target: &str) -> bool {
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
-    let folder = Path::new(&from.path).parent().unwrap();
-    let path = if file.is_empty() { PathBuf::from(&from.path) } else { normalized(&folder.join(file)) };
+    let from = root().join(&from.path);
+    let path = if file.is_empty() { from } else { from.with_file_name(file) };
+    let Ok(path) = path.canonicalize() else { return false };
+    let root = root().canonicalize().unwrap();
+    let Ok(path) = path.strip_prefix(root) else { panic!("{target} leads out of the repository") };
     let has_anchor = |anchor: &str| {
         let document = documents.iter().find(|document| Path::new(&document.path) == path);
         document.is_some_and(|document| document.anchors().iter().any(|other| other == anchor))
     };
-    root().join(&path).exists() && anchor.is_none_or(has_anchor)
-}
-
-/// The path without `..`.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                assert!(normalized.pop(), "{} leads out of the repository", path.display())
-            }
-            part => normalized.push(part),
-        }
-    }
-    normalized
+    anchor.is_none_or(has_anchor)
 }
 
 #[test]

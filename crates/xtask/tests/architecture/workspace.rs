@@ -18,31 +18,25 @@ pub(crate) fn sources() -> Vec<Source> {
     houston_testkit::sources::sources(&root()).unwrap()
 }
 
-/// A dependency in a crate's manifest.
-pub(crate) struct Dependency {
-    pub(crate) name: String,
-    pub(crate) is_for_tests: bool,
-}
-
 /// A crate of the workspace; its name is that of its folder.
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
-    pub(crate) dependencies: Vec<Dependency>,
+    /// Names of packages, and whether only its tests depend on them.
+    dependencies: Vec<(String, bool)>,
 }
 
 impl Member {
     /// Names of other crates of the workspace it depends on, and whether only its tests do.
     pub(crate) fn internal(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.dependencies.iter().filter_map(|dependency| {
-            Some((dependency.name.strip_prefix("houston-")?, dependency.is_for_tests))
-        })
+        self.dependencies
+            .iter()
+            .filter_map(|(name, is_for_tests)| Some((name.strip_prefix("houston-")?, *is_for_tests)))
     }
 
-    /// Names of external crates it depends on, and whether only its tests do.
-    pub(crate) fn external(&self) -> impl Iterator<Item = (&str, bool)> {
-        let external = self.dependencies.iter().filter(|dependency| !dependency.name.starts_with("houston-"));
-        external.map(|dependency| (dependency.name.as_str(), dependency.is_for_tests))
+    /// Whether it depends on an external crate, other than in tests.
+    pub(crate) fn imports(&self, package: &str) -> bool {
+        self.dependencies.iter().any(|(name, is_for_tests)| name == package && !is_for_tests)
     }
 }
 
@@ -65,12 +59,7 @@ fn member(package: &Value) -> Member {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let folder = Path::new(&text(&package["manifest_path"])).parent().unwrap().to_owned();
     let dependencies = package["dependencies"].as_array().unwrap().iter();
-    let dependencies = dependencies
-        .map(|dependency| Dependency {
-            name: text(&dependency["name"]),
-            is_for_tests: dependency["kind"] == "dev",
-        })
-        .collect();
+    let dependencies = dependencies.map(|one| (text(&one["name"]), one["kind"] == "dev")).collect();
     let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
     // The library has the name that programs write.
     let expected = if name == "houston" { name.clone() } else { format!("houston-{name}") };

@@ -28,7 +28,7 @@ use super::report::{self, Row};
 use super::spread::{Spread, round};
 use crate::http::Connection;
 use crate::service::add_tools;
-use houston_xtask::console::Progress;
+use houston_testkit::console::Progress;
 
 /// How long the service is measured at rest.
 const REST: Duration = Duration::from_secs(4);

@@ -16,7 +16,7 @@ use crate::bench::report::{Row, megabytes};
 use crate::bench::spread::{Spread, round};
 use crate::proc;
 use crate::wait::wait_until;
-use houston_xtask::console::{Progress, print_status};
+use houston_testkit::console::{Progress, print_status};
 
 /// Clients that post plans at the same time.
 const CLIENTS: usize = 16;

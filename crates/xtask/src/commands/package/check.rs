@@ -5,19 +5,18 @@
 //! takes part of the time.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use houston_testkit::process::terminate;
-use houston_xtask::console::print_status;
-use houston_xtask::scratch::Scratch;
-use houston_xtask::{child, programs};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, ChildStdout};
+use houston_testkit::console::print_status;
+use houston_testkit::process::Process;
+use houston_testkit::scratch::Scratch;
+use houston_testkit::{child, programs};
 use tokio::time::timeout;
 
 use super::super::steps::Steps;
@@ -59,7 +58,7 @@ type Seconds = (f64, f64);
 
 /// Checks each package; returns the seconds of each that has answered.
 pub(super) async fn run(built: &[Built], how: How, stored: bool) -> Result<(Vec<Option<Seconds>>, ExitCode)> {
-    let limit = how.within.unwrap_or(if stored { 0 } else { FIRST_ANSWER });
+    let limit = f64::from(how.within.unwrap_or(if stored { 0 } else { FIRST_ANSWER }));
     let (mut steps, mut all, shared) = (Steps::default(), Vec::new(), Scratch::new()?);
     for package in built {
         let own = Scratch::new()?;
@@ -67,13 +66,9 @@ pub(super) async fn run(built: &[Built], how: How, stored: bool) -> Result<(Vec<
         let root = if is_shared { shared.path() } else { own.path() };
         let mut seconds = None;
         let step = async {
-            let took = answers(package, root, how.fresh).await?;
-            seconds = Some(took);
-            ensure!(
-                limit == 0 || took.1 <= f64::from(limit),
-                "the first answer came after {:.1} s; the limit is {limit} s (--within)",
-                took.1
-            );
+            let (_, took) = *seconds.insert(answers(package, root, how.fresh).await?);
+            let is_late = limit > 0.0 && took > limit;
+            ensure!(!is_late, "the first answer came after {took:.1} s; the limit is {limit} s (--within)");
             Ok(())
         };
         steps.run(package.kind.name(), step).await;
@@ -86,19 +81,30 @@ pub(super) async fn run(built: &[Built], how: How, stored: bool) -> Result<(Vec<
 async fn answers(package: &Built, root: &Path, fresh: bool) -> Result<Seconds> {
     let began = Instant::now();
     let home = root.join("home");
-    std::fs::create_dir_all(&home)?;
-    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777))?;
+    fs::create_dir_all(&home)?;
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o777))?;
     let program = install(package, root).await?;
     let installed = began.elapsed().as_secs_f64();
-    let version = succeed(command(root, &program, &["--version"])).await?;
-    ensure!(
-        version.trim() == package.version,
-        "the package has {} instead of {}",
-        version.trim(),
-        package.version
-    );
-    let (answered, answer) = first_answer(root, &program, fresh).await?;
-    let answer = answer.trim().lines().next().unwrap_or_default();
+    let version = succeed(command(root, &program, ["--version"])).await?;
+    ensure!(version == package.version, "the package has {version} instead of {}", package.version);
+    let began = Instant::now();
+    let mut dev = match fresh {
+        false => command(&home, &program, [OsStr::new("dev")]),
+        true => command(&home, "unshare", ["--mount", "sh", "-eu", "-c", FRESH, "sh"]),
+    };
+    if fresh {
+        dev.arg(&program).arg("dev");
+    }
+    dev.args(["--address", "127.0.0.1:0"]);
+    let mut dev = Process::spawn(dev.env("HOUSTON_MODEL", "simulated"))?;
+    dev.wait_for_line(PATIENCE, |line| line.starts_with("Houston is up at "))?;
+    let answer = succeed(command(&home, &program, ["chat", "hello"])).await?;
+    let answered = began.elapsed().as_secs_f64();
+    // As Ctrl-C does. It must end well.
+    dev.terminate()?;
+    let status = dev.wait(PATIENCE)?;
+    ensure!(status.success(), "houston dev ended with {status}:\n{}", dev.log());
+    let answer = answer.lines().next().context("houston chat has printed no answer")?;
     print_status(&format!(
         "   installed in {installed:.1} s; answered {answered:.1} s after its start: {answer}"
     ));
@@ -112,19 +118,18 @@ async fn install(package: &Built, root: &Path) -> Result<PathBuf> {
         Kind::Tarball => {
             // A folder of its own: the .deb may be in the same root.
             let folder = root.join("opt");
-            std::fs::create_dir_all(&folder)?;
-            run_in(root, "tar", &["-xzf".as_ref(), file, "-C".as_ref(), folder.as_os_str()]).await?;
-            let folders: Vec<_> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
-            let unpacked = folders.into_iter().map(|folder| folder.join("bin/houston"));
-            unpacked.into_iter().find(|program| program.is_file()).context("the tarball has no bin/houston")
+            fs::create_dir_all(&folder)?;
+            succeed(command(root, "tar", [OsStr::new("-xzf"), file, "-C".as_ref(), folder.as_ref()])).await?;
+            let unpacked = fs::read_dir(folder)?.flatten().map(|entry| entry.path().join("bin/houston"));
+            let mut programs = unpacked.filter(|program| program.is_file());
+            programs.next().context("the tarball has no bin/houston")
         }
         Kind::Deb => deb(file, root).await,
         Kind::Wheel => {
-            let python = programs::python().await?;
-            let environment = root.join("venv");
-            run_in(root, python, &["-m".as_ref(), "venv".as_ref(), environment.as_os_str()]).await?;
+            let (python, environment) = (programs::python().await?, root.join("venv"));
+            succeed(command(root, python, [OsStr::new("-m"), "venv".as_ref(), environment.as_ref()])).await?;
             let offline = ["install", "--quiet", "--no-index", "--disable-pip-version-check"].map(OsStr::new);
-            run_in(root, environment.join("bin/pip"), &[&offline[..], &[file]].concat()).await?;
+            succeed(command(root, environment.join("bin/pip"), offline.into_iter().chain([file]))).await?;
             Ok(environment.join("bin/houston"))
         }
         Kind::Npm => {
@@ -132,7 +137,7 @@ async fn install(package: &Built, root: &Path) -> Result<PathBuf> {
             let npm = programs::find("npm").context("npm is not on PATH")?;
             let offline =
                 ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error"].map(OsStr::new);
-            run_in(root, npm, &[&offline[..], &[file]].concat()).await?;
+            succeed(command(root, npm, offline.into_iter().chain([file]))).await?;
             Ok(root.join("node_modules/.bin/houston"))
         }
     }
@@ -142,14 +147,16 @@ async fn install(package: &Built, root: &Path) -> Result<PathBuf> {
 async fn deb(file: &OsStr, root: &Path) -> Result<PathBuf> {
     if child::output(Command::new("id").arg("-u"))?.trim() == "0" {
         for folder in ["info", "updates"] {
-            std::fs::create_dir_all(root.join("var/lib/dpkg").join(folder))?;
+            fs::create_dir_all(root.join("var/lib/dpkg").join(folder))?;
         }
-        std::fs::write(root.join("var/lib/dpkg/status"), "")?;
-        let system = format!("--root={}", root.display());
-        run_in(root, "dpkg", &[system.as_ref(), "--force-depends".as_ref(), "--install".as_ref(), file])
-            .await?;
+        fs::write(root.join("var/lib/dpkg/status"), "")?;
+        let mut dpkg =
+            command(root, "dpkg", [&format!("--root={}", root.display()), "--force-depends", "--install"]);
+        // It calls programs of the administrator.
+        dpkg.arg(file).env("PATH", format!("{PATH}:/usr/sbin:/sbin"));
+        succeed(dpkg).await?;
     } else {
-        run_in(root, "dpkg-deb", &["--extract".as_ref(), file, root.as_os_str()]).await?;
+        succeed(command(root, "dpkg-deb", [OsStr::new("--extract"), file, root.as_ref()])).await?;
     }
     for wanted in ["usr/lib/systemd/system/houston-serve.service", "usr/share/man/man1/houston-dev.1"] {
         ensure!(root.join(wanted).is_file(), "{wanted} is missing");
@@ -157,72 +164,17 @@ async fn deb(file: &OsStr, root: &Path) -> Result<PathBuf> {
     Ok(root.join("usr/bin/houston"))
 }
 
-/// Starts `houston dev` and asks it something; returns how many seconds that took, and the answer.
-async fn first_answer(root: &Path, program: &Path, fresh: bool) -> Result<(f64, String)> {
-    let began = Instant::now();
-    let log = root.join("dev.log");
-    let in_home = |program: &Path, arguments: &[&str]| {
-        let mut command = command(root, program, arguments);
-        command.current_dir(root.join("home"));
-        command
-    };
-    let mut dev = match fresh {
-        false => in_home(program, &[]),
-        true => {
-            let mut dev = in_home(Path::new("unshare"), &["--mount", "sh", "-eu", "-c", FRESH, "sh"]);
-            dev.arg(program);
-            dev
-        }
-    };
-    dev.args(["dev", "--address", "127.0.0.1:0"]).env("HOUSTON_MODEL", "simulated");
-    dev.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(std::fs::File::create(&log)?);
-    let mut dev = tokio::process::Command::from(dev).kill_on_drop(true).spawn()?;
-    let stdout = dev.stdout.take().context("it has no stdout")?;
-    let up = timeout(PATIENCE, until_up(stdout)).await;
-    let with_log =
-        || format!("houston dev did not start:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
-    let _stdout = up.with_context(with_log)?.with_context(with_log)?;
-    let answer = succeed(in_home(program, &["chat", "hello"])).await?;
-    ensure!(!answer.trim().is_empty(), "houston chat has printed no answer");
-    let took = began.elapsed().as_secs_f64();
-    stop(&mut dev).await?;
-    Ok((took, answer))
-}
-
-/// Waits for the line with the address. The rest of the output fits into the pipe.
-async fn until_up(stdout: ChildStdout) -> Result<BufReader<ChildStdout>> {
-    let mut stdout = BufReader::new(stdout);
-    let mut line = String::new();
-    while stdout.read_line(&mut line).await? > 0 {
-        if line.starts_with("Houston is up at ") {
-            return Ok(stdout);
-        }
-        line.clear();
-    }
-    bail!("it ended")
-}
-
-/// Stops it as Ctrl-C does. It must end well.
-async fn stop(dev: &mut Child) -> Result<()> {
-    terminate(dev.id().context("houston dev has ended by itself")?)?;
-    let status = timeout(PATIENCE, dev.wait()).await.context("houston dev does not stop")??;
-    ensure!(status.success(), "houston dev ended with {status}");
-    Ok(())
-}
-
-/// A command in the folder of a test, with nothing of the caller's environment.
-fn command(root: &Path, program: impl AsRef<OsStr>, arguments: &[impl AsRef<OsStr>]) -> Command {
+/// A command in a folder below the root of a test, with nothing of the caller's environment.
+fn command<A: AsRef<OsStr>>(
+    folder: &Path,
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = A>,
+) -> Command {
+    let home = if folder.ends_with("home") { folder.to_owned() } else { folder.join("home") };
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root);
-    command.env_clear().env("PATH", PATH).env("HOME", root.join("home")).env("LANG", "C.UTF-8");
+    command.args(arguments).current_dir(folder);
+    command.env_clear().env("PATH", PATH).env("HOME", home).env("LANG", "C.UTF-8");
     command
-}
-
-async fn run_in(root: &Path, program: impl AsRef<OsStr>, arguments: &[&OsStr]) -> Result<()> {
-    let mut command = command(root, program, arguments);
-    // dpkg calls programs of the administrator.
-    command.env("PATH", format!("{PATH}:/usr/sbin:/sbin"));
-    succeed(command).await.map(drop)
 }
 
 /// Runs a command to its end; returns its stdout. If it fails, the error has its output.
@@ -231,5 +183,5 @@ async fn succeed(command: Command) -> Result<String> {
     let output = timeout(PATIENCE, child::capture(command)).await;
     let output = output.with_context(|| format!("{name} takes too long"))??;
     ensure!(output.status.success(), "{name} ended with {}:\n{}", output.status, child::text(&output));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

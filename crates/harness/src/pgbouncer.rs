@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::child::output;
-use crate::console::print_status;
-use crate::programs::{alone, apt, apt_get, find};
-use crate::repository;
+use houston_testkit::child::output;
+use houston_testkit::console::print_status;
+use houston_testkit::programs::{alone, apt, apt_get, find};
+use houston_testkit::repository;
 
 /// The first version that keeps prepared statements.
 const KEEPS_STATEMENTS: (u32, u32) = (1, 21);
@@ -23,13 +22,13 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// A PgBouncer on this machine.
 #[derive(Debug, Clone)]
-pub struct PgBouncer {
+pub(crate) struct PgBouncer {
     /// Its path.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// As it prints it: `PgBouncer 1.24.1`.
-    pub version: String,
+    pub(crate) version: String,
     /// Whether it keeps prepared statements in transaction mode.
-    pub keeps_statements: bool,
+    pub(crate) keeps_statements: bool,
 }
 
 impl PgBouncer {
@@ -41,7 +40,7 @@ impl PgBouncer {
     }
 
     /// The one on `PATH`; if that is missing or old, Debian's newer one; if that cannot be had, that of the distribution.
-    pub async fn find_or_install() -> Result<Self> {
+    pub(crate) async fn find_or_install() -> Result<Self> {
         let found = installed().map(Self::at).transpose()?;
         if let Some(found) = found.clone().filter(|found| found.keeps_statements) {
             return Ok(found);

@@ -1,17 +1,33 @@
 //! Finds programs on this machine and installs missing ones.
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use houston_embedded::{Config, Installer};
-use houston_testkit::servers::TestServers;
 
 use crate::child::{output, succeed};
 use crate::console::print_status;
 use crate::repository;
+use crate::servers::TestServers;
+
+/// What was found; `None`, with a status line, if `what` needs it and may be skipped: a check that was skipped without a word
+/// looks like one that passed.
+///
+/// # Errors
+///
+/// That of `found`, which names the package, if nothing may be skipped.
+pub fn or_skip<T>(may_skip: bool, what: &str, found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if may_skip => {
+            print_status(&format!("skipped: {what}: {error:#}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.context(format!("{what} (--skip-missing goes on without)"))),
+    }
+}
 
 /// The path of a program on `PATH`.
 pub fn find(program: &str) -> Option<PathBuf> {
@@ -30,11 +46,6 @@ pub fn servers(change: impl FnOnce(&mut Config)) -> Result<TestServers> {
     let _alone = find("redis-server").is_none().then(alone).transpose()?;
     TestServers::start_with_progress(change, &mut |line| print_status(line))
         .context("the throw-away servers could not be started")
-}
-
-/// The path of the program that a process runs.
-pub fn program_of(pid: u32) -> io::Result<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/exe"))
 }
 
 /// Makes sure that Node and npm are installed, from the distribution if they are missing.
@@ -98,7 +109,7 @@ pub async fn for_clients() -> Result<()> {
 }
 
 /// Waits until no other process of these commands runs apt-get; until this is dropped, none does.
-pub(crate) fn alone() -> Result<File> {
+pub fn alone() -> Result<File> {
     lock("apt.lock")
 }
 
@@ -110,7 +121,7 @@ fn lock(name: &str) -> Result<File> {
 }
 
 /// Installs packages with apt-get, as root or with `sudo -n`.
-pub(crate) async fn apt(packages: &[&str]) -> Result<()> {
+pub async fn apt(packages: &[&str]) -> Result<()> {
     let names = packages.join(" and ");
     if find("apt-get").is_none() {
         bail!("{names} are missing, and there is no apt-get: install them first");
@@ -134,7 +145,7 @@ pub(crate) async fn apt(packages: &[&str]) -> Result<()> {
 }
 
 /// `apt-get`, as root or with `sudo -n`.
-pub(crate) fn apt_get() -> Result<Command> {
+pub fn apt_get() -> Result<Command> {
     let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
     let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
     if !is_root {
@@ -241,4 +252,23 @@ pub async fn venv(folder: &Path, packages: &[&str]) -> Result<()> {
     succeed(install).await?;
     std::fs::write(mark, wanted)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn missing_programs_are_errors_unless_they_may_be_skipped() {
+        let missing = || Err::<(), _>(anyhow!("install the package nginx"));
+        let error = or_skip(false, "proxies", missing()).unwrap_err();
+        assert_eq!(
+            format!("{error:#}"),
+            "proxies (--skip-missing goes on without): install the package nginx"
+        );
+        assert_eq!(or_skip(true, "proxies", missing()).unwrap(), None);
+        assert_eq!(or_skip(false, "proxies", Ok(1)).unwrap(), Some(1));
+    }
 }

@@ -4,14 +4,15 @@ use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::process::terminate;
 use anyhow::{Context, Result, bail};
-use houston_testkit::process::terminate;
 
 /// How long a terminated child may take to end: test runners stop their tests first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A child that gets SIGTERM, and after [`PATIENCE`] SIGKILL, if this is dropped before its end.
-pub(crate) struct Running(pub(crate) tokio::process::Child);
+#[derive(Debug)]
+pub struct Running(pub tokio::process::Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
