@@ -4,9 +4,9 @@ use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::model::ModelAnswer;
 use houston_domain::redaction::without_keys;
-use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 
+use crate::record::KeyValue;
 use crate::span::attribute;
 
 /// Whether spans have contents, and how much of one text.
@@ -117,13 +117,18 @@ pub(crate) fn cut(mut text: String, most: usize) -> String {
 mod tests {
     use super::*;
 
+    fn text(attribute: KeyValue) -> String {
+        let crate::record::Value::Text(text) = attribute.value else { panic!("{attribute:?}") };
+        text.into_owned()
+    }
+
     #[test]
     fn newest_entries_are_sent_without_the_mark() {
         let history = ["old", "<note mark=\"12ab\"> new"].map(|text| Entry::user(vec![Block::text(text)]));
         let mark = FrameMark::new("12ab");
         let sent =
             |most: usize| Contents::up_to(most).of_request(["Be ", "kind."].into_iter(), &history, &mark);
-        let texts = |most| sent(most).iter().map(|of| of.value.as_str().into_owned()).collect::<Vec<_>>();
+        let texts = |most| sent(most).into_iter().map(text).collect::<Vec<_>>();
         assert_eq!(texts(0), [""; 0]);
         let all = texts(1_000);
         assert!(all[0].contains("Be kind.") && all[1].contains("old") && all[1].contains("new"), "{all:?}");
@@ -137,7 +142,7 @@ mod tests {
         assert_eq!(Contents::NONE.of_result("hello"), None);
         let key = format!("sk-ant-api03-{}", "a1B2".repeat(20));
         let text = Contents::up_to(40).of_result(&format!("{key} {}", "é".repeat(40))).unwrap();
-        let text = text.value.as_str().into_owned();
+        let text = self::text(text);
         assert!(!text.contains("a1B2a1B2") && text.ends_with('…') && text.len() <= 43, "{text}");
     }
 }

@@ -7,10 +7,9 @@ use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
-use opentelemetry::trace::SpanKind;
-use opentelemetry::{Array, Value};
 
 use crate::content::cut;
+use crate::record::{SpanKind, Value};
 use crate::span::{Span, attribute, count};
 
 /// The version of the conventions.
@@ -72,10 +71,9 @@ impl Span {
     pub fn answered(&self, model: &str, answer: &ModelAnswer, usage: &Usage, first: Option<Duration>) {
         self.set(|contents| {
             let reason = finish_reason(&answer.stop);
-            let reasons = Array::String(vec![reason.into()]);
             let mut attributes = vec![
                 attribute("gen_ai.response.model", model.to_owned()),
-                attribute("gen_ai.response.finish_reasons", Value::Array(reasons)),
+                attribute("gen_ai.response.finish_reasons", Value::Texts(vec![reason])),
                 count("gen_ai.usage.input_tokens", usage.input_tokens),
                 count("gen_ai.usage.output_tokens", usage.output_tokens),
                 count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),

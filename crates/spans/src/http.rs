@@ -1,8 +1,7 @@
 //! Spans of requests.
 
-use opentelemetry::trace::SpanKind;
-
 use crate::parent::TraceParent;
+use crate::record::SpanKind;
 use crate::span::{Follows, Span, Spans, attribute, count};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.

@@ -26,19 +26,23 @@
 //!   reads a task's result has that of the task's run; what a trigger starts because of an event has that of the event's run.
 //!
 //! # Deliberately absent
-//! Exporters and the environment (`cli`), sampling (the tracer's), baggage and `tracestate`.
+//! Exporters and the environment (`cli`), events of spans, baggage and `tracestate`.
 //!
 //! # Add a span
 //! A function of [`Span`] in the file of its subject, which makes the name in a closure; a call where it happens; a line above.
 
 mod content;
+mod context;
 pub mod genai;
 mod http;
+pub mod otlp;
 mod parent;
 pub mod queue;
+mod record;
 mod span;
 
 pub use content::Contents;
-pub use opentelemetry::global::BoxedTracer;
+pub use context::Sampler;
 pub use parent::{InvalidTraceParent, TraceParent};
-pub use span::{Span, Spans};
+pub use record::Limits;
+pub use span::{Span, Spans, Tracer};

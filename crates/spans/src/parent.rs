@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+use crate::context::SpanContext;
 
 /// The trace, the parent span and the flags of a `traceparent` header:
 ///
@@ -34,18 +34,20 @@ impl FromStr for TraceParent {
         if version != "00" || parts.next().is_some() {
             return Err(InvalidTraceParent);
         }
-        let trace = TraceId::from_hex(trace).map_err(|_| InvalidTraceParent)?;
-        let span = SpanId::from_hex(span).map_err(|_| InvalidTraceParent)?;
-        let flags = TraceFlags::new(u8::from_str_radix(flags, 16).map_err(|_| InvalidTraceParent)?);
-        let context = SpanContext::new(trace, span, flags & TraceFlags::SAMPLED, true, TraceState::default());
-        if context.is_valid() { Ok(Self(context)) } else { Err(InvalidTraceParent) }
+        let trace = u128::from_str_radix(trace, 16).map_err(|_| InvalidTraceParent)?;
+        let span = u64::from_str_radix(span, 16).map_err(|_| InvalidTraceParent)?;
+        let flags = u8::from_str_radix(flags, 16).map_err(|_| InvalidTraceParent)?;
+        if trace == 0 || span == 0 {
+            return Err(InvalidTraceParent);
+        }
+        Ok(Self(SpanContext { trace, span, is_sampled: flags & 1 == 1, is_remote: true }))
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let context = &self.0;
-        write!(f, "00-{}-{}-{:02x}", context.trace_id(), context.span_id(), context.trace_flags().to_u8())
+        let SpanContext { trace, span, is_sampled, .. } = self.0;
+        write!(f, "00-{trace:032x}-{span:016x}-{:02x}", u8::from(is_sampled))
     }
 }
 

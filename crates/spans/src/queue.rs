@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use houston_domain::id::{MessageId, RunId};
-use opentelemetry::KeyValue;
-use opentelemetry::trace::SpanKind;
 
 use crate::parent::TraceParent;
+use crate::record::{KeyValue, SpanKind};
 use crate::span::{Follows, Span, Spans, attribute};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
@@ -67,7 +66,7 @@ impl Spans {
     pub fn attempt(&self, attempt: AttemptInfo, parent: Option<&TraceParent>) -> Span {
         let from = match parent {
             None => Follows::Nothing,
-            Some(parent) if attempt.waited <= LONGEST_TRACE || !parent.0.is_sampled() => {
+            Some(parent) if attempt.waited <= LONGEST_TRACE || !parent.0.is_sampled => {
                 Follows::Parent(parent)
             }
             Some(parent) => Follows::Link(parent),

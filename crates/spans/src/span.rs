@@ -2,22 +2,30 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opentelemetry::global::BoxedTracer;
-use opentelemetry::trace::{Link, SpanBuilder, SpanKind, Status, TraceContextExt as _, Tracer as _};
-use opentelemetry::{Context, KeyValue, Value};
+use houston_domain::clock::{Clock as _, SystemClock};
 
 use crate::content::Contents;
+use crate::context::{Sampler, SpanContext};
+use crate::otlp;
 use crate::parent::TraceParent;
+use crate::record::{KeyValue, Limits, Record, SpanKind, Value};
 
 /// Begins spans, if there is a tracer; cheap to clone.
 #[derive(Clone, Default)]
-pub struct Spans(Option<Arc<Inner>>);
+pub struct Spans(Option<Arc<Tracer>>);
 
-struct Inner {
-    tracer: BoxedTracer,
-    contents: Contents,
+/// Which spans are recorded, with what, and where they go.
+pub struct Tracer {
+    /// The traces that are recorded.
+    pub sampler: Sampler,
+    /// How much a span may have.
+    pub limits: Limits,
+    /// Whether contents are recorded.
+    pub contents: Contents,
+    /// Is given each span that has ended, as a message of [`otlp`].
+    pub take: Box<dyn Fn(Vec<u8>) + Send + Sync>,
 }
 
 /// A span that ends when it is dropped, or none.
@@ -25,21 +33,39 @@ struct Inner {
 pub struct Span(Option<Box<Active>>);
 
 struct Active {
-    inner: Arc<Inner>,
-    context: Context,
+    tracer: Arc<Tracer>,
+    context: SpanContext,
+    /// `None`: it is not sampled.
+    record: Option<Mutex<Record>>,
+}
+
+/// The name, the kind and the first attributes of a span.
+type Begun = (Cow<'static, str>, SpanKind, Vec<KeyValue>);
+
+/// Nanoseconds since 1970.
+fn now() -> u64 {
+    SystemClock.now().timestamp_nanos_opt().and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(0)
+}
+
+impl Active {
+    fn record(&self) -> Option<MutexGuard<'_, Record>> {
+        Some(self.record.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
-        self.context.span().end();
+        if let Some(record) = self.record() {
+            (self.tracer.take)(otlp::span(&record, self.context, now()));
+        }
     }
 }
 
 impl Spans {
     /// Spans of this tracer.
     #[must_use]
-    pub fn new(tracer: BoxedTracer, contents: Contents) -> Self {
-        Self(Some(Arc::new(Inner { tracer, contents })))
+    pub fn new(tracer: Tracer) -> Self {
+        Self(Some(Arc::new(tracer)))
     }
 
     /// Whether there is a tracer.
@@ -49,24 +75,13 @@ impl Spans {
     }
 
     /// A span whose parent is in another process, or that has none.
-    pub(crate) fn begin(
-        &self,
-        make: impl FnOnce() -> (Cow<'static, str>, SpanKind, Vec<KeyValue>),
-        from: Follows<'_>,
-    ) -> Span {
-        let Some(inner) = &self.0 else { return Span::default() };
-        let (name, kind, attributes) = make();
-        let builder = SpanBuilder::from_name(name).with_kind(kind).with_attributes(attributes);
-        let (builder, parent) = match from {
-            Follows::Nothing => (builder, Context::new()),
-            Follows::Parent(TraceParent(parent)) => {
-                (builder, Context::new().with_remote_span_context(parent.clone()))
-            }
-            Follows::Link(TraceParent(linked)) => {
-                (builder.with_links(vec![Link::new(linked.clone(), Vec::new(), 0)]), Context::new())
-            }
-        };
-        Span::start(inner, builder, &parent)
+    pub(crate) fn begin(&self, make: impl FnOnce() -> Begun, from: Follows<'_>) -> Span {
+        let Some(tracer) = &self.0 else { return Span::default() };
+        match from {
+            Follows::Nothing => Span::start(tracer, make(), None, None),
+            Follows::Parent(TraceParent(parent)) => Span::start(tracer, make(), Some(*parent), None),
+            Follows::Link(TraceParent(linked)) => Span::start(tracer, make(), None, Some(*linked)),
+        }
     }
 }
 
@@ -79,9 +94,31 @@ pub(crate) enum Follows<'p> {
 }
 
 impl Span {
-    fn start(inner: &Arc<Inner>, builder: SpanBuilder, parent: &Context) -> Self {
-        let span = inner.tracer.build_with_context(builder, parent);
-        Self(Some(Box::new(Active { inner: Arc::clone(inner), context: Context::new().with_span(span) })))
+    fn start(
+        tracer: &Arc<Tracer>,
+        (name, kind, attributes): Begun,
+        parent: Option<SpanContext>,
+        link: Option<SpanContext>,
+    ) -> Self {
+        let trace = parent.map_or_else(rand::random, |parent| parent.trace);
+        let is_sampled = tracer.sampler.samples(trace, parent);
+        let record = is_sampled.then(|| {
+            let link = link.filter(|_| tracer.limits.links > 0);
+            let mut record = Record {
+                name,
+                kind,
+                begun: now(),
+                parent,
+                link,
+                attributes: Vec::new(),
+                dropped: 0,
+                error: None,
+            };
+            record.add(attributes, tracer.limits);
+            Mutex::new(record)
+        });
+        let context = SpanContext { trace, span: rand::random(), is_sampled, is_remote: false };
+        Self(Some(Box::new(Active { tracer: Arc::clone(tracer), context, record })))
     }
 
     /// Whether there is a span.
@@ -91,63 +128,56 @@ impl Span {
     }
 
     /// A part of this span. `make` is called if there is one.
-    pub(crate) fn child(&self, make: impl FnOnce() -> (Cow<'static, str>, SpanKind, Vec<KeyValue>)) -> Self {
+    pub(crate) fn child(&self, make: impl FnOnce() -> Begun) -> Self {
         let Some(active) = &self.0 else { return Self::default() };
-        let (name, kind, attributes) = make();
-        let builder = SpanBuilder::from_name(name).with_kind(kind).with_attributes(attributes);
-        Self::start(&active.inner, builder, &active.context)
+        Self::start(&active.tracer, make(), Some(active.context), None)
     }
 
     /// Sets attributes; `make` is called if there is a span that is sampled.
     pub(crate) fn set(&self, make: impl FnOnce(&Contents) -> Vec<KeyValue>) {
-        if let Some(active) = &self.0 {
-            let span = active.context.span();
-            if span.is_recording() {
-                span.set_attributes(make(&active.inner.contents));
-            }
+        if let Some(active) = &self.0
+            && let Some(mut record) = active.record()
+        {
+            record.add(make(&active.tracer.contents), active.tracer.limits);
         }
     }
 
     pub(crate) fn rename(&self, make: impl FnOnce() -> String) {
-        if let Some(active) = &self.0 {
-            active.context.span().update_name(make());
+        if let Some(mut record) = self.0.as_ref().and_then(|active| active.record()) {
+            record.name = make().into();
         }
     }
 
     /// What the span is about has failed. `kind`: a code with few values.
     pub fn failed(&self, kind: &'static str) {
-        if let Some(active) = &self.0 {
-            let span = active.context.span();
-            span.set_attribute(KeyValue::new("error.type", kind));
-            span.set_status(Status::error(kind));
+        self.set(|_| vec![attribute("error.type", kind)]);
+        if let Some(mut record) = self.0.as_ref().and_then(|active| active.record()) {
+            record.error.get_or_insert(kind);
         }
     }
 
     /// What other processes call this span.
     #[must_use]
     pub fn parent(&self) -> Option<TraceParent> {
-        let active = self.0.as_ref()?;
-        Some(TraceParent(active.context.span().span_context().clone()))
+        Some(TraceParent(self.0.as_ref()?.context))
     }
 
     /// The ids of the trace and of the span, for logs.
     #[must_use]
     pub fn ids(&self) -> Option<(String, String)> {
-        let active = self.0.as_ref()?;
-        let span = active.context.span();
-        let context = span.span_context();
-        Some((context.trace_id().to_string(), context.span_id().to_string()))
+        let SpanContext { trace, span, .. } = self.0.as_ref()?.context;
+        Some((format!("{trace:032x}"), format!("{span:016x}")))
     }
 }
 
 /// An attribute.
 pub(crate) fn attribute(key: &'static str, value: impl Into<Value>) -> KeyValue {
-    KeyValue::new(key, value)
+    KeyValue { key, value: value.into() }
 }
 
 /// A count as an attribute.
 pub(crate) fn count(key: &'static str, value: u64) -> KeyValue {
-    KeyValue::new(key, i64::try_from(value).unwrap_or(i64::MAX))
+    attribute(key, i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 impl fmt::Debug for Spans {

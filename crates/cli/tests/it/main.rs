@@ -68,6 +68,9 @@ mod obedient;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+#[path = "../../../spans/tests/it/otlp.rs"]
+mod otlp;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod outside;

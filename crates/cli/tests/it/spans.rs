@@ -7,14 +7,11 @@ use std::time::Instant;
 
 use houston_testkit::model_server::{Call, ModelServer, Reply};
 use houston_testkit::process::Process;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::otlp::{self, Any, Span};
 use crate::tasks::is_task;
 use crate::test_houston::{PATIENCE, TestHouston, environment, houston_command};
 
@@ -93,7 +90,7 @@ async fn receive(socket: TcpStream, kept: &Mutex<Vec<Span>>) -> std::io::Result<
         }
         let mut body = vec![0; length];
         socket.read_exact(&mut body).await?;
-        let request = ExportTraceServiceRequest::decode(&*body).unwrap();
+        let request = otlp::decode(&body).unwrap();
         for of_resource in request.resource_spans {
             for of_scope in of_resource.scope_spans {
                 assert_eq!(of_scope.schema_url, "https://opentelemetry.io/schemas/1.41.0");
@@ -173,7 +170,7 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
         Any::BoolValue(value) => value.to_string(),
         other => format!("{other:?}"),
     };
-    let value = |one: &opentelemetry_proto::tonic::common::v1::KeyValue| {
+    let value = |one: &otlp::KeyValue| {
         one.value.as_ref().and_then(|value| value.value.as_ref()).map(text).unwrap_or_default()
     };
     span.attributes.iter().map(|one| (one.key.clone(), value(one))).collect()

@@ -1,0 +1,265 @@
+//! [`Settings`]: the variables of OpenTelemetry. A number that is none is as if it was not set, as they say.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use houston_spans::{Limits, Sampler};
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::collector::CollectorSettings;
+
+/// Bytes of the contents of one attribute, if the operator asks for contents.
+const MAX_CONTENT_BYTES: usize = 16 * 1024;
+
+/// Whether spans are wanted: an endpoint is set, and nothing switches traces off.
+pub(super) fn is_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is = |name: &str, value: &str| variable(name).is_some_and(|set| set.eq_ignore_ascii_case(value));
+    let endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    endpoints.iter().any(|name| variable(name).is_some())
+        && !is("OTEL_SDK_DISABLED", "true")
+        && !is("OTEL_TRACES_EXPORTER", "none")
+}
+
+/// What the environment says about spans.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) collector: CollectorSettings,
+    pub(super) batches: Batches,
+    pub(super) sampler: Sampler,
+    pub(super) limits: Limits,
+    /// Bytes of the contents of an attribute; 0: there are none.
+    pub(super) content_bytes: usize,
+}
+
+/// How spans are sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Batches {
+    /// Spans that wait.
+    pub(super) queue: usize,
+    /// Spans of a batch.
+    pub(super) most: usize,
+    /// How long a batch waits for more.
+    pub(super) delay: Duration,
+}
+
+impl Settings {
+    pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        // What is set for traces is before what is set for everything.
+        let of_exporter = |name: &str| {
+            variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))
+                .or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
+        };
+        for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+            if let Some(protocol) = variable(name).filter(|protocol| protocol != "http/protobuf") {
+                return Err(format!("{name} is `{protocol}`: traces are sent as `http/protobuf` only"));
+            }
+        }
+        let number = |name: &str, default: usize| parsed(variable(name)).unwrap_or(default);
+        let timeout = parsed(of_exporter("TIMEOUT")).unwrap_or(10_000);
+        let queue = number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048).max(1);
+        let delay = parsed(variable("OTEL_BSP_SCHEDULE_DELAY")).unwrap_or(5_000);
+        let wants_contents = variable("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+            .is_some_and(|set| set.eq_ignore_ascii_case("true"));
+        Ok(Self {
+            collector: CollectorSettings {
+                endpoint: endpoint(&variable)?,
+                headers: headers(&of_exporter("HEADERS").unwrap_or_default()),
+                timeout: Duration::from_millis(timeout),
+                resource: resource(&variable),
+            },
+            batches: Batches {
+                queue,
+                most: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512).clamp(1, queue),
+                delay: Duration::from_millis(delay),
+            },
+            sampler: sampler(&variable),
+            limits: Limits {
+                attributes: number("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", Limits::DEFAULT.attributes),
+                links: number("OTEL_SPAN_LINK_COUNT_LIMIT", Limits::DEFAULT.links),
+            },
+            content_bytes: if wants_contents { MAX_CONTENT_BYTES } else { 0 },
+        })
+    }
+}
+
+fn parsed<T: FromStr>(value: Option<String>) -> Option<T> {
+    value.and_then(|value| value.parse().ok())
+}
+
+fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Result<Url, String> {
+    let name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    let (name, url) = match variable(name) {
+        Some(url) => (name, url),
+        None => {
+            let name = "OTEL_EXPORTER_OTLP_ENDPOINT";
+            let base = variable(name).unwrap_or_default();
+            (name, format!("{}/v1/traces", base.strip_suffix('/').unwrap_or(&base)))
+        }
+    };
+    match Url::parse(&url) {
+        Ok(url) if url.has_host() => Ok(url),
+        Ok(_) => Err(format!("{name}: `{url}` has no host")),
+        Err(error) => Err(format!("{name}: `{url}` is no URL: {error}")),
+    }
+}
+
+/// `name=value,…`.
+fn pairs(list: &str) -> impl Iterator<Item = (&str, &str)> {
+    list.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.trim(), value.trim()))
+}
+
+/// `name=value,…`, of which values may be percent-encoded.
+fn headers(list: &str) -> HeaderMap {
+    let header = |(name, value): (&str, &str)| {
+        let decoded = percent_decode_str(value).decode_utf8().ok()?;
+        let name = HeaderName::from_str(name).ok()?;
+        Some((name, HeaderValue::from_str(&decoded).ok().filter(|value| !value.is_empty())?))
+    };
+    pairs(list).filter_map(header).collect()
+}
+
+/// The attributes of this process: what it is called, and what the operator says.
+fn resource(variable: &impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let set = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let name = variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "houston".to_owned());
+    let mut attributes = std::collections::BTreeMap::from([
+        ("telemetry.sdk.name", "houston"),
+        ("telemetry.sdk.language", "rust"),
+        ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
+    ]);
+    attributes.extend(pairs(&set));
+    attributes.insert("service.name", &name);
+    attributes.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn sampler(variable: &impl Fn(&str) -> Option<String>) -> Sampler {
+    let name = variable("OTEL_TRACES_SAMPLER").unwrap_or_default();
+    let of_parent = name.strip_prefix("parentbased_");
+    let share = match of_parent.unwrap_or(&name) {
+        "always_on" => 1.0,
+        "always_off" => 0.0,
+        "traceidratio" => parsed(variable("OTEL_TRACES_SAMPLER_ARG")).unwrap_or(1.0),
+        _ => return Sampler::DEFAULT,
+    };
+    Sampler { share, follows_parent: of_parent.is_some() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+
+    fn variables(set: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        let set: Vec<(String, String)> =
+            set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        move |name| set.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone())
+    }
+
+    fn read(set: &[(&str, &str)]) -> Result<Settings, String> {
+        Settings::read(variables(set))
+    }
+
+    #[test]
+    fn spans_are_exported_only_to_a_named_collector() {
+        let with = |set: &[(&str, &str)]| is_wanted(variables(set));
+        assert!(!with(&[]) && with(&[ENDPOINT]));
+        assert!(with(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces")]));
+        assert!(!with(&[ENDPOINT, ("OTEL_SDK_DISABLED", "true")]));
+        assert!(!with(&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]));
+    }
+
+    #[test]
+    fn defaults_are_those_of_opentelemetry() {
+        let settings = read(&[ENDPOINT]).unwrap();
+        assert_eq!(settings.collector.endpoint.as_str(), "http://127.0.0.1:4318/v1/traces");
+        assert_eq!(settings.collector.timeout, Duration::from_secs(10));
+        assert!(settings.collector.headers.is_empty());
+        assert_eq!(settings.batches, Batches { queue: 2_048, most: 512, delay: Duration::from_secs(5) });
+        assert_eq!((settings.sampler, settings.limits), (Sampler::DEFAULT, Limits::DEFAULT));
+        assert_eq!(settings.content_bytes, 0);
+        assert!(settings.collector.resource.contains(&("service.name".to_owned(), "houston".to_owned())));
+    }
+
+    #[test]
+    fn what_is_set_for_traces_is_before_what_is_set_for_everything() {
+        let settings = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all/"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/in?a=b"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "250"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "all=1"),
+            (
+                "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+                "Authorization = Basic%20YTpi+w==, x-team=a%2Cb, empty=, none",
+            ),
+        ])
+        .unwrap();
+        assert_eq!(settings.collector.endpoint.as_str(), "https://traces/in?a=b");
+        assert_eq!(settings.collector.timeout, Duration::from_millis(250));
+        let headers = settings.collector.headers;
+        assert_eq!(
+            (headers.len(), &headers["authorization"]),
+            (2, &HeaderValue::from_static("Basic YTpi+w=="))
+        );
+        assert_eq!(headers["x-team"], "a,b");
+        let settings = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all/otlp/")]).unwrap();
+        assert_eq!(settings.collector.endpoint.as_str(), "http://all/otlp/v1/traces");
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_refused_with_the_name_of_the_variable() {
+        for (name, value) in [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "127.0.0.1:4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "localhost:4318"),
+        ] {
+            let error = read(&[ENDPOINT, (name, value)]).unwrap_err();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn batches_fit_into_the_queue() {
+        let settings = read(&[
+            ENDPOINT,
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+            ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
+        ])
+        .unwrap();
+        assert_eq!(settings.batches, Batches { queue: 100, most: 100, delay: Duration::from_millis(50) });
+        assert_eq!(settings.limits, Limits::DEFAULT);
+        let settings = read(&[ENDPOINT, ("OTEL_BSP_MAX_QUEUE_SIZE", "0")]).unwrap();
+        assert_eq!((settings.batches.queue, settings.batches.most), (1, 1));
+    }
+
+    #[test]
+    fn samplers_have_the_names_of_opentelemetry() {
+        let sampler = |name: &str, argument: &str| {
+            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", argument)];
+            let Sampler { share, follows_parent } = read(&set).unwrap().sampler;
+            (share, follows_parent)
+        };
+        assert_eq!(sampler("always_off", "0.5"), (0.0, false));
+        assert_eq!(sampler("traceidratio", "0.5"), (0.5, false));
+        assert_eq!(sampler("parentbased_traceidratio", "0.1"), (0.1, true));
+        assert_eq!(sampler("parentbased_traceidratio", "?"), (1.0, true));
+        assert_eq!(sampler("xray", ""), (1.0, true));
+    }
+
+    #[test]
+    fn process_has_the_name_that_the_operator_gives_it() {
+        let attributes = "service.name=other,deployment.environment.name = test,none";
+        let of = |set: &[(&str, &str)]| {
+            let resource = read(&[&[ENDPOINT], set].concat()).unwrap().collector.resource;
+            move |name: &str| resource.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone())
+        };
+        let named = of(&[("OTEL_RESOURCE_ATTRIBUTES", attributes), ("OTEL_SERVICE_NAME", "agents")]);
+        assert_eq!(named("service.name").as_deref(), Some("agents"));
+        assert_eq!(named("deployment.environment.name").as_deref(), Some("test"));
+        assert_eq!(of(&[])("service.name").as_deref(), Some("houston"));
+    }
+}

@@ -1,0 +1,104 @@
+//! [`Record`]: what is known of a span that is sampled.
+
+use std::borrow::Cow;
+
+use crate::context::SpanContext;
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeyValue {
+    pub(crate) key: &'static str,
+    pub(crate) value: Value,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(Cow<'static, str>),
+    Texts(Vec<&'static str>),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Float(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+/// What a span is to the one that it talks to. The numbers are those of OTLP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpanKind {
+    Internal = 1,
+    Server = 2,
+    Client = 3,
+    Producer = 4,
+    Consumer = 5,
+}
+
+/// How much a span may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Attributes of a span.
+    pub attributes: usize,
+    /// Links of a span.
+    pub links: usize,
+}
+
+impl Limits {
+    /// Those of OpenTelemetry.
+    pub const DEFAULT: Self = Self { attributes: 128, links: 128 };
+}
+
+/// A span that has begun.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: SpanKind,
+    /// Nanoseconds since 1970.
+    pub(crate) begun: u64,
+    pub(crate) parent: Option<SpanContext>,
+    pub(crate) link: Option<SpanContext>,
+    pub(crate) attributes: Vec<KeyValue>,
+    /// Attributes for which there was no room.
+    pub(crate) dropped: u64,
+    /// What it failed with, if it did.
+    pub(crate) error: Option<&'static str>,
+}
+
+impl Record {
+    pub(crate) fn add(&mut self, attributes: Vec<KeyValue>, limits: Limits) {
+        for attribute in attributes {
+            if self.attributes.len() < limits.attributes {
+                self.attributes.push(attribute);
+            } else {
+                self.dropped += 1;
+            }
+        }
+    }
+}
