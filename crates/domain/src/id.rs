@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rand::{RngCore, SeedableRng, rngs::StdRng};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -259,7 +259,7 @@ impl Ids {
     /// A generator that is seeded by the operating system: its ids cannot be guessed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, random: Mutex::new(StdRng::from_os_rng()) }
+        Self { clock, random: Mutex::new(rand::make_rng()) }
     }
 
     /// A generator that returns the same ids each time, for tests.

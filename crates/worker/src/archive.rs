@@ -7,7 +7,7 @@ use std::time::Duration;
 use houston_engine::Engine;
 use houston_store::RunStore;
 use houston_store::health::tick::Tick;
-use rand::Rng as _;
+use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_store::RunStore;
 use houston_store::attachment::Dropped;
 use houston_store::erasure::sweep::Swept;
-use rand::Rng;
+use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SweepConfig;

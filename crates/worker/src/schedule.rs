@@ -12,7 +12,7 @@ use houston_queue::DeltaBus;
 use houston_store::RunStore;
 use houston_store::check_in::CheckInOutcome;
 use houston_store::feed::{FeedIds, FeedOutcome};
-use rand::Rng;
+use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 
 /// Searches for due feeds and check-ins.

@@ -9,7 +9,7 @@ use houston_faults::mutation::{self, Mutation};
 use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
 use houston_store::RunStore;
 use houston_store::sweep::Due;
-use rand::Rng;
+use rand::RngExt as _;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use houston_protocol::agui::Event;
 use houston_protocol::sse::SseDecoder;
-use rand::Rng as _;
+use rand::RngExt as _;
 use reqwest::Response;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;

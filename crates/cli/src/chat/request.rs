@@ -7,7 +7,7 @@ use std::time::Duration;
 use houston_domain::id::{Ids, QuestionId, RunId};
 use houston_protocol::message::{AcceptedMessageResponse, MessageImage, MessageResponse};
 use houston_protocol::question::QuestionResponse;
-use rand::Rng as _;
+use rand::RngExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;

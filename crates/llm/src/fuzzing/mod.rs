@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use houston_domain::history::Block;
 use houston_domain::model::{ModelAnswer, ModelError};
 use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 use reqwest::header::HeaderMap;
 
 pub use self::mutation::{Mutator, corpus};

@@ -2,7 +2,7 @@
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::wire::Wire;
 

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _};
 use houston_domain::model::ModelError;
 use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::routing::guard::SharedRetryBudget;
@@ -59,7 +59,7 @@ impl Retrying {
     /// Wraps `inner` with retries by `policy`.
     #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
-        Self { inner, policy, random: Mutex::new(StdRng::from_os_rng()), budget: None }
+        Self { inner, policy, random: Mutex::new(rand::make_rng()), budget: None }
     }
 
     /// Like [`new`](Self::new), with a seeded random generator for tests.

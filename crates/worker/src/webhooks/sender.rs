@@ -18,7 +18,7 @@ use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
 use houston_store::{Error, Result};
 use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
-use rand::Rng as _;
+use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 

@@ -18,7 +18,7 @@ use houston_store::Error;
 use houston_store::message::Posted;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt as _, SeedableRng as _};
 use serde::Deserialize;
 
 use crate::cluster::{PATIENCE, TestCluster, eventually};
