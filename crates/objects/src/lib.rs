@@ -20,6 +20,7 @@
 //! A scheme in [`Objects::open`] and a line in the table above.
 
 mod address;
+mod client;
 mod error;
 mod objects;
 

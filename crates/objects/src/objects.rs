@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
@@ -11,12 +10,9 @@ use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
 
 use crate::address::{Address, AddressError};
+use crate::client::{Connector, REQUEST_TIME};
 use crate::error::Error;
 
-/// Until a connection is there.
-const CONNECT_TIME: Duration = Duration::from_secs(3);
-/// For one request with its body.
-const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// Repetitions of a request: a person waits for most of them.
 const RETRIES: usize = 2;
 
@@ -40,18 +36,17 @@ impl Objects {
                 Ok(Self { store: Arc::new(store), prefix: String::new() })
             }
             Address::S3 { bucket, prefix } => {
-                // The client of object_store takes the one of the process, which the first one to need it sets; it is the same for all.
+                // Its client takes the one of the process, which the first one to need it sets; it is the same for all.
                 drop(rustls::crypto::ring::default_provider().install_default());
                 let options = ClientOptions::new()
-                    .with_connect_timeout(CONNECT_TIME)
-                    .with_timeout(REQUEST_TIME)
                     .with_allow_http(std::env::var_os("AWS_ALLOW_HTTP").is_some_and(|allow| allow == "true"));
                 let retries = RetryConfig {
                     max_retries: RETRIES,
                     retry_timeout: REQUEST_TIME,
                     ..RetryConfig::default()
                 };
-                let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                let builder =
+                    AmazonS3Builder::from_env().with_bucket_name(bucket).with_http_connector(Connector);
                 let store = builder.with_client_options(options).with_retry(retries).build();
                 Ok(Self { store: Arc::new(store.map_err(set_up)?), prefix })
             }
