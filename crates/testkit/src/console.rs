@@ -1,12 +1,14 @@
-//! Output: status lines and progress bars on stderr, results on stdout.
+//! Output: status lines and progress on stderr, results on stdout.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 /// Without a terminal, progress is printed at this interval.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
+/// On a terminal, the line with the progress is written again at this interval.
+const LINE_EVERY: Duration = Duration::from_millis(100);
+/// To the begin of the line, which is emptied.
+const EMPTY_LINE: &str = "\r\x1b[K";
 
 /// Prints a status line to stderr. Errors are ignored: stderr may be closed.
 pub fn print_status(line: &str) {
@@ -25,49 +27,51 @@ pub fn print_piece(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The progress of work with a known number of steps: a bar on a terminal, otherwise a line every 10 s.
+/// The progress of work with a known number of steps: on a terminal a line that changes, otherwise a line every 10 s.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
     total: u64,
     done: u64,
-    bar: Option<ProgressBar>,
+    is_terminal: bool,
+    begun: Instant,
     last_printed: Instant,
 }
 
 impl Progress {
     pub fn new(label: &str, total: u64) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{msg:<36} {bar:30} {pos}/{len}  {elapsed}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.set_message(label.to_owned());
-            bar
-        });
-        if bar.is_none() {
-            print_status(label);
+        let (is_terminal, now) = (std::io::stderr().is_terminal(), Instant::now());
+        let label = label.to_owned();
+        let progress = Self { label, total, done: 0, is_terminal, begun: now, last_printed: now };
+        if is_terminal {
+            progress.draw();
+        } else {
+            print_status(&progress.label);
         }
-        Self { label: label.to_owned(), total, done: 0, bar, last_printed: Instant::now() }
+        progress
     }
 
     /// Sets the number of completed steps.
     pub fn reach(&mut self, done: u64) {
         self.done = done;
-        match &self.bar {
-            Some(bar) => bar.set_position(done),
-            None if self.last_printed.elapsed() >= PLAIN_EVERY => {
-                self.last_printed = Instant::now();
-                print_status(&format!("{}: {done} of {}", self.label, self.total));
-            }
-            None => {}
+        if self.last_printed.elapsed() < if self.is_terminal { LINE_EVERY } else { PLAIN_EVERY } {
+            return;
+        }
+        self.last_printed = Instant::now();
+        if self.is_terminal {
+            self.draw();
+        } else {
+            print_status(&format!("{}: {done} of {}", self.label, self.total));
         }
     }
 
-    /// Prints a status line, above the bar if there is one.
+    /// Prints a status line, above the progress if that is shown.
     pub fn print_status(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(line),
-            None => print_status(line),
+        if self.is_terminal {
+            print_status(&format!("{EMPTY_LINE}{line}"));
+            self.draw();
+        } else {
+            print_status(line);
         }
     }
 
@@ -75,12 +79,19 @@ impl Progress {
     pub fn step(&mut self) {
         self.reach(self.done + 1);
     }
+
+    fn draw(&self) {
+        let Self { label, total, done, .. } = self;
+        let seconds = self.begun.elapsed().as_secs();
+        let line = format!("{EMPTY_LINE}{label:<36} {done}/{total}  {seconds} s");
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if self.is_terminal {
+            let _ = std::io::stderr().lock().write_all(EMPTY_LINE.as_bytes());
         }
     }
 }
