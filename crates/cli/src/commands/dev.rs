@@ -268,6 +268,9 @@ fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &s
     let id = demo.id();
     let ShellSnippet { program, key_file } = snippet;
     print(&format!("Houston is up at {url}  (development; {own})"));
+    if cfg!(debug_assertions) {
+        print("  build  debug: compiled in minutes; for load and measurements, add --release");
+    }
     for model in models {
         print(&format!("  model  {model}"));
     }
