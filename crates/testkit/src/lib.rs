@@ -12,6 +12,7 @@
 //! - [`process`]: a child process, usually `houston`: signals, output, readiness.
 //! - [`shards`]: checks the shards of all stored ids.
 //! - [`history`]: checks whether a provider would accept a conversation.
+//! - [`snapshot`]: files that record what the program said, to notice when it says something else.
 //! - [`tool_ledger`]: a file that records each execution of a tool.
 //!
 //! And what the commands of `xtask` and `harness` share: [`repository`] (paths, cargo), [`child`], [`programs`] (finds and
@@ -66,5 +67,6 @@ pub mod shared_postgres;
 mod signal;
 pub mod signals;
 pub mod sources;
+pub mod snapshot;
 mod standby;
 pub mod tool_ledger;

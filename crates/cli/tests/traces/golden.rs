@@ -16,14 +16,14 @@ fn folder() -> PathBuf {
 fn read(name: &str) -> Trace {
     let path = folder().join(format!("{name}.trace.jsonl"));
     let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_TRACES=1 writes the traces", path.display()));
+        .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_SNAPSHOTS=1 writes the traces", path.display()));
     Trace::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 #[test]
 fn golden_traces_are_replayed_without_difference() {
     let scenarios = scenarios::all();
-    if std::env::var_os("UPDATE_TRACES").is_some() {
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         for (name, trace) in &scenarios {
             std::fs::write(folder().join(format!("{name}.trace.jsonl")), trace.to_text()).unwrap();
         }

@@ -1,5 +1,5 @@
 //! Recorded runs and plans of several kinds, replayed with the engine as it is. A difference means that runs end, or are
-//! continued, in another way than before. If that is meant, `UPDATE_TRACES=1` writes them anew: review the difference.
+//! continued, in another way than before. If that is meant, `UPDATE_SNAPSHOTS=1` writes them anew: review the difference.
 
 // `cfg` so that clippy knows these modules for tests.
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Tools that read and write Houston's own tables, on a real Postgres.
+//! Tools that read and write Houston's own tables, on a real Postgres; and the definitions of all tools.
 
 houston_testkit::shared_postgres!();
 
 // `cfg` so that clippy knows these modules for tests.
+#[cfg(test)]
+mod definitions;
 #[cfg(test)]
 mod fields;
 #[cfg(test)]
