@@ -83,6 +83,8 @@ mod plan_documents;
 #[cfg(test)]
 mod reach;
 #[cfg(test)]
+mod recorded_commands;
+#[cfg(test)]
 mod schedules;
 #[cfg(test)]
 mod scripted;
