@@ -1,84 +1,46 @@
-//! Routes, with the operations of the OpenAPI document that belong to them.
+//! Endpoints: where each is, what handles it, and what it needs of the key; with the feature `openapi`, also what the
+//! document says of it.
 //!
-//! The operations are generated from the handlers by tests only. A server answers with the checked-in document: generating it
-//! would cost each process some megabytes of memory and code.
+//! A server answers with the checked-in document, so that programs contain nothing that generates it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::routing::MethodRouter;
 use axum::{Extension, Router};
-#[cfg(test)]
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::access::Access;
 use crate::state::App;
 
-/// The handlers of one path.
+/// Handlers of a path: [`endpoint!`] makes one of a function.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
-    path: String,
-    handlers: MethodRouter<Arc<App>>,
-    #[cfg(test)]
-    documented: UtoipaMethodRouter<Arc<App>>,
+    pub(crate) path: Cow<'static, str>,
+    pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
+    /// Adds the operations to the document, and the schemas that they name.
+    #[cfg(feature = "openapi")]
+    pub(crate) describe: fn(&mut utoipa::openapi::OpenApi),
 }
 
 /// Endpoints of several paths.
 #[derive(Default)]
 pub(crate) struct Endpoints {
-    router: Router<Arc<App>>,
-    #[cfg(test)]
-    documented: OpenApiRouter<Arc<App>>,
-    /// The access of each path that needs a key.
-    #[cfg(test)]
-    access: std::collections::HashMap<String, Access>,
-}
-
-impl Endpoint {
-    pub(crate) fn new(
-        path: String,
-        handlers: MethodRouter<Arc<App>>,
-        #[cfg(test)] documented: UtoipaMethodRouter<Arc<App>>,
-    ) -> Self {
-        Self {
-            path,
-            handlers,
-            #[cfg(test)]
-            documented,
-        }
-    }
+    /// Those in the document, with what they need of the key; `None`: they need none.
+    documented: Vec<(Endpoint, Option<Access>)>,
+    undocumented: Router<Arc<App>>,
 }
 
 impl Endpoints {
-    /// No endpoints, and a document without paths.
-    pub(crate) fn new() -> Self {
-        Self {
-            router: Router::new(),
-            #[cfg(test)]
-            documented: OpenApiRouter::with_openapi(crate::openapi::document()),
-            #[cfg(test)]
-            access: std::collections::HashMap::new(),
-        }
-    }
-
     /// Adds an endpoint that needs no key.
-    pub(crate) fn open(self, endpoint: Endpoint) -> Self {
-        Self {
-            router: self.router.route(&endpoint.path, endpoint.handlers),
-            #[cfg(test)]
-            documented: self.documented.routes(endpoint.documented),
-            #[cfg(test)]
-            access: self.access,
-        }
+    pub(crate) fn open(mut self, endpoint: Endpoint) -> Self {
+        self.documented.push((endpoint, None));
+        self
     }
 
-    /// Adds an endpoint, with what it needs of the key.
-    pub(crate) fn routes(self, access: Access, mut endpoint: Endpoint) -> Self {
-        #[cfg(test)]
-        let path = endpoint.path.clone();
-        endpoint.handlers = endpoint.handlers.route_layer(Extension(access));
-        let all = self.open(endpoint);
-        #[cfg(test)]
-        let all = all.with_access(path, access);
-        all
+    /// Adds endpoints, with what they need of the key.
+    pub(crate) fn routes(mut self, access: Access, endpoints: &[Endpoint]) -> Self {
+        self.documented.extend(endpoints.iter().map(|endpoint| (endpoint.clone(), Some(access))));
+        self
     }
 
     /// Adds handlers of another protocol, whose contract is another document.
@@ -88,63 +50,53 @@ impl Endpoints {
         path: &str,
         handlers: MethodRouter<Arc<App>>,
     ) -> Self {
-        self.router = self.router.route(path, handlers.route_layer(Extension(access)));
+        self.undocumented = self.undocumented.route(path, handlers.route_layer(Extension(access)));
         self
     }
 
-    #[cfg(test)]
-    fn with_access(mut self, path: String, access: Access) -> Self {
-        self.access.insert(path, access);
+    pub(crate) fn merge(mut self, others: Self) -> Self {
+        self.documented.extend(others.documented);
+        self.undocumented = self.undocumented.merge(others.undocumented);
         self
-    }
-
-    pub(crate) fn merge(self, others: Self) -> Self {
-        Self {
-            router: self.router.merge(others.router),
-            #[cfg(test)]
-            documented: self.documented.merge(others.documented),
-            #[cfg(test)]
-            access: self.access.into_iter().chain(others.access).collect(),
-        }
     }
 
     pub(crate) fn into_router(self) -> Router<Arc<App>> {
-        self.router
+        self.documented.into_iter().fold(self.undocumented, |router, (endpoint, access)| {
+            let handlers = (endpoint.handlers)();
+            let handlers = match access {
+                Some(access) => handlers.route_layer(Extension(access)),
+                None => handlers,
+            };
+            router.route(&endpoint.path, handlers)
+        })
     }
 
-    /// The document generated from the handlers.
-    #[cfg(test)]
-    pub(crate) fn into_document(self) -> utoipa::openapi::OpenApi {
-        crate::openapi::complete(self.documented.into_openapi(), &self.access)
+    /// Those in the document, with what they need of the key.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn documented(&self) -> &[(Endpoint, Option<Access>)] {
+        &self.documented
     }
 }
 
-/// The endpoint of handlers with `#[utoipa::path]` and the same path. Takes their path and methods with the internal rules of
-/// `utoipa_axum::routes`, which has no public ones for that; a version that renames them does not compile.
-macro_rules! routes {
-    ($($($part:ident)::+),+ $(,)?) => {{
-        use utoipa_axum::PathItemExt as _;
-        let (mut path, mut handlers) = (String::new(), axum::routing::MethodRouter::new());
-        $(
-            path.replace_range(.., &utoipa_axum::routes!(@path [path()] of $($part)::+));
-            for method in utoipa_axum::routes!(@path [methods()] of $($part)::+) {
-                handlers = handlers.on(method.to_method_filter(), $crate::handler::erase($($part)::+));
-            }
-        )+
-        $crate::endpoint::Endpoint::new(
-            path,
-            handlers,
-            #[cfg(test)]
-            {
-                let (mut schemas, mut paths) = (Vec::new(), utoipa::openapi::path::Paths::new());
-                $(
-                    let (path, item, methods) = utoipa_axum::routes!(@resolve_types $($part)::+ : schemas);
-                    paths.add_path_operation(&path, methods, item);
-                )+
-                (schemas, paths, axum::routing::MethodRouter::new())
+/// `LIST: get "/v1/things" => list, …`: the constant `LIST` is the endpoint whose requests the function `list` handles. The
+/// rest describes it in the document: what `#[utoipa::path]` takes after method and path.
+macro_rules! endpoint {
+    ($name:ident: $method:ident $path:literal => $handler:ident, $($description:tt)*) => {
+        pub(crate) const $name: $crate::endpoint::Endpoint = $crate::endpoint::Endpoint {
+            path: std::borrow::Cow::Borrowed($path),
+            handlers: || axum::routing::$method($crate::handler::erase($handler)),
+            #[cfg(feature = "openapi")]
+            describe: {
+                struct Described;
+
+                #[utoipa::path($method, path = $path, impl_for = Described, $($description)*)]
+                fn describe(document: &mut utoipa::openapi::OpenApi) {
+                    $crate::openapi::add::<Described>(document);
+                }
+                describe
             },
-        )
-    }};
+        };
+    };
 }
 
-pub(crate) use routes;
+pub(crate) use endpoint;

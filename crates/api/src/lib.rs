@@ -111,10 +111,10 @@
 //!
 //! # Add an endpoint
 //! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The
-//! handler takes a `Caller` before anything that reads the body, and has a `#[utoipa::path]` with path, parameters,
-//! body and responses. Add one line in `router` (`routes!`), with what it needs of the key, wire types in `houston_protocol`, and a test of each error
-//! in `tests/it`. The test in `openapi` rewrites `openapi.json`: commit it. A new error is a variant of [`ApiError`]
-//! with its `ProblemCode`.
+//! handler takes a `Caller` before anything that reads the body, and has an `endpoint!` with method, path, parameters,
+//! body and responses. Add one line in `router`, with what it needs of the key, wire types in `houston_protocol`, and a test
+//! of each error in `tests/it`. `cargo test --workspace --features houston-api/openapi --test openapi` rewrites
+//! `openapi.json`: commit it. A new error is a variant of [`ApiError`] with its `ProblemCode`.
 //!
 //! # Add an event
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
@@ -175,8 +175,8 @@ mod models;
 mod moves;
 mod offload;
 mod openai;
-#[cfg(test)]
-mod openapi;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod overview;
 mod own_key;
 mod page;

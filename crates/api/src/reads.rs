@@ -1,5 +1,5 @@
 //! Endpoints that only read: one thing by its id, and a page of what belongs to an agentable. They are macros because
-//! `#[utoipa::path]` cannot describe generic handlers. Each expands to the handler of its file, which uses the file's
+//! `endpoint!` cannot describe generic handlers. Each expands to the handler of its file, which uses the file's
 //! `response` for a row of the store.
 
 /// `GET /v1/{things}/{id}`: `method` of the store reads the thing.
@@ -7,17 +7,17 @@ macro_rules! get_by_id {
     (
         path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
         id: $id:ident, $id_description:literal,
-        method: $method:ident, body: $body:ident, $description:literal,
+        method: $method:ident, body: $($body:ident)::+, $description:literal,
     ) => {
-        #[utoipa::path(
-                    get,
-                    path = $path,
-                    tag = $tag,
-                    operation_id = $operation,
-                    summary = $summary,
-                    params(("id" = houston_protocol::schema::$id, Path, description = $id_description)),
-                    responses((status = 200, description = $description, body = $body)),
-                )]
+        crate::endpoint::endpoint! {
+            GET: get $path => get,
+            tag = $tag,
+            operation_id = $operation,
+            summary = $summary,
+            params(("id" = houston_protocol::schema::$id, Path, description = $id_description)),
+            responses((status = 200, description = $description, body = $($body)::+)),
+        }
+
         pub(crate) async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -33,11 +33,10 @@ macro_rules! list_of_agentable {
     (
         path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
         list: $list:ident, from: $query:ident => $from:expr, position: $position:expr,
-        method: $method:ident, body: $body:ident, $description:literal,
+        method: $method:ident, body: $($body:ident)::+, $description:literal,
     ) => {
-        #[utoipa::path(
-            get,
-            path = $path,
+        crate::endpoint::endpoint! {
+            LIST: get $path => list,
             tag = $tag,
             operation_id = $operation,
             summary = $summary,
@@ -47,8 +46,9 @@ macro_rules! list_of_agentable {
                 ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
                 ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
             ),
-            responses((status = 200, description = $description, body = houston_protocol::page::Page<$body>)),
-        )]
+            responses((status = 200, description = $description, body = houston_protocol::page::Page<$($body)::+>)),
+        }
+
         pub(crate) async fn list(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,

@@ -4,8 +4,8 @@ use houston_domain::agent::limits::LimitChanges;
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -17,9 +17,10 @@ use crate::time::Time;
 ///  "limits": {}, "enabled": true, "is_default": false, "changed": true, "version": 1,
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentResponse {
-    #[schema(value_type = schema::AgentId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
     pub id: AgentId,
     /// Unique in the tenant.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct AgentResponse {
     /// The name of a model, or `default`.
     pub model: String,
     /// The limits of its kind that it overrides.
-    #[schema(value_type = schema::LimitChanges)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
     pub limits: Map<String, Value>,
     /// Whether it may answer runs.
     pub enabled: bool,
@@ -51,9 +52,7 @@ pub struct AgentResponse {
     pub changed: bool,
     /// Increases with each change.
     pub version: i64,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -63,11 +62,12 @@ pub struct AgentResponse {
 /// ```json
 /// {"name": "Travel", "kind": "goal", "role": "You plan trips.", "limits": {"max_iterations": 10}}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettingsRequest {
     /// 1 to 100 characters on one line, unique in the tenant. Required for a new agent.
-    #[schema(min_length = 1, max_length = 100)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
     /// Required for a new agent; cannot be changed.
     pub kind: Option<String>,
@@ -89,7 +89,7 @@ pub struct AgentSettingsRequest {
     #[serde(default)]
     pub allow_unlisted_model: bool,
     /// Limits of its kind that it overrides; never above those.
-    #[schema(value_type = Option<schema::LimitChanges>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LimitChanges>))]
     pub limits: Option<LimitChanges>,
     /// Whether it may answer runs.
     pub enabled: Option<bool>,
@@ -102,7 +102,8 @@ pub struct AgentSettingsRequest {
 /// ```json
 /// {"created": [], "updated": ["goal"], "unchanged": ["task"], "kept": ["user_agent"], "needs_restart": []}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResyncResponse {
     /// The default agent was created.
     pub created: Vec<String>,

@@ -5,9 +5,9 @@ use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use crate::message::AcceptedMessageResponse;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 use crate::user::CreateUser;
@@ -19,28 +19,29 @@ use crate::user::CreateUser;
 ///  "run_id": "run_0190…", "agent_id": null, "team_id": null, "tools": null, "cost": "0.0123", "unpriced_calls": 0,
 ///  "last_seq": 9, "read_seq": 4, "unread": 1, "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentableResponse {
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub id: String,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// For a task: the agentable that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AgentableId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub parent_id: Option<String>,
     pub title: String,
     pub description: String,
     /// One of the statuses of its kind: it follows from its run, unless it was set.
     pub status: Option<String>,
     /// Its open or latest run.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// The agent that answers; null without a `team_id`: the default agent of the kind.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// The team that answers.
-    #[schema(value_type = Option<schema::TeamId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; null: all of them.
     #[serde(default)]
@@ -50,7 +51,7 @@ pub struct AgentableResponse {
     pub result: Option<TaskResultResponse>,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[serde(default)]
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     #[serde(default)]
@@ -65,7 +66,6 @@ pub struct AgentableResponse {
     /// How many texts of agents and errors are unread, among the newest 100 messages; absent if its kind has no messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<i64>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
     /// Only in the response to its creation: the first message, if it was created with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,11 +77,12 @@ pub struct AgentableResponse {
 /// ```json
 /// {"run_status": "completed", "reason": null, "message": null, "text": "Three hotels …", "ended_at": "2026-11-22T09:00:07.120Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskResultResponse {
     /// The status of its run: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`,
     /// `cancelled`.
-    #[schema(value_type = schema::RunStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub run_status: RunStatus,
     /// What stopped it: a stop rule, an error code in lower case, or who cancelled it; null if its agent had
     /// finished.
@@ -90,7 +91,6 @@ pub struct TaskResultResponse {
     pub message: Option<String>,
     /// The last text that its agent wrote, also if the task was stopped.
     pub text: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub ended_at: Time,
 }
 
@@ -100,11 +100,12 @@ pub struct TaskResultResponse {
 /// {"user_id": "user_0190…", "title": "A trip to Rome", "description": "Four days in May"}
 /// {"user": {"external_id": "ada", "name": "Ada"}, "title": "A trip to Rome", "message": {"content": "Find a flight."}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateAgentable {
     /// The user it is for; required without `user`.
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// The user it is for, who is created with it. If a user has this `external_id`, the agentable is for that user, whose
     /// other fields do not change.
@@ -113,42 +114,47 @@ pub struct CreateAgentable {
     pub message: Option<CreateFirstMessage>,
     /// 1 to 200 characters. May be absent or empty if the kind generates titles.
     #[serde(default)]
-    #[schema(max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub title: Option<String>,
     /// At most 32 KiB.
     #[serde(default)]
     pub description: String,
     /// The agent that answers.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// The team that answers, instead of an agent.
-    #[schema(value_type = Option<schema::TeamId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; all of them if absent.
     pub tools: Option<Vec<String>>,
 }
 
 /// The first message to a new agentable: `{"content": "Find me a flight.", "metadata": {"source": "ios"}}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateFirstMessage {
     /// 1 byte to 256 KiB of UTF-8, without U+0000.
-    #[schema(min_length = 1, max_length = 262144, example = "Plan a trip to Rome")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, max_length = 262144, example = "Plan a trip to Rome")
+    )]
     pub content: String,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
-    #[schema(value_type = schema::MessageMetadata)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageMetadata))]
     pub metadata: Map<String, Value>,
 }
 
 /// Changes an agentable: given fields are set, others stay; null restores the default of the kind. `{"title":
 /// "A trip to Rome", "agent_id": null}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgentable {
     /// 1 to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,19 +162,19 @@ pub struct UpdateAgentable {
     /// A status of its kind that does not follow from runs, as `archived`; the first status of the kind withdraws what was
     /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "archived")]
+    #[cfg_attr(feature = "openapi", schema(example = "archived"))]
     pub status: Option<String>,
     /// The agent that answers; null: the default agent of the kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<Option<AgentId>>,
     /// The team that answers; null: the default agent of the kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::TeamId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<Option<TeamId>>,
     /// The tools it may call; null: all those of its kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub tools: Option<Option<Vec<String>>>,
 }
 

@@ -2,8 +2,8 @@
 
 use houston_domain::id::{AttachmentId, UserId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -13,11 +13,12 @@ use crate::time::Time;
 /// {"id": "att_0190…", "user_id": "user_0190…", "name": "report.pdf", "media_type": "application/pdf", "bytes": 81920,
 ///  "url": "/v1/attachments/att_0190…", "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttachmentResponse {
-    #[schema(value_type = schema::AttachmentId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttachmentId))]
     pub id: AttachmentId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub name: String,
     /// What its bytes are: `image/png`, `image/jpeg`, `image/webp`, `image/gif`, `application/pdf` or `text/plain`.
@@ -25,8 +26,10 @@ pub struct AttachmentResponse {
     /// How many it has.
     pub bytes: i64,
     /// Where its bytes are read.
-    #[schema(example = "/v1/attachments/att_019ab3c4d5e67f8091a2b3c4d5e6f708")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "/v1/attachments/att_019ab3c4d5e67f8091a2b3c4d5e6f708")
+    )]
     pub url: String,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }

@@ -2,8 +2,8 @@
 
 use houston_domain::id::AuditId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -13,11 +13,11 @@ use crate::time::Time;
 /// {"id": "audit_0190…", "at": "2026-11-22T09:00:00.000Z", "actor": "key_0190…", "actor_name": "deploy",
 ///  "on_behalf_of": null, "operation": "update_agent", "target": "agent_0190…", "status": 200, "code": null, "request_id": "req_0190…"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRecordResponse {
-    #[schema(value_type = schema::AuditId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AuditId))]
     pub id: AuditId,
-    #[schema(value_type = schema::Time)]
     pub at: Time,
     /// Who: the key, or a command of the operator.
     pub actor: String,

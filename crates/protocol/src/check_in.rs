@@ -2,9 +2,9 @@
 
 use houston_domain::id::CheckInId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -14,25 +14,25 @@ use crate::time::Time;
 /// {"id": "check_in_0190…", "goal_id": "goal_0190…", "reason": "Ask whether the tickets arrived",
 ///  "due_at": "2026-11-23T09:00:00.000Z", "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckInResponse {
-    #[schema(value_type = schema::CheckInId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CheckInId))]
     pub id: CheckInId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// What to do then; the agent reads it.
     pub reason: String,
     /// When the agent is woken.
-    #[schema(value_type = schema::Time)]
     pub due_at: Time,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
 /// Creates a check-in: `{"in_minutes": 30, "reason": "Ask whether the tickets arrived"}`. Exactly one of `at`
 /// and `in_minutes` is required.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateCheckIn {
     /// A time in the user's time zone, as in `2026-11-23T09:00`, or with an offset, as in

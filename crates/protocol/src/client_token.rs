@@ -3,8 +3,8 @@
 use houston_domain::id::{ApiKeyId, UserId};
 use houston_domain::scope::Scope;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -13,20 +13,21 @@ use crate::time::Time;
 /// ```json
 /// {"user_id": "user_0190…", "agentables": ["goal_0190…"], "scopes": ["read", "post"], "minutes": 60}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateClientToken {
     /// Whose browser or phone it is for.
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The only agentables of the user that it may reach, 1 to 100; all if left out.
-    #[schema(value_type = Option<Vec<schema::AgentableId>>, min_items = 1, max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentableId>>, min_items = 1, max_items = 100))]
     pub agentables: Option<Vec<String>>,
     /// What it allows: `read`, `post` or both, and nothing that the key which makes it may not do. `read` if left out.
-    #[schema(value_type = Option<Vec<schema::Scope>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::Scope>>))]
     pub scopes: Option<Vec<Scope>>,
     /// How long it is valid, 1 to 1,440 minutes; 60 if left out.
-    #[schema(minimum = 1, maximum = 1440)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1440))]
     pub minutes: Option<u32>,
 }
 
@@ -36,20 +37,20 @@ pub struct CreateClientToken {
 /// {"id": "key_0190…", "token": "houc_3f…", "user_id": "user_0190…", "agentables": ["goal_0190…"], "scopes": ["read"],
 ///  "expires_at": "2026-11-22T10:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClientTokenResponse {
-    #[schema(value_type = schema::ApiKeyId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// `Authorization: Bearer`; for event streams also the parameter `access_token` of the query.
     pub token: String,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The only agentables that it may reach; all of the user's if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::AgentableId>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentableId>>))]
     pub agentables: Option<Vec<String>>,
-    #[schema(value_type = Vec<schema::Scope>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
-    #[schema(value_type = schema::Time)]
     pub expires_at: Time,
 }

@@ -5,8 +5,8 @@ use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{RunId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -20,7 +20,8 @@ pub const CONTENT_TYPE: &str = "application/cloudevents+json";
 ///  "time": "2026-11-26T09:00:00.000Z", "datacontenttype": "application/json",
 ///  "data": {"user_id": "user_0190…", "agentable_id": "goal_0190…", "run_id": "run_0190…", "seq": 12, "status": "completed"}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloudEvent {
     /// Always `1.0`.
     pub specversion: String,
@@ -32,7 +33,6 @@ pub struct CloudEvent {
     #[serde(rename = "type")]
     pub topic: String,
     /// When it was committed.
-    #[schema(value_type = schema::Time)]
     pub time: Time,
     /// Always `application/json`.
     pub datacontenttype: String,
@@ -40,25 +40,26 @@ pub struct CloudEvent {
 }
 
 /// Whose event it is, and its ids, names, numbers and states. Which of these there are depends on the topic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloudEventData {
     /// The user of the agentable.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// The agentable: the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AgentableId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub agentable_id: Option<String>,
     /// The run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// The position in the agentable's stream: `GET …/events?after=` of one less begins with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub fields: Map<String, Value>,
 }
 

@@ -3,8 +3,8 @@
 use houston_domain::conversation::Conversation;
 use houston_domain::id::UserId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// Creates an agentable from a conversation document.
@@ -12,16 +12,17 @@ use crate::schema;
 /// ```json
 /// {"user_id": "user_0190…", "title": "A trip to Rome", "conversation": {"format": "houston.conversation", "version": 2, …}}
 /// ```
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ImportConversation {
     /// The user that the new agentable works for.
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Replaces the title of the document: 1 to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
-    #[schema(value_type = schema::Conversation)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Conversation))]
     pub conversation: Conversation,
 }
 
@@ -30,13 +31,14 @@ pub struct ImportConversation {
 /// ```json
 /// {"position": 12, "title": "A trip to Rome, again", "knowledge": true}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ForkConversation {
     /// Position of the last history entry that is copied; all entries if absent.
     pub position: Option<i64>,
     /// Replaces the title of the original: 1 to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// Whether notes, learnings and files that existed at that position are copied.
     pub knowledge: bool,
@@ -49,7 +51,8 @@ impl Default for ForkConversation {
 }
 
 /// Resets a conversation: models no longer see its history. All fields are optional: `{"knowledge": true}`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ResetConversation {
     /// Whether notes, learnings and files are deleted too.
@@ -61,10 +64,11 @@ pub struct ResetConversation {
 /// ```json
 /// {"id": "goal_0190…", "closed_entries": 12, "deleted_notes": 0, "deleted_learnings": 0, "deleted_files": 0}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResetConversationResponse {
     /// The agentable whose conversation was reset.
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub id: String,
     /// History entries that models no longer see.
     pub closed_entries: i64,

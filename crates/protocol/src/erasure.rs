@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use houston_domain::id::{ApiKeyId, ErasureId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -16,9 +16,10 @@ use crate::time::Time;
 ///  "api_key_id": "key_0190…", "deleted": {"messages": 12, "runs": 3}, "requested_at": "2026-11-22T09:00:00.000Z",
 ///  "completed_at": "2026-11-22T09:00:01.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErasureResponse {
-    #[schema(value_type = schema::ErasureId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ErasureId))]
     pub id: ErasureId,
     /// `running` while rows are deleted, then `completed`.
     pub status: String,
@@ -27,12 +28,10 @@ pub struct ErasureResponse {
     /// The id of what was erased.
     pub resource_id: String,
     /// The API key of the request; null if it was not made over HTTP.
-    #[schema(value_type = Option<schema::ApiKeyId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ApiKeyId>))]
     pub api_key_id: Option<ApiKeyId>,
     /// Number of rows deleted so far, by table.
     pub deleted: BTreeMap<String, i64>,
-    #[schema(value_type = schema::Time)]
     pub requested_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub completed_at: Option<Time>,
 }

@@ -2,13 +2,14 @@
 
 use houston_domain::id::RunId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// The groups, the largest first: `{"data": [{"fingerprint": "8c1f…", …}], "window_h": 24, "capped": false}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorGroupsResponse {
     pub data: Vec<ErrorGroupResponse>,
     /// Hours for which failed runs were looked at.
@@ -24,7 +25,8 @@ pub struct ErrorGroupsResponse {
 ///  "dead_lettered": 0, "retrying": 3, "first_seen": "2026-11-22T09:00:00.000Z", "last_seen": "2026-11-22T09:10:00.000Z",
 ///  "sample_run_id": "run_0190…"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorGroupResponse {
     /// Names the group: the same code and message have the same fingerprint.
     pub fingerprint: String,
@@ -37,11 +39,9 @@ pub struct ErrorGroupResponse {
     pub dead_lettered: u64,
     /// How many of them wait for another attempt.
     pub retrying: u64,
-    #[schema(value_type = schema::Time)]
     pub first_seen: Time,
-    #[schema(value_type = schema::Time)]
     pub last_seen: Time,
     /// The latest of the runs.
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub sample_run_id: RunId,
 }

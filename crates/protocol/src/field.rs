@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// The fields of a thing that may be changed.
 ///
@@ -11,16 +10,18 @@ use utoipa::ToSchema;
 /// {"entity": "goal", "data": [{"name": "title", "type": "string", "values": [], "max": {"chars": 200}, "required": true,
 ///  "nullable": false, "updatable_by": "both", "description": "The new title, one line."}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldsResponse {
     /// What has them.
-    #[schema(example = "note")]
+    #[cfg_attr(feature = "openapi", schema(example = "note"))]
     pub entity: String,
     pub data: Vec<FieldResponse>,
 }
 
 /// A field that may be changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldResponse {
     pub name: String,
     /// `string`, `boolean`, `string_list` or `object`.

@@ -1,7 +1,6 @@
 //! Files of the workspace of an agentable.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::time::Time;
 
@@ -11,7 +10,8 @@ use crate::time::Time;
 /// {"path": "notes/plan.md", "bytes": 120, "sha256": "2cf24dba…", "created_at": "2026-11-22T09:00:02.000Z",
 ///  "updated_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FileResponse {
     /// The path below the workspace.
     pub path: String,
@@ -29,7 +29,8 @@ pub struct FileResponse {
 /// {"path": "notes/plan.md", "content": "1. Book a hotel", "sha256": "2cf24dba…",
 ///  "created_at": "2026-11-22T09:00:02.000Z", "updated_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FileContentResponse {
     /// The path below the workspace.
     pub path: String,

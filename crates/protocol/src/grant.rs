@@ -3,8 +3,8 @@
 use houston_domain::id::{GrantId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -14,20 +14,20 @@ use crate::time::Time;
 /// {"id": "grant_0190…", "user_id": "user_0190…", "agentable": "goal_0190…", "tool": "send_mail",
 ///  "when": {"/to": {"glob": "*@example.com"}}, "granted_by": "Ann", "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GrantResponse {
-    #[schema(value_type = schema::GrantId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantId))]
     pub id: GrantId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agentable it is for; null: all of the user's.
     pub agentable: Option<String>,
     pub tool: String,
     /// JSON pointers into the arguments, and what they must be.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub when: Map<String, Value>,
     /// Who gave it, as the request said.
     pub granted_by: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }

@@ -2,8 +2,8 @@
 
 use houston_domain::health::HealthStatus;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -13,26 +13,26 @@ use crate::time::Time;
 /// {"status": "ok", "checked_at": "2026-11-22T09:00:00.000Z",
 ///  "checks": [{"id": "stuck_runs", "status": "ok", "since": "2026-11-20T10:00:00.000Z"}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthResponse {
     /// The highest severity of the checks.
-    #[schema(value_type = schema::HealthStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
     /// When the health monitor last ran; null if it never did.
-    #[schema(value_type = Option<schema::Time>)]
     pub checked_at: Option<Time>,
     pub checks: Vec<HealthCheckResponse>,
 }
 
 /// The result of one check: `{"id": "stuck_runs", "status": "ok", "since": "2026-11-20T10:00:00.000Z"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthCheckResponse {
     /// The name of the check, as in `stuck_runs`.
     pub id: String,
-    #[schema(value_type = schema::HealthStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
     /// Since when the check has this status.
-    #[schema(value_type = schema::Time)]
     pub since: Time,
 }
 
@@ -41,16 +41,16 @@ pub struct HealthCheckResponse {
 /// ```json
 /// {"check": "stuck_runs", "cell": null, "status": "warn", "at": "2026-11-20T10:00:00.000Z", "detail": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthChangeResponse {
     /// The name of the check, as in `stuck_runs`.
     pub check: String,
     /// The name of the cell that was checked, as in `0000-7fff`; null if there is only one.
     pub cell: Option<String>,
     /// The status from then on.
-    #[schema(value_type = schema::HealthStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
-    #[schema(value_type = schema::Time)]
     pub at: Time,
     /// What was found. It is about all tenants: null for keys without the scope `installation`.
     pub detail: Option<String>,
@@ -61,7 +61,8 @@ pub struct HealthChangeResponse {
 /// ```json
 /// {"status": "ready", "checks": {"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"}, "draining": false}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadinessResponse {
     /// `ready` or `not_ready`.
     pub status: String,
@@ -71,7 +72,8 @@ pub struct ReadinessResponse {
 }
 
 /// The checks of readiness: `{"postgres": "ok", "schema": "ok", "disk": "ok", "redis": "hints"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadinessChecks {
     /// `ok`; `slow`: no answer within a second; or `unavailable`: Postgres cannot be reached.
     pub postgres: String,
@@ -84,7 +86,8 @@ pub struct ReadinessChecks {
 }
 
 /// The release of the server: `{"name": "houston", "version": "0.1.0"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VersionResponse {
     /// Always `houston`.
     pub name: String,

@@ -2,8 +2,8 @@
 
 use houston_domain::id::{InboundHookId, MessageId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -12,18 +12,19 @@ use crate::time::Time;
 /// ```json
 /// {"agentable_id": "goal_0190…", "name": "shop", "instructions": "A customer has paid. Update the list of orders."}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateInboundHook {
     /// The agentable to which messages are posted.
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub agentable_id: String,
     /// Where the texts come from, as the agent reads it, up to 100 characters.
-    #[schema(max_length = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
     pub name: String,
     /// What the agent reads before each text, which is marked as what strangers wrote; up to 4,000 characters.
     #[serde(default)]
-    #[schema(max_length = 4000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 4000))]
     pub instructions: String,
 }
 
@@ -33,25 +34,25 @@ pub struct CreateInboundHook {
 /// {"id": "hook_0190…", "agentable_id": "goal_0190…", "name": "shop", "instructions": "", "path": "/hooks/hook_0190…",
 ///  "old_secret_until": null, "created_at": "2026-11-26T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InboundHookResponse {
-    #[schema(value_type = schema::InboundHookId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::InboundHookId))]
     pub id: InboundHookId,
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub agentable_id: String,
     pub name: String,
     pub instructions: String,
     /// Where the other program posts to, signed as Standard Webhooks are.
     pub path: String,
     /// Until when the secret before this one is accepted, too.
-    #[schema(value_type = Option<schema::Time>)]
     pub old_secret_until: Option<Time>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
 /// An inbound hook with its new secret. No other response has the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InboundHookWithSecret {
     #[serde(flatten)]
     pub hook: InboundHookResponse,
@@ -60,14 +61,16 @@ pub struct InboundHookWithSecret {
 }
 
 /// The inbound hooks of an agentable, the oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InboundHookList {
     pub data: Vec<InboundHookResponse>,
 }
 
 /// What was received is a message now, or was before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceivedResponse {
-    #[schema(value_type = schema::MessageId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub message_id: MessageId,
 }

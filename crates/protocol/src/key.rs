@@ -3,8 +3,8 @@
 use houston_domain::id::{ApiKeyId, UserId};
 use houston_domain::scope::Scope;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -13,15 +13,16 @@ use crate::time::Time;
 /// ```json
 /// {"id": "key_0190…", "scopes": ["read", "operate"], "user_id": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OwnKeyResponse {
-    #[schema(value_type = schema::ApiKeyId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// What it allows; `admin` allows everything.
-    #[schema(value_type = Vec<schema::Scope>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
     /// The only user that it reads and writes for; null: it is for all of the tenant.
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
 }
 
@@ -32,9 +33,10 @@ pub struct OwnKeyResponse {
 ///  "user_id": null, "issuer": null, "created_at": "2026-11-22T09:00:00.000Z", "expires_at": null, "revoked_at": null,
 ///  "last_used_at": "2026-11-26T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyResponse {
-    #[schema(value_type = schema::ApiKeyId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// What it is for, or who signed in to the console with it.
     pub name: String,
@@ -43,20 +45,16 @@ pub struct KeyResponse {
     /// `active`, `revoked` or `expired`.
     pub status: String,
     /// What it allows; `admin` allows everything.
-    #[schema(value_type = Vec<schema::Scope>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
     /// The only user that it reads and writes for; null: it is for all of the tenant.
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// Whose JWTs are accepted in its place; null: it is a key.
     pub issuer: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub expires_at: Option<Time>,
-    #[schema(value_type = Option<schema::Time>)]
     pub revoked_at: Option<Time>,
     /// When it was last used, to the minute; null: never.
-    #[schema(value_type = Option<schema::Time>)]
     pub last_used_at: Option<Time>,
 }

@@ -2,12 +2,13 @@
 
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// All kinds, by name: `{"data": [{"kind": "goal", …}, {"kind": "task", …}]}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindsResponse {
     pub data: Vec<KindResponse>,
 }
@@ -22,7 +23,8 @@ pub struct KindsResponse {
 ///             "max_output_tokens": 4000},
 ///  "agents": 2, "enabled_agents": 1, "default_agent_id": "agent_0190…"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindResponse {
     /// Its name, and the prefix of the ids of its agentables.
     pub kind: String,
@@ -48,7 +50,7 @@ pub struct KindResponse {
     /// Those of them that may answer runs.
     pub enabled_agents: i64,
     /// The agent that answers where no other is chosen.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub default_agent_id: Option<AgentId>,
 }
 
@@ -57,7 +59,8 @@ pub struct KindResponse {
 /// ```json
 /// {"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 300, "max_history_entries": 0, "max_output_tokens": 4000}
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindLimits {
     /// Model calls of one run.
     pub max_iterations: u32,

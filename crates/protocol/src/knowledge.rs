@@ -2,9 +2,9 @@
 
 use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, NoteId, RunId, UserId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -14,21 +14,20 @@ use crate::time::Time;
 /// {"id": "note_0190…", "goal_id": "goal_0190…", "run_id": "run_0190…", "title": "Hotels", "content": "…",
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoteResponse {
-    #[schema(value_type = schema::NoteId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::NoteId))]
     pub id: NoteId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The run that wrote it; null if no run did.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub title: String,
     pub content: String,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -38,17 +37,16 @@ pub struct NoteResponse {
 /// {"id": "learning_0190…", "goal_id": "goal_0190…", "content": "Prefers trains.",
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LearningResponse {
-    #[schema(value_type = schema::LearningId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::LearningId))]
     pub id: LearningId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     pub content: String,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -58,19 +56,18 @@ pub struct LearningResponse {
 /// {"id": "memory_0190…", "user_id": "user_0190…", "run_id": "run_0190…", "content": "Is vegetarian.",
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MemoryResponse {
-    #[schema(value_type = schema::MemoryId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MemoryId))]
     pub id: MemoryId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that stored it; null if no run did.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub content: String,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -80,16 +77,15 @@ pub struct MemoryResponse {
 /// {"id": "instruction_0190…", "user_id": "user_0190…", "content": "Answer in German.",
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CustomInstructionResponse {
-    #[schema(value_type = schema::CustomInstructionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CustomInstructionId))]
     pub id: CustomInstructionId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub content: String,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -99,54 +95,55 @@ pub struct CustomInstructionResponse {
 /// {"id": "feed_item_0190…", "user_id": "user_0190…", "run_id": "run_0190…", "title": "Tickets", "content": "…",
 ///  "read_at": null, "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedItemResponse {
-    #[schema(value_type = schema::FeedItemId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::FeedItemId))]
     pub id: FeedItemId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that wrote it; null if no run did.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub title: String,
     pub content: String,
     /// When the user read it; null if unread.
-    #[schema(value_type = Option<schema::Time>)]
     pub read_at: Option<Time>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// Creates a note or a feed item: `{"title": "Hotels", "content": "Near the station: …"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateDocument {
     /// 1 to 200 characters on one line.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: String,
     /// 1 byte to 64 KiB.
     pub content: String,
 }
 
 /// Changes a note: given fields are set, others stay. `{"title": "Hotels in Rome"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateNote {
     /// 1 to 200 characters on one line.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// 1 byte to 64 KiB.
     pub content: Option<String>,
 }
 
 /// Changes a feed item: given fields are set, others stay. `{"read": true}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateFeedItem {
     /// 1 to 200 characters on one line.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// 1 byte to 64 KiB.
     pub content: Option<String>,
@@ -155,7 +152,8 @@ pub struct UpdateFeedItem {
 }
 
 /// The text of a learning, memory or custom instruction: `{"content": "Prefers trains."}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Sentence {
     /// 1 to 2,000 bytes.

@@ -27,9 +27,10 @@
 //!
 //! # Add a request or a response
 //! 1. Add a type to the file of its noun. `CreateX` and `UpdateX` refuse unknown fields, `XResponse` does not. Each
-//!    derives `ToSchema`, with a `value_type` from [`schema`] for types of the domain.
-//! 2. Name it in the `#[utoipa::path]` of its handler.
-//! 3. Run `cargo test -p houston-api`: it rewrites the OpenAPI document, and fails if the document has changed.
+//!    derives `ToSchema`, with a `value_type` from `schema` for types of the domain.
+//! 2. Name it in the `endpoint!` of its handler.
+//! 3. Run `cargo test --workspace --features houston-api/openapi --test openapi`: it rewrites the OpenAPI document, and
+//!    fails if the document has changed. `cargo xtask check` runs it too.
 //!
 //! # Add a problem code
 //! Add a line to [`problem::ProblemCode`]: meaning, name, status. `ApiError` in the API decides when it is used.
@@ -73,6 +74,7 @@ pub mod queue;
 pub mod read_mark;
 pub mod run;
 pub mod run_list;
+#[cfg(feature = "openapi")]
 pub mod schema;
 pub mod session;
 pub mod skill;

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// An MCP server over HTTP: `{"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer …"}, "kinds": ["goal"]}`.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutMcpServer {
     /// Its address: https, on the public internet.
     #[serde(default)]
-    #[schema(required = true)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub url: String,
     /// Headers that it gets, which cannot be read again. Given, they replace all that are stored; without, those stay if the
     /// address is the same.
@@ -36,23 +37,24 @@ pub struct PutMcpServer {
     /// How people log in, if the server uses OAuth: `{}` is enough for most.
     pub oauth: Option<McpOAuth>,
     /// Not allowed: only the operator names programs.
-    #[schema(ignore)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     #[serde(default)]
     pub transport: Option<String>,
     /// Not allowed, as the next two.
-    #[schema(ignore)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     #[serde(default)]
     pub command: Option<IgnoredAny>,
-    #[schema(ignore)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     #[serde(default)]
     pub args: Option<IgnoredAny>,
-    #[schema(ignore)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     #[serde(default)]
     pub env: Option<IgnoredAny>,
 }
 
 /// What is said of a tool; what the server says of it can only make it stricter: `{"effect": "read", "risk": "read"}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct McpToolSettings {
     /// Whether a call may be repeated after a crash: `read`, `idempotent` or `effect`; by default `effect`.
@@ -65,7 +67,8 @@ pub struct McpToolSettings {
 }
 
 /// How people log in to a server that uses OAuth: `{"client_id": "houston", "scopes": ["read"], "shared": false}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct McpOAuth {
     /// The id of Houston at the authorization server, a public client with PKCE; without, it is registered there at the first
@@ -80,7 +83,8 @@ pub struct McpOAuth {
 }
 
 /// What a person opens to log in: `{"url": "https://login.example.com/authorize?…"}`. It works for ten minutes, once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpLoginResponse {
     pub url: String,
 }
@@ -92,7 +96,8 @@ pub struct McpLoginResponse {
 ///  "only": null, "timeout_s": 60, "tools": {"search": {"effect": "read", "risk": "read"}}, "oauth": null, "login": null,
 ///  "offered": ["crm__search"], "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerResponse {
     pub name: String,
     pub url: String,
@@ -108,14 +113,13 @@ pub struct McpServerResponse {
     pub login: Option<String>,
     /// The names under which its approved tools are offered.
     pub offered: Vec<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// All MCP servers of the tenant, or of a user, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerList {
     pub data: Vec<McpServerResponse>,
 }
@@ -127,7 +131,8 @@ pub struct McpServerList {
 ///  "hints": {"read_only": true}, "offered_as": null, "refused": null, "changed": ["description"],
 ///  "approved": {"sha256": "3a…", "description": "Searches.", "input_schema": {}, "hints": {"read_only": true}}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpToolResponse {
     /// The name that the server gives it.
     pub name: String,
@@ -137,10 +142,10 @@ pub struct McpToolResponse {
     /// What is approved: the hash of its definition.
     pub sha256: String,
     pub description: String,
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub input_schema: Value,
     /// What the server says of it: `read_only`, `destructive`, `idempotent`, `open_world`.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub hints: Value,
     /// The name under which agents are offered it.
     pub offered_as: Option<String>,
@@ -153,24 +158,27 @@ pub struct McpToolResponse {
 }
 
 /// The definition of a tool as it was approved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpToolDefinition {
     pub sha256: String,
     pub description: String,
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub input_schema: Value,
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub hints: Value,
 }
 
 /// The tools of a server, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpToolList {
     pub data: Vec<McpToolResponse>,
 }
 
 /// Tools that a person has read and approves: `{"tools": {"search": "9f…"}}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ApproveMcpTools {
     /// The `sha256` of each, by the names that the server gives them. If the server lists another definition by now, none is

@@ -6,9 +6,9 @@ use houston_domain::id::{AttachmentId, MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -21,33 +21,32 @@ use crate::time::Time;
 ///   "created_at": "2026-11-22T09:00:00.000Z", "processed_at": "2026-11-22T09:00:07.120Z"
 /// }
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageResponse {
-    #[schema(value_type = schema::MessageId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub id: MessageId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
-    #[schema(value_type = schema::Source)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Source))]
     pub source: Source,
-    #[schema(value_type = schema::MessageType)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageType))]
     pub message_type: MessageType,
     /// Markdown; for a tool cell, its title.
     pub content: String,
-    #[schema(value_type = Option<schema::MessageMetadata>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
     pub metadata: Value,
     /// Processing status of a user's message; null for other messages.
-    #[schema(value_type = Option<schema::MessageStatus>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageStatus>))]
     pub status: Option<MessageStatus>,
     /// The run that answers it or wrote it.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// Its position in the agentable's event stream.
     pub seq: i64,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
     /// When the run that read it ended.
-    #[schema(value_type = Option<schema::Time>)]
     pub processed_at: Option<Time>,
 }
 
@@ -57,7 +56,8 @@ pub struct MessageResponse {
 /// {"data": "iVBORw0KGgo…"}
 /// {"url": "https://example.com/plan.png"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MessageImage {
     /// The bytes in Base64; `data:image/png;base64,` may precede them.
@@ -69,11 +69,12 @@ pub struct MessageImage {
 }
 
 /// Posts a message: `{"content": "Plan a trip to Rome"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateMessage {
     /// 1 byte to 256 KiB of UTF-8, without U+0000; it may be empty if there are images or attachments.
-    #[schema(max_length = 262144, example = "Plan a trip to Rome")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 262144, example = "Plan a trip to Rome"))]
     pub content: String,
     /// Images, four by default. Each is stored once, and the content of the stored message ends with a line for each:
     /// `![image](/v1/images/image_…)`.
@@ -82,19 +83,19 @@ pub struct CreateMessage {
     /// Files of the user that were posted before, eight by default. The content of the stored message ends with a line for
     /// each: `[report.pdf](/v1/attachments/att_…)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<schema::AttachmentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AttachmentId>))]
     pub attachments: Vec<AttachmentId>,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
-    #[schema(value_type = schema::MessageMetadata)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageMetadata))]
     pub metadata: Map<String, Value>,
     /// What the message is about, such as what the user looks at: the prompt says so, with what the kind's provider for this
     /// type knows of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Focus>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Focus>))]
     pub context: Option<Focus>,
     /// What happens to an open run; the default is set by the kind.
-    #[schema(value_type = Option<schema::DoubleTexting>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DoubleTexting>))]
     pub double_texting: Option<DoubleTexting>,
 }
 
@@ -103,12 +104,16 @@ pub struct CreateMessage {
 /// ```json
 /// {"id": "msg_0190…", "goal_id": "goal_0190…", "status": "pending", …, "events_url": "/v1/goals/goal_0190…/events?after=0"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AcceptedMessageResponse {
     #[serde(flatten)]
     pub message: MessageResponse,
     /// The URL that streams its run, from the first event of the run.
-    #[schema(example = "/v1/goals/goal_019ab3c4d5e67f8091a2b3c4d5e6f708/events?after=0")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "/v1/goals/goal_019ab3c4d5e67f8091a2b3c4d5e6f708/events?after=0")
+    )]
     pub events_url: String,
 }
 

@@ -3,12 +3,13 @@
 use houston_domain::id::AgentId;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// The models of the installation, and which of them serve which use case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelsResponse {
     /// Each model once.
     pub data: Vec<ModelResponse>,
@@ -25,7 +26,8 @@ pub struct ModelsResponse {
 ///  "capabilities": {"tools": true, "parallel_tools": true, "vision": true, "json_schema": true, "reasoning": true,
 ///                   "prompt_caching": true}, "measured": {"calls": 812, "first_event_ms": 640.0, "tokens_per_s": 88.5}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelResponse {
     /// Provider and model with a slash between them.
     pub id: String,
@@ -48,29 +50,32 @@ pub struct ModelResponse {
 }
 
 /// US dollars per million tokens of a request of ordinary length, at present.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelPrice {
-    #[schema(value_type = schema::Decimal)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
     pub input: Decimal,
-    #[schema(value_type = schema::Decimal)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
     pub output: Decimal,
     /// Input that is read from the provider's cache; null if it has no price of its own.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cache_read: Option<Decimal>,
     /// Input that is written to the provider's cache; null if it has no price of its own.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cache_write: Option<Decimal>,
 }
 
 /// How much a model reads and writes; null: unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelLimits {
     pub context_window: Option<u64>,
     pub max_output_tokens: Option<u64>,
 }
 
 /// What a model can do; null: unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelCapabilities {
     pub tools: Option<bool>,
     pub parallel_tools: Option<bool>,
@@ -83,7 +88,8 @@ pub struct ModelCapabilities {
 }
 
 /// How fast a model answered.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MeasuredSpeed {
     /// Number of calls.
     pub calls: i64,
@@ -94,7 +100,8 @@ pub struct MeasuredSpeed {
 }
 
 /// The models of a use case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelRoute {
     /// `agent`, `titles`, … or what an agent type names.
     pub use_case: String,
@@ -106,7 +113,8 @@ pub struct ModelRoute {
 }
 
 /// The order in which models are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelStrategy {
     /// The cheapest for the request first.
@@ -122,7 +130,8 @@ pub enum ModelStrategy {
 }
 
 /// What a model must be able to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelNeed {
     Tools,
@@ -136,7 +145,8 @@ pub enum ModelNeed {
 /// ```json
 /// {"kind": "goal", "messages": ["Plan a trip to Tokyo."], "output_tokens": 500, "strategy": "cheapest"}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EstimateModels {
     /// An agent type, as in `goal`.
@@ -147,7 +157,7 @@ pub struct EstimateModels {
     pub use_case: Option<String>,
     /// An agent: its own model, or that of its use case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// Another strategy than that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +186,8 @@ pub struct EstimateModels {
 ///  "candidates": [{"id": "openai/gpt-5-mini", "cost": "0.001003", "position": 1, "skipped": null, "simulated": false}],
 ///  "strategies": [{"strategy": "cheapest", "models": ["openai/gpt-5-mini"], "cost": "0.001003"}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelEstimate {
     pub use_case: String,
     pub strategy: ModelStrategy,
@@ -191,11 +202,12 @@ pub struct ModelEstimate {
 }
 
 /// What a request would cost with a model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EstimatedModel {
     pub id: String,
     /// In US dollars; null if its price is unknown, which is not 0.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// When it would be asked, from 1; null: never.
     pub position: Option<u32>,
@@ -206,12 +218,13 @@ pub struct EstimatedModel {
 }
 
 /// What a strategy would do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EstimatedStrategy {
     pub strategy: ModelStrategy,
     /// In the order in which they would be asked.
     pub models: Vec<String>,
     /// In US dollars, of the first; null if its price is unknown, or there is none.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
 }

@@ -2,8 +2,8 @@
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -14,7 +14,8 @@ use crate::time::Time;
 ///  "workers": {"alive": 2, "draining": 0}, "failed": 3, "dead_lettered": 0, "cost_last_hour": "1.25", "capped": false,
 ///  "hours": [{"hour": "2026-11-22T09:00:00.000Z", "finished": 90, "failed": 1, "dead_lettered": 0, "cancelled": 2, "stopped": 0}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OverviewResponse {
     /// Whose numbers these are: `installation` for keys with that scope, unless those of the tenant were asked for; else `tenant`.
     pub of: String,
@@ -39,7 +40,7 @@ pub struct OverviewResponse {
     /// Runs that were given up within 24 hours, because their workers died.
     pub dead_lettered: i64,
     /// Cost of the runs that ended within the last hour, in US dollars.
-    #[schema(value_type = schema::Decimal)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Decimal))]
     pub cost_last_hour: Decimal,
     /// Whether there is more than was counted: at most 20,000 waiting agentables and 100,000 ended runs are.
     pub capped: bool,
@@ -48,7 +49,8 @@ pub struct OverviewResponse {
 }
 
 /// The workers: `{"alive": 2, "draining": 0}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerCounts {
     /// Those that claim runs.
     pub alive: i64,
@@ -57,10 +59,10 @@ pub struct WorkerCounts {
 }
 
 /// The runs that ended in an hour, by how they ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HourResponse {
     /// When the hour begins.
-    #[schema(value_type = schema::Time)]
     pub hour: Time,
     /// Their agents had finished.
     pub finished: i64,

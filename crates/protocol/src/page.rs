@@ -1,14 +1,14 @@
 //! Pages of lists.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// One page of a list.
 ///
 /// ```json
 /// {"data": [{"id": "note_0190…", …}], "has_more": true, "next_cursor": "m1f"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// The items.
     pub data: Vec<T>,

@@ -3,9 +3,9 @@
 use houston_domain::id::{QuestionId, RunId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use crate::question::QuestionResponse;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -18,17 +18,18 @@ use crate::time::Time;
 ///  "replans": 0, "calls": 2, "deadline_at": "2026-11-22T09:10:00.000Z", "created_at": "2026-11-22T09:00:00.000Z",
 ///  "ended_at": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanResponse {
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub id: String,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agentable that it works for.
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub parent_id: String,
     /// Its run.
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// Whether the run that made it waits for it.
     pub attached: bool,
@@ -37,31 +38,28 @@ pub struct PlanResponse {
     pub paused: bool,
     /// Number of the document that is in force, from 1.
     pub version: i32,
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub document: Value,
     /// What its expressions read as `input`.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub input: Value,
     /// What people see: the content of the activity `houston.plan`.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub checklist: Value,
     /// The first 200 steps, with the beginnings of their results.
     pub steps: Vec<PlanStepResponse>,
     /// The open questions of its steps.
     pub questions: Vec<QuestionResponse>,
     /// The result, once it is completed.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// How often it was changed because a step had failed.
     pub replans: i32,
     /// Calls of tools and models so far.
     pub calls: i32,
     /// When it fails if it has not ended.
-    #[schema(value_type = schema::Time)]
     pub deadline_at: Time,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub ended_at: Option<Time>,
 }
 
@@ -72,22 +70,21 @@ pub struct PlanResponse {
 ///  "checklist": {"status": "completed", "done": 3, "of": 3, "steps": []}, "created_at": "2026-11-22T09:00:00.000Z",
 ///  "ended_at": "2026-11-22T09:01:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanListItem {
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub id: String,
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub attached: bool,
     /// As in [`PlanResponse`].
     pub status: String,
     pub version: i32,
     /// What people see: the content of the activity `houston.plan`.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub checklist: Value,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub ended_at: Option<Time>,
 }
 
@@ -98,7 +95,8 @@ pub struct PlanListItem {
 ///  "is_cut": false, "error": null, "due_at": null, "task_id": "task_0190…", "question_id": null,
 ///  "started_at": "2026-11-22T09:00:00.000Z", "ended_at": "2026-11-22T09:00:07.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanStepResponse {
     /// Its id, behind those of the containers that it is in.
     pub path: String,
@@ -111,29 +109,27 @@ pub struct PlanStepResponse {
     /// How often it was started.
     pub attempt: u32,
     /// What it returned; null: nothing yet.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub result: Option<Value>,
     /// Whether `result` is only the beginning, as a text. `GET …/steps` has whole results.
     pub is_cut: bool,
     /// Why it failed or was skipped.
     pub error: Option<PlanStepError>,
     /// When it starts again, or fails or takes its default.
-    #[schema(value_type = Option<schema::Time>)]
     pub due_at: Option<Time>,
     /// The executor that works on it, or has.
-    #[schema(value_type = Option<schema::AgentableId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub task_id: Option<String>,
     /// The question that it asks, or has asked.
-    #[schema(value_type = Option<schema::QuestionId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::QuestionId>))]
     pub question_id: Option<QuestionId>,
-    #[schema(value_type = Option<schema::Time>)]
     pub started_at: Option<Time>,
-    #[schema(value_type = Option<schema::Time>)]
     pub ended_at: Option<Time>,
 }
 
 /// Why a step failed or was skipped: `{"code": "TIMEOUT", "message": "took longer than it may"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanStepError {
     /// Stable code.
     pub code: String,
@@ -147,14 +143,14 @@ pub struct PlanStepError {
 /// {"version": 2, "reason": "`find` failed: 404", "document": {"v": 1, "goal": "Compare hotels", "steps": []},
 ///  "created_at": "2026-11-22T09:00:30.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanVersionResponse {
     pub version: i32,
     /// Why there is this version; empty for the first.
     pub reason: String,
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub document: Value,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
@@ -164,20 +160,21 @@ pub struct PlanVersionResponse {
 /// {"document": {"v": 1, "goal": "Say hello", "steps": [{"id": "hello", "type": "llm", "prompt": "Greet {{ input.name }}."}],
 ///  "output": "{{ hello.result }}"}, "input": {"name": "Ada"}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreatePlan {
     /// Version 1 of the documents of plans: up to 64 KiB and 100 steps. Either this or `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<BTreeMap<String, schema::AnyJson>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, schema::AnyJson>>))]
     pub document: Option<Map<String, Value>>,
     /// The name of a file of the installation (`jobs/plans/*.json`), whose document it is; `input` must match its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "research")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "research"))]
     pub template: Option<String>,
     /// What its expressions read as `input`: up to 64 KiB.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub input: Map<String, Value>,
 }
 
@@ -186,22 +183,23 @@ pub struct CreatePlan {
 /// ```json
 /// {"version": 1, "remove": ["book"], "add": [{"id": "ask", "type": "input", "question": "Which hotel?"}], "reason": "ask first"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangePlan {
     /// The version that is changed: if the plan has another by now, nothing is changed.
     pub version: i32,
     /// Paths of steps that have not begun.
     #[serde(default)]
-    #[schema(max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub remove: Vec<String>,
     /// Steps for the end of the outermost list.
     #[serde(default)]
-    #[schema(value_type = Vec<schema::AnyJson>, max_items = 100)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>, max_items = 100))]
     pub add: Vec<Value>,
     /// Another template of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub output: Option<Value>,
     /// Why, for people: one line of at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 pub use crate::problem_code::ProblemCode;
@@ -25,7 +25,8 @@ pub use crate::problem_code::ProblemCode;
 ///   "errors": [{"pointer": "/name", "detail": "missing field `name`"}]
 /// }
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem<'a> {
     /// `urn:houston:problem:` and the code; of `rate_limited` the type that is registered for it.
     #[serde(rename = "type")]
@@ -44,11 +45,11 @@ pub struct Problem<'a> {
     pub request_id: Cow<'a, str>,
     /// With `invalid_state`: how the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::RunStatus>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunStatus>))]
     pub current_status: Option<RunStatus>,
     /// With `run_in_progress`: the run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::RunId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// With `already_exists`: the id of the existing resource.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,16 +62,17 @@ pub struct Problem<'a> {
     pub retry_after_ms: Option<u64>,
     /// With `rate_limited`: the limits that are exceeded, by their names in `RateLimit-Policy`.
     #[serde(default, rename = "violated-policies", skip_serializing_if = "<[Cow<'_, str>]>::is_empty")]
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub violated_policies: Cow<'a, [Cow<'a, str>]>,
     /// With `invalid_request`: the errors and their positions.
     #[serde(default, skip_serializing_if = "<[FieldError]>::is_empty")]
-    #[schema(value_type = Vec<FieldError>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<FieldError>))]
     pub errors: Cow<'a, [FieldError]>,
 }
 
 /// One error of a request: `{"pointer": "/name", "detail": "must be one line"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldError {
     /// Its position in the body: a JSON Pointer, as in `/agents/0`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,8 @@
 //! The codes of all error responses.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
 
 macro_rules! problem_codes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $status:literal $name:literal;)*) => {
@@ -134,25 +130,6 @@ problem_codes! {
     TimedOut = 503 "timed_out";
     /// Too many conversations are exported, imported and forked; `Retry-After` says when to try again.
     TooManyDocuments = 503 "too_many_documents";
-}
-
-impl PartialSchema for ProblemCode {
-    fn schema() -> RefOr<Schema> {
-        let names = Self::ALL.iter().map(|code| code.as_str());
-        let meanings =
-            Self::ALL.iter().map(|code| format!("- `{code}` ({}): {}", code.status(), code.meaning()));
-        let object = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(names))
-            .description(Some(meanings.collect::<Vec<_>>().join("\n")));
-        RefOr::T(Schema::from(object))
-    }
-}
-
-impl ToSchema for ProblemCode {
-    fn name() -> Cow<'static, str> {
-        "ProblemCode".into()
-    }
 }
 
 impl fmt::Display for ProblemCode {

@@ -5,9 +5,9 @@ use houston_domain::question::approval::Approval;
 use houston_domain::question::{QuestionKind, QuestionState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -19,42 +19,40 @@ use crate::time::Time;
 ///  "expires_at": "2026-11-23T09:00:00.000Z", "state": "answered", "answer": true, "answered_by": "Ann",
 ///  "created_at": "2026-11-22T09:00:00.000Z", "closed_at": "2026-11-22T09:05:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuestionResponse {
-    #[schema(value_type = schema::QuestionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub id: QuestionId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The user the agent works for.
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that asks.
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
-    #[schema(value_type = schema::QuestionKind)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
     pub kind: QuestionKind,
     /// What it is about, such as the id of a tool call.
     pub subject: Option<String>,
     pub text: String,
     /// The JSON Schema of an answer; null: any JSON value.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub schema: Option<Value>,
     /// The answer that holds if no answer comes in time.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub default_value: Option<Value>,
-    #[schema(value_type = Option<schema::Time>)]
     pub expires_at: Option<Time>,
-    #[schema(value_type = schema::QuestionState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionState))]
     pub state: QuestionState,
     /// Null unless it was answered.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub answer: Option<Value>,
     /// Who answered, as the request said.
     pub answered_by: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub closed_at: Option<Time>,
     /// For questions of kind `approval` about a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,16 +64,17 @@ pub struct QuestionResponse {
 /// ```json
 /// {"tool": "delete_note", "input": {"note_id": "note_0190…"}, "why": "it deletes something for good", "message_id": "msg_0190…"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallToApprove {
     pub tool: String,
     /// The arguments as the model gave them.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub input: Value,
     /// Why a person is asked.
     pub why: String,
     /// The thread message that shows the call.
-    #[schema(value_type = schema::MessageId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub message_id: MessageId,
     /// What it would change, as it was when the question was asked: a unified diff of a file, of at most about 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,11 +91,12 @@ impl From<Approval> for CallToApprove {
 }
 
 /// An answer: `{"answer": true, "answered_by": "Ann"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuestion {
     /// A JSON value that matches the question's schema.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub answer: Value,
     /// Who answers, at most 200 characters; for people who read it later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,8 @@ pub struct AnswerQuestion {
 }
 
 /// A request for a link: `{"answered_by": "Ann"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateApprovalLink {
     /// Whom the link is made for, at most 200 characters; the answer will have this name.
@@ -117,12 +118,12 @@ pub struct CreateApprovalLink {
 /// ```json
 /// {"path": "/approve/question_0190…/9f1c…", "answered_by": "Ann", "expires_at": "2026-11-23T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalLink {
     /// The path of the page. Put the address at which people reach this server before it.
     pub path: String,
     pub answered_by: Option<String>,
     /// When the question expires, and the link with it.
-    #[schema(value_type = Option<schema::Time>)]
     pub expires_at: Option<Time>,
 }

@@ -1,10 +1,10 @@
 //! The lanes in which agentables wait for a worker.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// All lanes: `{"data": [{"lane": "interactive", …}, {"lane": "background", …}]}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueuesResponse {
     pub data: Vec<QueueResponse>,
 }
@@ -16,7 +16,8 @@ pub struct QueuesResponse {
 ///  "retrying": 2, "put_off": 0, "waiting": 1, "slots": 64, "paused": false, "capped": false,
 ///  "scaling": {"pending_slots": 9, "wanted_slots": 49}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueResponse {
     /// `interactive`: a user waits; `background`: no user does.
     pub lane: String,
@@ -46,7 +47,8 @@ pub struct QueueResponse {
 }
 
 /// What an autoscaler needs: `{"pending_slots": 9, "wanted_slots": 49}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Scaling {
     /// More slots that would be taken at once; 0 while the lane is paused. Agentables of users who have as many runs as they may
     /// are not counted: more workers would not help them.

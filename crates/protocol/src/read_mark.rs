@@ -2,23 +2,24 @@
 
 use houston_domain::id::{MessageId, UserId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// Says up to where the user has read a thread: `{"message_id": "msg_0190…"}` or `{"seq": 9}`; neither: to its end.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MarkRead {
     /// A message of the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::MessageId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageId>))]
     pub message_id: Option<MessageId>,
     /// A position of its event stream, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub seq: Option<i64>,
 }
 
@@ -27,10 +28,11 @@ pub struct MarkRead {
 /// ```json
 /// {"goal_id": "goal_0190…", "last_seq": 12, "read_seq": 9, "unread": 1, "read_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadMarkResponse {
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The position of its newest event.
     pub last_seq: i64,
@@ -39,7 +41,6 @@ pub struct ReadMarkResponse {
     /// Unread texts of agents and errors among its newest 100 messages.
     pub unread: i64,
     /// When it was marked last; null: never.
-    #[schema(value_type = Option<schema::Time>)]
     pub read_at: Option<Time>,
 }
 
@@ -48,9 +49,10 @@ pub struct ReadMarkResponse {
 /// ```json
 /// {"user_id": "user_0190…", "unread": 3, "threads": [{"goal_id": "goal_0190…", "unread": 3, …}], "has_more": false}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnreadResponse {
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The sum over `threads`.
     pub unread: i64,

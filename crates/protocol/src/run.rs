@@ -5,9 +5,9 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -19,25 +19,26 @@ use crate::time::Time;
 ///  "error": null, "stop_reason": null, "cancel_requested": false, "cancelled_by": null, "retry_at": null, "waits_until": null,
 ///  "created_at": "2026-11-22T09:00:00.000Z", "started_at": "2026-11-22T09:00:00.020Z", "ended_at": "2026-11-22T09:00:07.120Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunResponse {
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub id: RunId,
     #[serde(flatten)]
     // Null is allowed for the nullable fields that lists of runs add.
-    #[schema(value_type = BTreeMap<String, Option<String>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Option<String>>))]
     pub owner: Owner,
-    #[schema(value_type = schema::RunStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub status: RunStatus,
     /// Number of the attempt, from 1.
     pub attempt: i32,
     /// Number of model calls.
     pub iterations: i32,
     /// Tokens of its model calls.
-    #[schema(value_type = schema::Usage)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Usage))]
     pub usage: Usage,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
@@ -52,22 +53,18 @@ pub struct RunResponse {
     /// `user`, `interrupt`, `rollback`, or what else ended the run.
     pub cancelled_by: Option<String>,
     /// When the next attempt is due.
-    #[schema(value_type = Option<schema::Time>)]
     pub retry_at: Option<Time>,
     /// When a run that waits for something else goes on by itself; null: it does not.
-    #[schema(value_type = Option<schema::Time>)]
     pub waits_until: Option<Time>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
     /// When a worker first claimed it.
-    #[schema(value_type = Option<schema::Time>)]
     pub started_at: Option<Time>,
-    #[schema(value_type = Option<schema::Time>)]
     pub ended_at: Option<Time>,
 }
 
 /// Why a run failed: `{"code": "RATE_LIMITED", "message": "openai: slow down (HTTP 429)"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunError {
     /// A model error code, as in `RATE_LIMITED`.
     pub code: String,
@@ -76,7 +73,8 @@ pub struct RunError {
 }
 
 /// The model calls of a run: `{"data": […]}`. Calls whose answer was lost in a crash are not included.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelCallsResponse {
     pub data: Vec<ModelCallResponse>,
 }
@@ -87,36 +85,38 @@ pub struct ModelCallsResponse {
 /// {"iteration": 1, "provider": "openai", "model": "gpt-5", "usage": {"input_tokens": 900, "output_tokens": 40},
 ///  "cost": "0.0012", "cost_source": "list", "created_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelCallResponse {
     /// Number of the iteration, from 1.
     pub iteration: u32,
     pub provider: String,
     pub model: String,
     /// Tokens of the call.
-    #[schema(value_type = schema::Usage)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Usage))]
     pub usage: Usage,
     /// Cost in US dollars; null if unknown.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// `provider` if the provider reported it, `list` if it was computed from the price list.
     pub cost_source: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
 /// The runs whose cancellation was requested: `{"data": [{"run_id": "run_0190…", "goal_id": "goal_0190…"}]}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelledRunsResponse {
     pub data: Vec<CancelledRunResponse>,
 }
 
 /// A run whose cancellation was requested: `{"run_id": "run_0190…", "goal_id": "goal_0190…"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelledRunResponse {
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
 }

@@ -3,14 +3,15 @@
 use houston_domain::id::{AgentId, RunId, UserId};
 use houston_domain::run::RunStatus;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::run::RunResponse;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// A run of the list of all runs: the fields of the run, and what it belongs to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ListedRunResponse {
     #[serde(flatten)]
     pub run: RunResponse,
@@ -18,10 +19,10 @@ pub struct ListedRunResponse {
     pub kind: String,
     /// The title of its agentable.
     pub title: String,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agent of its agentable; null: the default agent of the kind, or a team.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
 }
 
@@ -30,23 +31,24 @@ pub struct ListedRunResponse {
 /// ```json
 /// {"status": ["failed"], "kind": "goal", "error_code": "AUTHENTICATION_ERROR", "since": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunsFilter {
     /// With one of these statuses.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<schema::RunStatus>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::RunStatus>>))]
     pub status: Option<Vec<RunStatus>>,
     /// Of agentables of this kind.
     #[serde(default)]
     pub kind: Option<String>,
     /// Of agentables that this agent answers for.
     #[serde(default)]
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// Of agentables of this user.
     #[serde(default)]
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// With this error code.
     #[serde(default)]
@@ -56,11 +58,9 @@ pub struct RunsFilter {
     pub fingerprint: Option<String>,
     /// Accepted at this time or later.
     #[serde(default)]
-    #[schema(value_type = Option<schema::Time>)]
     pub since: Option<Time>,
     /// Accepted before this time.
     #[serde(default)]
-    #[schema(value_type = Option<schema::Time>)]
     pub until: Option<Time>,
 }
 
@@ -69,12 +69,13 @@ pub struct RunsFilter {
 /// ```json
 /// {"filter": {"status": ["failed"], "error_code": "AUTHENTICATION_ERROR"}, "dry_run": true}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRuns {
     /// The runs; at most 100.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<schema::RunId>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::RunId>>))]
     pub ids: Option<Vec<RunId>>,
     /// Instead of `ids`: the runs that match, the newest first, 100 in a request.
     #[serde(default)]
@@ -93,7 +94,8 @@ pub struct ChangeRuns {
 /// {"dry_run": false, "matched": 3, "changed": 2, "skipped": [{"run_id": "run_0190…", "reason": "superseded"}],
 ///  "next_cursor": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangedRunsResponse {
     pub dry_run: bool,
     /// How many runs were looked at; of a dry run, how many match, at most 10,000.
@@ -107,9 +109,10 @@ pub struct ChangedRunsResponse {
 }
 
 /// A run that was not changed: `{"run_id": "run_0190…", "reason": "superseded"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkippedRun {
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// `not_found`; to be cancelled: `ended`; to be tried again: `not_failed`, `superseded` (its agentable has run since),
     /// `no_message` (no message of a user began it), `not_conversational`, `refused` (the message is not accepted now).

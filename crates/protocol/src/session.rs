@@ -5,9 +5,9 @@ use houston_domain::id::{CompressionId, ResultId, RunId, SessionId};
 use houston_domain::session::CompletionReason;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::owner::Owner;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -18,17 +18,18 @@ use crate::time::Time;
 ///  "summary": "Booked a hotel.", "summary_source": "model", "pending": false, "message_count": 3, "token_count": 120,
 ///  "first_position": 1, "last_position": 4, "started_at": "2026-11-22T09:00:00.000Z", "completed_at": "2026-11-22T09:05:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionResponse {
-    #[schema(value_type = schema::SessionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::SessionId))]
     pub id: SessionId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// Number of the session within its agentable, from 1.
     pub number: i32,
     /// Why it was closed.
-    #[schema(value_type = schema::CompletionReason)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CompletionReason))]
     pub completion_reason: CompletionReason,
     /// What the session was about: a summary or an extract.
     pub summary: String,
@@ -45,10 +46,8 @@ pub struct SessionResponse {
     /// Position of its last entry in the history.
     pub last_position: i64,
     /// When its first entry was written.
-    #[schema(value_type = schema::Time)]
     pub started_at: Time,
     /// When its last entry was written.
-    #[schema(value_type = schema::Time)]
     pub completed_at: Time,
 }
 
@@ -58,19 +57,19 @@ pub struct SessionResponse {
 /// {"position": 3, "run_id": "run_0190…", "role": "assistant", "content": [{"type": "text", "text": "Hello"}],
 ///  "created_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryEntryResponse {
     /// Position in the history, from 1.
     pub position: i64,
     /// The run that wrote it.
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
-    #[schema(value_type = schema::EntryRole)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::EntryRole))]
     pub role: Role,
-    #[schema(value_type = Vec<schema::Block>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Block>))]
     pub content: Vec<Block>,
     /// When it was committed.
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
@@ -80,12 +79,13 @@ pub struct HistoryEntryResponse {
 /// {"id": "result_0190…", "goal_id": "goal_0190…", "tool": "fetch", "call_id": "call_1", "bytes": 40000, "offset": 0,
 ///  "content": "<html>…", "next_offset": 16384, "created_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResultPartResponse {
-    #[schema(value_type = schema::ResultId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ResultId))]
     pub id: ResultId,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The name of the tool.
     pub tool: String,
@@ -99,7 +99,6 @@ pub struct ResultPartResponse {
     pub content: String,
     /// Byte at which the next part begins; null for the last part.
     pub next_offset: Option<usize>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
@@ -111,12 +110,13 @@ pub struct ResultPartResponse {
 ///  "tokens_before": 41000, "tokens_after": 12000, "model": "openai/gpt-5-mini", "cost": "0.0004",
 ///  "created_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompressionResponse {
-    #[schema(value_type = schema::CompressionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::CompressionId))]
     pub id: CompressionId,
     /// The run that needed it.
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// The summary replaces the history entries after this position…
     pub session_position: i64,
@@ -136,8 +136,7 @@ pub struct CompressionResponse {
     /// The model that wrote it, as `provider/model`; null for an extract.
     pub model: Option<String>,
     /// Cost in US dollars; null if unknown.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }

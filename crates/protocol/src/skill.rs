@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::time::Time;
 
@@ -12,7 +11,8 @@ use crate::time::Time;
 /// ```json
 /// {"text": "---\nname: tea\ndescription: Makes tea.\n---\nBoil water.", "files": {"references/leaves.md": "Green: 80 °C"}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SkillRequest {
     /// SKILL.md: front matter in YAML with a description, then Markdown. At most 256 KiB.
@@ -32,7 +32,8 @@ pub struct SkillRequest {
 /// {"name": "tea", "brief": "Makes tea.", "source": "tenant", "enabled": true, "files": 1,
 ///  "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkillEntryResponse {
     pub name: String,
     /// The description in one line.
@@ -55,7 +56,8 @@ pub struct SkillEntryResponse {
 ///  "files": {"references/leaves.md": "Green: 80 °C"}, "created_at": "2026-11-25T09:00:00.000Z",
 ///  "updated_at": "2026-11-25T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkillResponse {
     pub name: String,
     pub description: String,
@@ -82,7 +84,8 @@ pub struct SkillResponse {
 }
 
 /// Which messages call for a skill.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkillTriggers {
     /// Words or phrases that a message contains.
     pub keywords: Vec<String>,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -14,7 +14,8 @@ use crate::time::Time;
 ///  "tool": "snippet__monthly_report", "untrusted": false, "created_at": "2026-11-22T09:00:02.000Z",
 ///  "updated_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SnippetResponse {
     pub name: String,
     /// `javascript` or `typescript`.
@@ -38,7 +39,8 @@ pub struct SnippetResponse {
 ///  "code": "return input.orders.length", "tool": null, "input_schema": null, "untrusted": false,
 ///  "created_at": "2026-11-22T09:00:02.000Z", "updated_at": "2026-11-22T09:00:02.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SnippetCodeResponse {
     pub name: String,
     /// `javascript` or `typescript`.
@@ -50,7 +52,7 @@ pub struct SnippetCodeResponse {
     /// The name of the tool that it is; null: it is none.
     pub tool: Option<String>,
     /// The JSON schema of the tool's arguments; null: it is no tool.
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub input_schema: Option<Value>,
     /// Whether the agent that wrote it had read what strangers wrote.
     pub untrusted: bool,

@@ -4,8 +4,8 @@ use houston_domain::custom_table::{Field, Fields};
 use houston_domain::id::{RecordId, TableId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -16,19 +16,20 @@ use crate::time::Time;
 ///  "fields": [{"name": "amount", "type": "number", "required": true}], "schema": {"type": "object", …},
 ///  "records": 12, "bytes": 1840, "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TableResponse {
-    #[schema(value_type = schema::TableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TableId))]
     pub id: TableId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Unique among the tables of the user.
     pub name: String,
     pub description: String,
-    #[schema(value_type = Vec<schema::TableField>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::TableField>))]
     pub fields: Fields,
     /// The JSON Schema of a record.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub schema: Value,
     /// How many records it has.
     pub records: i64,
@@ -36,12 +37,12 @@ pub struct TableResponse {
     pub bytes: i64,
     /// Whether an agent made it after it had read what strangers wrote.
     pub untrusted: bool,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
 /// Creates a table, with fields or by the name of a preset: `{"preset": "expenses"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateTable {
     /// Small letters, digits and `_`; the preset's if it is not given.
@@ -51,7 +52,7 @@ pub struct CreateTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<schema::TableField>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::TableField>))]
     pub fields: Vec<Field>,
     /// A table of `tables.toml`, in place of fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,16 +60,18 @@ pub struct CreateTable {
 }
 
 /// Adds fields to a table: `{"fields": [{"name": "shop", "type": "text"}]}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddFields {
     /// At least one. None may be required if the table has records.
-    #[schema(min_items = 1, value_type = Vec<schema::TableField>)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, value_type = Vec<schema::TableField>))]
     pub fields: Vec<Field>,
 }
 
 /// What an import has added: `{"records": 120}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ImportedRecords {
     pub records: usize,
 }
@@ -79,44 +82,46 @@ pub struct ImportedRecords {
 /// {"id": "record_0190…", "table_id": "table_0190…", "values": {"amount": 12.5}, "untrusted": false,
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordResponse {
-    #[schema(value_type = schema::RecordId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RecordId))]
     pub id: RecordId,
-    #[schema(value_type = schema::TableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TableId))]
     pub table_id: TableId,
     /// By the names of the fields.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub values: Map<String, Value>,
     /// Whether an agent wrote it after it had read what strangers wrote.
     pub untrusted: bool,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// Adds records to a table, all or none: `{"records": [{"amount": 12.5}]}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddRecords {
     /// 1 to 100 records, each with its values by the names of the fields.
-    #[schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, schema::AnyJson>>)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100, value_type = Vec<BTreeMap<String, schema::AnyJson>>))]
     pub records: Vec<Map<String, Value>>,
 }
 
 /// The records that were added, in the order given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AddedRecords {
     pub data: Vec<RecordResponse>,
 }
 
 /// Changes a record: given values are set, null removes one, others stay. `{"values": {"amount": 13}}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRecord {
     /// By the names of the fields.
-    #[schema(value_type = BTreeMap<String, schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]
     pub values: Map<String, Value>,
 }
 
@@ -125,7 +130,8 @@ pub struct UpdateRecord {
 /// ```json
 /// {"data": [{"group": "food", "value": "61.30"}, {"group": null, "value": null}], "has_more": false}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AggregateResponse {
     pub data: Vec<AggregateGroup>,
     /// Whether there are more than 100 groups.
@@ -133,12 +139,13 @@ pub struct AggregateResponse {
 }
 
 /// One number.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AggregateGroup {
     /// The value that its records have in common; null: none.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub group: Value,
     /// A count as a number, a sum or mean as a decimal in a text, the least or greatest value as it is; null: no value.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub value: Value,
 }

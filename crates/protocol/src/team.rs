@@ -3,8 +3,8 @@
 use houston_domain::id::{AgentId, TeamId};
 use houston_domain::team::Router;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -15,9 +15,10 @@ use crate::time::Time;
 ///  "default_agent_id": "agent_0190…", "router": {"by": "model"}, "version": 1,
 ///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TeamResponse {
-    #[schema(value_type = schema::TeamId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TeamId))]
     pub id: TeamId,
     /// Unique in the tenant.
     pub name: String,
@@ -25,19 +26,17 @@ pub struct TeamResponse {
     pub kind: String,
     pub description: String,
     /// Its agents.
-    #[schema(value_type = Vec<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AgentId>))]
     pub agents: Vec<AgentId>,
     /// The agent that answers when no rule matches, or the model cannot pick one.
-    #[schema(value_type = schema::AgentId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
     pub default_agent_id: AgentId,
     /// How it picks the agent that answers a run.
-    #[schema(value_type = schema::Router)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Router))]
     pub router: Router,
     /// Increases with each change.
     pub version: i64,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
@@ -47,22 +46,23 @@ pub struct TeamResponse {
 /// {"name": "Support", "agents": ["agent_0190…"],
 ///  "router": {"by": "rules", "rules": [{"when": {"prefix": "/bill"}, "agent_id": "agent_0190…"}]}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TeamSettingsRequest {
     /// 1 to 100 characters, unique in the tenant.
-    #[schema(min_length = 1, max_length = 100)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
     /// At most 2,000 bytes.
     pub description: Option<String>,
     /// 1 to 20 agents of one kind; `teams.limits.agents_per_team` may set another maximum.
-    #[schema(value_type = Option<Vec<schema::AgentId>>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentId>>))]
     pub agents: Option<Vec<AgentId>>,
     /// One of `agents`; the first if absent.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub default_agent_id: Option<AgentId>,
     /// How it picks the agent that answers a run.
-    #[schema(value_type = Option<schema::Router>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Router>))]
     pub router: Option<Router>,
     /// For a change: fails unless the team has this version.
     pub version: Option<i64>,

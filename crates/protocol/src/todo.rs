@@ -3,9 +3,9 @@
 use houston_domain::id::{TodoId, UserId};
 use houston_domain::todo::Priority;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::agentable::nullable;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -16,42 +16,40 @@ use crate::time::Time;
 ///  "due": "2026-12-01", "time_zone": "Europe/Berlin", "due_at": "2026-12-01T23:00:00.000Z", "done_at": null,
 ///  "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TodoResponse {
-    #[schema(value_type = schema::TodoId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TodoId))]
     pub id: TodoId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The name of its list; empty: no list.
     pub list: String,
     pub title: String,
     pub details: String,
-    #[schema(value_type = schema::Priority)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: Priority,
     /// The local day, as `2026-12-01`, or time, as `2026-12-01T15:00`; null: it is due at no time.
     pub due: Option<String>,
     /// The time zone of `due`: an IANA name.
     pub time_zone: Option<String>,
     /// From when on it is overdue: the end of that day, or that time.
-    #[schema(value_type = Option<schema::Time>)]
     pub due_at: Option<Time>,
     /// When it was done; null: it is open.
-    #[schema(value_type = Option<schema::Time>)]
     pub done_at: Option<Time>,
     /// Whether an agent wrote it after it had read what strangers wrote.
     pub untrusted: bool,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// Creates a todo, which comes last: `{"title": "Buy milk", "due": "2026-12-01"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateTodo {
     /// 1 to 200 characters on one line.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: String,
     /// Up to 4,000 bytes of Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +58,7 @@ pub struct CreateTodo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Priority>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Priority>))]
     pub priority: Option<Priority>,
     /// A day, as `2026-12-01`, a local time, as `2026-12-01T15:00`, or a time with an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,27 +69,28 @@ pub struct CreateTodo {
 }
 
 /// Changes a todo: given fields are set, others stay. `{"done": true}`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTodo {
     /// 1 to 200 characters on one line.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
     /// Up to 4,000 bytes of Markdown.
     pub details: Option<String>,
     /// Up to 60 characters on one line; empty: no list.
     pub list: Option<String>,
-    #[schema(value_type = Option<schema::Priority>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Priority>))]
     pub priority: Option<Priority>,
     /// As in a new todo; null: it is due at no time.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub due: Option<Option<String>>,
     /// The time zone of `due`; the user's if it is not given.
     pub time_zone: Option<String>,
     /// Whether it is done.
     pub done: Option<bool>,
     /// The todo of the same user before which it is moved.
-    #[schema(value_type = Option<schema::TodoId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TodoId>))]
     pub before: Option<TodoId>,
 }

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// A document of HTTP endpoints: `{"document": "base = \"https://crm.example.com\"\n…", "kinds": ["goal"],
 /// "secrets": {"crm": "…"}}`.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutEndpoints {
     /// The text of a TOML file of endpoints, an OpenAPI 3 document, or an object of the shape of the TOML file.
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub document: Value,
     /// The kinds whose agents are offered all of its tools. Agents of other kinds name tools under `tools`.
     #[serde(default)]
@@ -26,7 +27,8 @@ pub struct PutEndpoints {
 }
 
 /// A document of HTTP endpoints, without its secrets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndpointsResponse {
     pub name: String,
     /// As it was sent; an object as JSON text.
@@ -40,14 +42,13 @@ pub struct EndpointsResponse {
     pub missing_secrets: Vec<String>,
     /// Operations of an OpenAPI document that are no tools, with the reason.
     pub skipped: Vec<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// All documents of HTTP endpoints of the tenant, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndpointsList {
     pub data: Vec<EndpointsResponse>,
 }

@@ -5,14 +5,15 @@ use houston_domain::trigger::effect::Firing;
 use houston_domain::trigger::{Misfire, When};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// What happens to times that were missed because no worker was alive: it fires `once`, however many there were, or it skips
 /// them (`skip`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerMisfire {
     #[default]
@@ -25,7 +26,8 @@ pub enum TriggerMisfire {
 /// ```json
 /// {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin", "misfire": "once"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TriggerWhen {
     /// At times. A time that the clocks skip comes right after the gap, one that comes twice fires once.
@@ -41,7 +43,7 @@ pub enum TriggerWhen {
     Keyword {
         /// Whole words or phrases, without regard to case, 50 at most.
         #[serde(default)]
-        #[schema(max_items = 50)]
+        #[cfg_attr(feature = "openapi", schema(max_items = 50))]
         words: Vec<String>,
         /// A regular expression, without regard to case, of up to 500 bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,14 +52,14 @@ pub enum TriggerWhen {
     /// At events of the user's agentables.
     Event {
         /// 1 to 20 patterns of topics: `run.*`, `task.ended`, `tool.**`.
-        #[schema(min_items = 1, max_items = 20)]
+        #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
         topics: Vec<String>,
         /// Only events of agentables of this kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<String>,
         /// Only events of this agentable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::AgentableId>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
         agentable_id: Option<String>,
         /// Only events for which this expression is true, of up to 1,000 bytes: `event.data.status == "failed"`. `event` has
         /// `at`, `topic`, `agentable_id`, `kind`, `content` (what the user wrote) and `data` (as in webhooks). An expression that
@@ -109,39 +111,40 @@ impl From<When> for TriggerWhen {
 /// ```json
 /// {"type": "tell", "agentable_id": "goal_0190…", "instructions": "Look for new offers."}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TriggerThen {
     /// Posts a system message to an agentable of the user: an open run reads it; otherwise it opens a run.
     Tell {
-        #[schema(value_type = schema::AgentableId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
         agentable_id: String,
         /// What the agent reads first, up to 4,000 bytes.
         instructions: String,
     },
     /// Starts a task of an agentable of the user. Its end is reported to that agentable.
     Task {
-        #[schema(value_type = schema::AgentableId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
         agentable_id: String,
         /// One of the kinds of tasks that the agentable may create; the first of them when left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<String>,
         /// One line that says what the task is about, up to 200 characters.
-        #[schema(max_length = 200)]
+        #[cfg_attr(feature = "openapi", schema(max_length = 200))]
         title: String,
         /// What the task reads first, up to 4,000 bytes.
         instructions: String,
     },
     /// Starts a plan of an agentable of the user, without any model. Its end is reported to that agentable.
     Plan {
-        #[schema(value_type = schema::AgentableId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
         agentable_id: String,
         /// The document, as in `POST /v1/goals/{id}/plans`.
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         document: Map<String, Value>,
         /// What its expressions read as `input`. Texts in it may be templates.
         #[serde(default)]
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         input: Map<String, Value>,
     },
 }
@@ -152,11 +155,12 @@ pub enum TriggerThen {
 /// {"name": "Every morning", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"},
 ///  "then": {"type": "tell", "agentable_id": "goal_0190…", "instructions": "Look for new offers."}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateTrigger {
     /// Up to 100 characters.
-    #[schema(max_length = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
     pub name: String,
     pub when: TriggerWhen,
     pub then: TriggerThen,
@@ -167,10 +171,11 @@ pub struct CreateTrigger {
 /// ```json
 /// {"enabled": false}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTrigger {
-    #[schema(max_length = 100)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
     pub name: Option<String>,
     /// What the agent reads first.
     pub instructions: Option<String>,
@@ -187,20 +192,19 @@ pub struct UpdateTrigger {
 ///  "enabled": true, "next_at": "2026-11-27T06:30:00.000Z", "last_at": null, "fired": 0, "refused": 0, "refusal": null,
 ///  "created_at": "2026-11-26T09:00:00.000Z", "updated_at": "2026-11-26T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TriggerResponse {
-    #[schema(value_type = schema::TriggerId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TriggerId))]
     pub id: TriggerId,
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub name: String,
     pub when: TriggerWhen,
     pub then: TriggerThen,
     pub enabled: bool,
     /// When it is due, if that is a time.
-    #[schema(value_type = Option<schema::Time>)]
     pub next_at: Option<Time>,
-    #[schema(value_type = Option<schema::Time>)]
     pub last_at: Option<Time>,
     /// How often it has fired.
     pub fired: i64,
@@ -209,14 +213,13 @@ pub struct TriggerResponse {
     /// Why the last time: `limit` (it has fired too often this hour), `loop`, `missed`, `archived`, `tasks` (the agentable has
     /// enough open tasks), `plans` (enough of its plans have not ended), or `condition: …` and `template: …` with the error.
     pub refusal: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// All triggers of a user, the oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TriggerList {
     pub data: Vec<TriggerResponse>,
 }
@@ -226,9 +229,9 @@ pub struct TriggerList {
 /// ```json
 /// {"at": "2026-11-27T06:30:00.000Z", "topic": "task.ended", "agentable_id": "goal_0190…", "made": "run_0190…", "refusal": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TriggerFiring {
-    #[schema(value_type = schema::Time)]
     pub at: Time,
     /// The topic of the event; null: a time.
     pub topic: Option<String>,
@@ -248,7 +251,8 @@ impl From<Firing> for TriggerFiring {
 }
 
 /// The last 20 firings of a trigger, the latest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TriggerFiringList {
     pub data: Vec<TriggerFiring>,
 }

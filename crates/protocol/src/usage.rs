@@ -4,8 +4,8 @@ use chrono::NaiveDate;
 use houston_domain::id::{AgentId, UserId};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// What the runs took that ended within a window, by user, agent, model and day: the 50 of each that cost most, those first; days
@@ -16,7 +16,8 @@ use crate::schema;
 ///  "agents": [{"kind": "goal", "agent_id": null, "name": null, …}], "models": [{"model": "openai/gpt-5", …}],
 ///  "days": [{"day": "2026-11-22", …}], "budgets": {"per_run": null, "per_agentable": null, "per_user_day": "10"}, "capped": false}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageResponse {
     /// Hours that were looked at.
     pub window_h: u32,
@@ -37,7 +38,8 @@ pub struct UsageResponse {
 /// {"runs": 3, "model_calls": 7, "input_tokens": 9000, "output_tokens": 400, "cache_read_tokens": 6000, "cost": "0.0123",
 ///  "unpriced_calls": 0}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Spent {
     /// Runs that have ended.
     pub runs: i64,
@@ -47,7 +49,7 @@ pub struct Spent {
     pub output_tokens: i64,
     pub cache_read_tokens: i64,
     /// Cost in US dollars of the calls with a price; null if none has one, which is not 0.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i64,
@@ -58,39 +60,42 @@ pub struct Spent {
 /// ```json
 /// {"per_run": "2.5", "per_agentable": null, "per_user_day": "10"}
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Budgets {
     /// For one run, with all its attempts.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub per_run: Option<Decimal>,
     /// For one agentable, with all its runs.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub per_agentable: Option<Decimal>,
     /// For one user and one day, UTC.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub per_user_day: Option<Decimal>,
 }
 
 /// Of the agentables of a user: `{"user_id": "user_0190…", "name": "Ada", "today": "0.0123", "runs": 3, …}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserSpent {
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Empty for keys without the scope `read`.
     pub name: String,
     /// Cost in US dollars of today's model calls (UTC), also of open runs: what the budget of the day is compared with.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub today: Option<Decimal>,
     #[serde(flatten)]
     pub spent: Spent,
 }
 
 /// Of the agentables of an agent: `{"kind": "goal", "agent_id": "agent_0190…", "name": "Scout", "runs": 3, …}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentSpent {
     pub kind: String,
     /// Null: the default agent of the kind, or a team.
-    #[schema(value_type = Option<schema::AgentId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     pub name: Option<String>,
     #[serde(flatten)]
@@ -98,7 +103,8 @@ pub struct AgentSpent {
 }
 
 /// Of the runs of a model: `{"model": "openai/gpt-5", "runs": 3, …}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelSpent {
     /// As `provider/model`; empty: no model has answered.
     pub model: String,
@@ -107,9 +113,10 @@ pub struct ModelSpent {
 }
 
 /// Of the runs that ended on a day, UTC: `{"day": "2026-11-22", "runs": 3, …}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DaySpent {
-    #[schema(value_type = String, format = Date)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = Date))]
     pub day: NaiveDate,
     #[serde(flatten)]
     pub spent: Spent,

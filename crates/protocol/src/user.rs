@@ -7,9 +7,9 @@ use houston_domain::id::UserId;
 use houston_domain::profile::Profile;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::agentable::nullable;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -19,9 +19,10 @@ use crate::time::Time;
 /// {"id": "user_0190…", "external_id": "42", "name": "Ada", "time_zone": "Europe/London", "total_llm_cost": "0.0123",
 ///  "unpriced_calls": 0, "user_agent_id": "user_agent_0190…", "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserResponse {
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub id: UserId,
     /// The client's own id of the user, unique in the tenant.
     pub external_id: Option<String>,
@@ -30,7 +31,7 @@ pub struct UserResponse {
     pub time_zone: String,
     /// Known cost of all their model calls, in US dollars; null if no cost is known.
     #[serde(default)]
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub total_llm_cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     #[serde(default)]
@@ -38,36 +39,37 @@ pub struct UserResponse {
     /// The agentables that were created with the user, by kind: `"user_agent_id": "user_agent_0190…"`.
     #[serde(flatten)]
     pub made_with_user: BTreeMap<String, String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }
 
 /// Creates a user: `{"name": "Ada", "time_zone": "Europe/London"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateUser {
     /// 1 to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub name: String,
     /// The client's own id of the user: 1 to 255 characters, unique in the tenant.
-    #[schema(min_length = 1, max_length = 255)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub external_id: Option<String>,
     /// An IANA name, as in `Europe/Berlin`; `UTC` if absent.
     pub time_zone: Option<String>,
 }
 
 /// Changes a user: given fields are set, others stay. `{"name": "Ada", "external_id": null}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateUser {
     /// 1 to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub name: Option<String>,
     /// An IANA name, as in `Europe/Berlin`.
     pub time_zone: Option<String>,
     /// 1 to 255 characters; null removes it.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 255, value_type = Option<String>)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255, value_type = Option<String>))]
     pub external_id: Option<Option<String>>,
 }
 
@@ -77,12 +79,13 @@ pub struct UpdateUser {
 /// {"user_id": "user_0190…", "total_llm_cost": "0.0123", "unpriced_calls": 0,
 ///  "days": [{"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCostsResponse {
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Known cost in US dollars; null if no cost is known.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub total_llm_cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
@@ -95,13 +98,14 @@ pub struct UserCostsResponse {
 /// ```json
 /// {"day": "2026-11-22", "cost": "0.0123", "unpriced_calls": 0, "model_calls": 4}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DayCostResponse {
     /// The day in UTC.
-    #[schema(value_type = String, format = Date)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = Date))]
     pub day: NaiveDate,
     /// Known cost in US dollars; null if no cost is known.
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
     /// Model calls whose cost is unknown.
     pub unpriced_calls: i32,
@@ -115,15 +119,15 @@ pub struct DayCostResponse {
 /// {"user_id": "user_0190…", "facts": ["lives in Graz"], "preferences": [], "communication_style": [], "interests": [],
 ///  "aims": [], "updated_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProfileResponse {
-    #[schema(value_type = schema::UserId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     #[serde(flatten)]
-    #[schema(value_type = schema::ProfileLists)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ProfileLists))]
     pub profile: Profile,
     /// Null if the profile was never written.
-    #[schema(value_type = Option<schema::Time>)]
     pub updated_at: Option<Time>,
 }
 
@@ -132,7 +136,8 @@ pub struct ProfileResponse {
 /// ```json
 /// {"facts": ["lives in Graz"], "interests": []}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateProfile {
     /// Who the user is.

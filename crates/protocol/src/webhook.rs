@@ -2,8 +2,8 @@
 
 use houston_domain::id::{DeliveryId, UserId, WebhookId};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -12,25 +12,26 @@ use crate::time::Time;
 /// ```json
 /// {"url": "https://hooks.example.com/houston", "topics": ["run.*", "question.asked"], "user_id": "user_0190…"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateWebhook {
     /// Where events are sent: https, on the public internet.
     pub url: String,
     /// Which events, 1 to 20 patterns of topics: `run.*`, `question.asked`, `tool.**`, `**`.
-    #[schema(min_items = 1, max_items = 20)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub topics: Vec<String>,
     /// For people, up to 500 characters.
     #[serde(default)]
-    #[schema(max_length = 500)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 500))]
     pub description: String,
     /// Only events of this user's agentables.
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// Only events of agentables of this kind.
     pub kind: Option<String>,
     /// Only events of this agentable.
-    #[schema(value_type = Option<schema::AgentableId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub agentable_id: Option<String>,
 }
 
@@ -39,16 +40,17 @@ pub struct CreateWebhook {
 /// ```json
 /// {"enabled": true}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateWebhook {
     /// Where events are sent.
     pub url: Option<String>,
     /// Which events, 1 to 20 patterns of topics.
-    #[schema(min_items = 1, max_items = 20)]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub topics: Option<Vec<String>>,
     /// For people.
-    #[schema(max_length = 500)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 500))]
     pub description: Option<String>,
     /// Whether events are sent. What happens while it is false is not sent later, unless a replay asks for it.
     pub enabled: Option<bool>,
@@ -61,32 +63,31 @@ pub struct UpdateWebhook {
 ///  "kind": null, "agentable_id": null, "enabled": true, "disabled_because": null, "old_secret_until": null,
 ///  "created_at": "2026-11-26T09:00:00.000Z", "updated_at": "2026-11-26T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookResponse {
-    #[schema(value_type = schema::WebhookId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WebhookId))]
     pub id: WebhookId,
     pub url: String,
     pub topics: Vec<String>,
     pub description: String,
-    #[schema(value_type = Option<schema::UserId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     pub kind: Option<String>,
-    #[schema(value_type = Option<schema::AgentableId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub agentable_id: Option<String>,
     pub enabled: bool,
     /// Why Houston has switched it off: `gone`, its address answered 410.
     pub disabled_because: Option<String>,
     /// Until when the secret before this one signs, too.
-    #[schema(value_type = Option<schema::Time>)]
     pub old_secret_until: Option<Time>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = schema::Time)]
     pub updated_at: Time,
 }
 
 /// A webhook with its new secret. No other response has the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookWithSecret {
     #[serde(flatten)]
     pub webhook: WebhookResponse,
@@ -95,7 +96,8 @@ pub struct WebhookWithSecret {
 }
 
 /// All webhooks of the tenant, the oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookList {
     pub data: Vec<WebhookResponse>,
 }
@@ -105,11 +107,12 @@ pub struct WebhookList {
 /// ```json
 /// {"old_secret_hours": 24}
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RotateSecret {
     /// 0 to 720 hours; 24 if left out.
-    #[schema(minimum = 0, maximum = 720)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 720))]
     pub old_secret_hours: Option<u32>,
 }
 
@@ -118,7 +121,8 @@ pub struct RotateSecret {
 /// ```json
 /// {"accepted": false, "status": 500, "error": "the receiver answered 500 Internal Server Error", "duration_ms": 12}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookTestResponse {
     pub accepted: bool,
     /// The status of the answer, if there was one.
@@ -134,9 +138,10 @@ pub struct WebhookTestResponse {
 ///  "error": "the receiver answered 500 Internal Server Error", "created_at": "2026-11-26T09:00:00.000Z",
 ///  "attempted_at": "2026-11-29T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryResponse {
-    #[schema(value_type = schema::DeliveryId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::DeliveryId))]
     pub id: DeliveryId,
     /// The id of the event, which is sent as `webhook-id`.
     pub event_id: String,
@@ -150,9 +155,7 @@ pub struct DeliveryResponse {
     pub status: Option<i32>,
     /// Of the last attempt: what went wrong.
     pub error: Option<String>,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
-    #[schema(value_type = Option<schema::Time>)]
     pub attempted_at: Option<Time>,
 }
 
@@ -161,9 +164,9 @@ pub struct DeliveryResponse {
 /// ```json
 /// {"since": "2026-11-26T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplayWebhook {
-    #[schema(value_type = schema::Time)]
     pub since: Time,
 }

@@ -4,8 +4,8 @@ use houston_domain::id::{QuestionId, RunId};
 use houston_domain::run::RunStatus;
 use houston_domain::why::{Facts, Reason};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -15,10 +15,11 @@ use crate::time::Time;
 /// {"id": "goal_0190…", "passes": false, "reasons": [{"cause": "question", "text": "It waits for an answer of a person: May I?",
 ///  "todo": "Approve or reject: `houston approvals`.", "question_id": "question_0190…", "until": null}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WhyResponse {
     /// The agentable.
-    #[schema(value_type = schema::AgentableId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
     pub id: String,
     /// Whether it goes on by itself, without a person.
     pub passes: bool,
@@ -27,7 +28,8 @@ pub struct WhyResponse {
 }
 
 /// One reason.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WhyReason {
     /// `archived`, `breaker_open`, `budget`, `cancelled`, `cancelling`, `dead_lettered`, `draining`, `failed`, `fairness`,
     /// `forgotten`, `health`, `holder_dead`, `idle`, `lane_paused`, `no_worker`, `paused`, `question`, `queued`, `quiet`,
@@ -38,10 +40,9 @@ pub struct WhyReason {
     /// What to do; null: nothing, but wait.
     pub todo: Option<String>,
     /// The question to be answered.
-    #[schema(value_type = Option<schema::QuestionId>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::QuestionId>))]
     pub question_id: Option<QuestionId>,
     /// When it passes by itself.
-    #[schema(value_type = Option<schema::Time>)]
     pub until: Option<Time>,
 }
 

@@ -2,13 +2,14 @@
 
 use houston_domain::id::WorkerId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
 /// All registered workers: `{"data": [{"id": "worker_0190…", …}]}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkersResponse {
     pub data: Vec<WorkerResponse>,
 }
@@ -21,9 +22,10 @@ pub struct WorkersResponse {
 ///  "started_at": "2026-11-22T09:00:00.000Z", "beat_at": "2026-11-22T09:10:00.000Z",
 ///  "lease_until": "2026-11-22T09:10:30.000Z", "drain_requested_at": null, "draining_since": null}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerResponse {
-    #[schema(value_type = schema::WorkerId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerId))]
     pub id: WorkerId,
     /// Host and process id.
     pub name: String,
@@ -37,24 +39,20 @@ pub struct WorkerResponse {
     /// The lanes that it takes runs of.
     pub lanes: Vec<String>,
     pub slots: WorkerSlots,
-    #[schema(value_type = schema::Time)]
     pub started_at: Time,
     /// When it last renewed its lease.
-    #[schema(value_type = schema::Time)]
     pub beat_at: Time,
     /// When its lease ends, if it is not renewed.
-    #[schema(value_type = schema::Time)]
     pub lease_until: Time,
     /// When it was asked to drain.
-    #[schema(value_type = Option<schema::Time>)]
     pub drain_requested_at: Option<Time>,
     /// Since when it claims nothing new.
-    #[schema(value_type = Option<schema::Time>)]
     pub draining_since: Option<Time>,
 }
 
 /// Runs that a worker drives at once: `{"total": 64, "background": 32, "busy": 3}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerSlots {
     pub total: Option<i32>,
     /// How many of them may be of the background.

@@ -7,31 +7,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::schema;
 use houston_store::cancel::ARCHIVED;
 
 use crate::agentable_path::AgentablePath;
 use crate::agentables::cancel::notify_workers;
 use crate::agentables::responses;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/archive",
+endpoint! {
+    ARCHIVE: post "/v1/{kinds}/{id}/archive" => archive,
     tag = "agentables",
     operation_id = "archive_agentable",
     summary = "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The agentable after the change.", body = AgentableResponse),
         (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
     ),
-)]
+}
+
 pub(crate) async fn archive(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -43,21 +43,21 @@ pub(crate) async fn archive(
     read(&app, caller, &path).await
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/unarchive",
+endpoint! {
+    UNARCHIVE: post "/v1/{kinds}/{id}/unarchive" => unarchive,
     tag = "agentables",
     operation_id = "unarchive_agentable",
     summary = "Take an agentable out of the archive.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The agentable after the change.", body = AgentableResponse),
         (status = 409, description = "`not_archivable`: the kind has no status `archived`.")
     ),
-)]
+}
+
 pub(crate) async fn unarchive(
     State(app): State<Arc<App>>,
     caller: Caller,

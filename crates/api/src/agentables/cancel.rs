@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
-use houston_protocol::schema;
 use houston_store::cancel::CancelledRun;
 
 use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -30,20 +30,20 @@ pub(crate) fn notify_workers(app: &App, cancelled: Vec<CancelledRun>) -> Cancell
     CancelledRunsResponse { data: cancelled.into_iter().map(response).collect() }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/cancel",
+endpoint! {
+    CANCEL: post "/v1/{kinds}/{id}/cancel" => cancel,
     tag = "agentables",
     operation_id = "cancel_agentable",
     summary = "Cancel the open run of an agentable and the runs of all its tasks.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 202, description = "The runs whose cancellation was requested.", body = CancelledRunsResponse)
     ),
-)]
+}
+
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,

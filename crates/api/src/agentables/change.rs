@@ -9,8 +9,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::settable::StatusChange;
-use houston_protocol::agentable::{AgentableResponse, UpdateAgentable};
-use houston_protocol::schema;
+use houston_protocol::agentable::UpdateAgentable;
 use houston_store::agentable::AgentableChange;
 use houston_store::serving::ServingChange;
 
@@ -19,25 +18,26 @@ use super::{check_description, responses, serving, tools};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::check_line;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/{kinds}/{id}",
+endpoint! {
+    CHANGE: patch "/v1/{kinds}/{id}" => change,
     tag = "agentables",
     operation_id = "update_agentable",
     summary = "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = UpdateAgentable,
     responses(
-        (status = 200, description = "The changed agentable.", body = AgentableResponse)
+        (status = 200, description = "The changed agentable.", body = houston_protocol::agentable::AgentableResponse)
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

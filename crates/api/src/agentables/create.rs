@@ -27,6 +27,7 @@ use crate::agentable_path::{AgentablePath, KindPath};
 use crate::agentables::{check_description, serving, tools};
 use crate::auth::Caller;
 use crate::body::{self, check_line};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::messages::post::{accepted, check_content, check_metadata};
@@ -48,9 +49,8 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}",
+endpoint! {
+    CREATE: post "/v1/{kinds}" => create,
     tag = "agentables",
     operation_id = "create_agentable",
     summary = "Create an agentable, with its user and its first message if they are given.",
@@ -64,7 +64,8 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
         (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request."),
         (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

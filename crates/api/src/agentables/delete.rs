@@ -6,28 +6,27 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use houston_protocol::erasure::ErasureResponse;
-use houston_protocol::schema;
 use houston_store::erasure::Target;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::erasures::request;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/{kinds}/{id}",
+endpoint! {
+    DELETE: delete "/v1/{kinds}/{id}" => delete,
     tag = "agentables",
     operation_id = "delete_agentable",
     summary = "Erase an agentable with its tasks and everything that belongs to them.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
-    responses((status = 202, description = "The agentable is no longer found; its rows are deleted in the background.", body = ErasureResponse)),
-)]
+    responses((status = 202, description = "The agentable is no longer found; its rows are deleted in the background.", body = houston_protocol::erasure::ErasureResponse)),
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,29 +5,28 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::schema;
 
 use crate::agentable_path::AgentablePath;
 use crate::agentables::responses;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}",
+endpoint! {
+    GET: get "/v1/{kinds}/{id}" => get,
     tag = "agentables",
     operation_id = "get_agentable",
     summary = "Get an agentable.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The agentable.", body = AgentableResponse)
+        (status = 200, description = "The agentable.", body = houston_protocol::agentable::AgentableResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

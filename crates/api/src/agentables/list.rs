@@ -7,14 +7,13 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agentable::AgentType;
 use houston_domain::id::UserId;
-use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::schema;
 use houston_store::agentable::{Agentable, AgentableFilter, StoredStatus};
 use serde::Deserialize;
 
 use crate::agentable_path::KindPath;
 use crate::agentables::responses;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::query::Query;
@@ -30,23 +29,23 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}",
+endpoint! {
+    LIST: get "/v1/{kinds}" => list,
     tag = "agentables",
     operation_id = "list_agentables",
     summary = "List the agentables of a kind, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("user_id" = Option<schema::UserId>, Query, description = "Only agentables of this user."),
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only agentables of this user."),
         ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of agentables.", body = houston_protocol::page::Page<AgentableResponse>)
+        (status = 200, description = "A page of agentables.", body = houston_protocol::page::Page<houston_protocol::agentable::AgentableResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

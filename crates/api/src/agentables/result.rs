@@ -10,13 +10,13 @@ use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::id::ResultId;
 use houston_domain::tool_result::part;
-use houston_protocol::schema;
 use houston_protocol::session::ResultPartResponse;
 use houston_protocol::time::Time;
 use serde::Deserialize;
 
 use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::state::App;
@@ -49,21 +49,21 @@ impl Range {
     }
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/results/{result_id}",
+endpoint! {
+    GET: get "/v1/{kinds}/{id}/results/{result_id}" => get,
     tag = "sessions",
     operation_id = "get_result",
     summary = "Read a part of a large tool result.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
-        ("result_id" = schema::ResultId, Path, description = "Id of the result, as the history names it."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("result_id" = houston_protocol::schema::ResultId, Path, description = "Id of the result, as the history names it."),
         ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
         ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default.")
     ),
     responses((status = 200, description = "The part.", body = ResultPartResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

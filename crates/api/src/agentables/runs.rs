@@ -6,12 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::run::RunStatus;
-use houston_protocol::run::RunResponse;
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -27,21 +26,21 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/runs",
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/runs" => list,
     tag = "runs",
     operation_id = "list_runs",
     summary = "List the runs of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
-        ("status" = Option<schema::RunStatus>, Query, description = "Only runs with this status."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("status" = Option<houston_protocol::schema::RunStatus>, Query, description = "Only runs with this status."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of runs.", body = houston_protocol::page::Page<RunResponse>)),
-)]
+    responses((status = 200, description = "A page of runs.", body = houston_protocol::page::Page<houston_protocol::run::RunResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

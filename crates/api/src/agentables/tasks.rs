@@ -5,34 +5,33 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::schema;
 use houston_store::agentable::Agentable;
 
 use crate::agentable_path::AgentablePath;
 use crate::agentables::responses;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/tasks",
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/tasks" => list,
     tag = "agentables",
     operation_id = "list_tasks",
     summary = "List the tasks of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of tasks.", body = houston_protocol::page::Page<AgentableResponse>)
+        (status = 200, description = "A page of tasks.", body = houston_protocol::page::Page<houston_protocol::agentable::AgentableResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,8 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::AgentId;
-use houston_protocol::agent::{AgentResponse, AgentSettingsRequest};
-use houston_protocol::schema;
+use houston_protocol::agent::AgentSettingsRequest;
 use houston_store::agent::{Agent, AgentChange, Changed};
 
 use super::body;
@@ -15,25 +14,26 @@ use super::{name_taken, reserved_name, response, retry_on_conflict};
 use crate::agentable_path::Id;
 use crate::agentables::tools::with_own;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/agents/{id}",
+endpoint! {
+    CHANGE: patch "/v1/agents/{id}" => change,
     tag = "agents",
     operation_id = "update_agent",
     summary = "Change an agent; fields not given stay as they are.",
     params(
-        ("id" = schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
     ),
     request_body = AgentSettingsRequest,
     responses(
-        (status = 200, description = "The changed agent.", body = AgentResponse),
+        (status = 200, description = "The changed agent.", body = houston_protocol::agent::AgentResponse),
         (status = 409, description = "`already_exists`: another agent has the name; `stale_version`: the agent has another version.")
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

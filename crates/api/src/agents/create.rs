@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
-use houston_protocol::agent::{AgentResponse, AgentSettingsRequest};
+use houston_protocol::agent::AgentSettingsRequest;
 use houston_store::agent::Agent;
 
 use super::body;
@@ -15,13 +15,13 @@ use super::{ensure_defaults, name_taken, reserved_name, response};
 use crate::agentables::tools::with_own;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/agents",
+endpoint! {
+    CREATE: post "/v1/agents" => create,
     tag = "agents",
     operation_id = "create_agent",
     summary = "Create an agent; fields that are not given come from the file of its kind.",
@@ -30,10 +30,11 @@ use crate::state::App;
     ),
     request_body = AgentSettingsRequest,
     responses(
-        (status = 201, description = "The new agent.", body = AgentResponse),
+        (status = 201, description = "The new agent.", body = houston_protocol::agent::AgentResponse),
         (status = 409, description = "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::AgentId;
-use houston_protocol::schema;
 
 use super::check_deleted;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/agents/{id}",
+endpoint! {
+    DELETE: delete "/v1/agents/{id}" => delete,
     tag = "agents",
     operation_id = "delete_agent",
     summary = "Delete an agent that is not in use.",
     params(
-        ("id" = schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
         (status = 204, description = "The agent is deleted."),
         (status = 409, description = "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.")
     ),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

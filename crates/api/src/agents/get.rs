@@ -1,7 +1,5 @@
 //! `GET /v1/agents/{id}`: one agent.
 
-use houston_protocol::agent::AgentResponse;
-
 use super::response;
 use crate::reads::get_by_id;
 
@@ -9,5 +7,5 @@ get_by_id! {
     path: "/v1/agents/{id}", tag: "agents", operation: "get_agent",
     summary: "Get an agent.",
     id: AgentId, "Id of the agent.",
-    method: agent, body: AgentResponse, "The agent.",
+    method: agent, body: houston_protocol::agent::AgentResponse, "The agent.",
 }

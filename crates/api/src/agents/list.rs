@@ -5,19 +5,18 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::agent::AgentResponse;
 use houston_store::agent::Agent;
 
 use super::{ensure_defaults, response};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/agents",
+endpoint! {
+    LIST: get "/v1/agents" => list,
     tag = "agents",
     operation_id = "list_agents",
     summary = "List the agents of the tenant, default agents included, newest first.",
@@ -26,9 +25,10 @@ use crate::state::App;
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of agents.", body = houston_protocol::page::Page<AgentResponse>)
+        (status = 200, description = "A page of agents.", body = houston_protocol::page::Page<houston_protocol::agent::AgentResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

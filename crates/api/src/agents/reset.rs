@@ -7,30 +7,29 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::AgentId;
-use houston_protocol::agent::AgentResponse;
-use houston_protocol::schema;
 use houston_store::agent::AgentChange;
 
 use super::{name_taken, read_files, response, retry_on_conflict};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/agents/{id}/reset",
+endpoint! {
+    RESET: post "/v1/agents/{id}/reset" => reset,
     tag = "agents",
     operation_id = "reset_agent",
     summary = "Restore a default agent from the file of its kind.",
     params(
-        ("id" = schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
-        (status = 200, description = "The restored agent.", body = AgentResponse),
+        (status = 200, description = "The restored agent.", body = houston_protocol::agent::AgentResponse),
         (status = 409, description = "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.")
     ),
-)]
+}
+
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -11,12 +11,12 @@ use houston_store::agent::Synced;
 
 use super::{defaults, read_files};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/agents/resync",
+endpoint! {
+    RESYNC: post "/v1/agents/resync" => resync,
     tag = "agents",
     operation_id = "resync_agents",
     summary = "Read jobs/agents again and update the default agents that were not changed.",
@@ -24,7 +24,8 @@ use crate::state::App;
         (status = 200, description = "The kinds, by what happened to their default agents.", body = ResyncResponse),
         (status = 409, description = "`unreadable_files`: jobs/agents cannot be read.")
     ),
-)]
+}
+
 pub(crate) async fn resync(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,15 +6,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use houston_protocol::run::CancelledRunsResponse;
 
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::threads::{Asker, find};
 
-#[utoipa::path(
-    post,
-    path = "/compat/ai-sdk/{target}/{chat_id}/cancel",
+endpoint! {
+    CANCEL: post "/compat/ai-sdk/{target}/{chat_id}/cancel" => cancel,
     tag = "ai-sdk",
     operation_id = "cancel_ai_sdk_chat",
     summary = "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",
@@ -24,9 +23,10 @@ use crate::threads::{Asker, find};
         ("Houston-User" = Option<String>, Header, description = "Whose chat it is, if the key is of no user: the id of a user, or an external id.")
     ),
     responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = CancelledRunsResponse)
+        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
     ),
-)]
+}
+
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     asker: Asker,

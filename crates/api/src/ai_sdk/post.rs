@@ -7,13 +7,14 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::MessageId;
-use houston_protocol::ai_sdk::{ChatRequest, Chunk, Trigger, UiMessage};
+use houston_protocol::ai_sdk::{ChatRequest, Trigger, UiMessage};
 use serde_json::Map;
 
 use super::chunks::Chunks;
 use super::request::{answers, content, offer};
 use super::{open, stream_path};
 use crate::body::{Creation, WithImages};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::ag_ui::answers::give;
 use crate::events::position::Position;
@@ -22,9 +23,8 @@ use crate::idempotency::Key;
 use crate::state::App;
 use crate::threads::{Asker, NewMessage, Thread, find_or_create};
 
-#[utoipa::path(
-    post,
-    path = "/compat/ai-sdk/{target}",
+endpoint! {
+    POST: post "/compat/ai-sdk/{target}" => post,
     tag = "ai-sdk",
     operation_id = "run_ai_sdk_chat",
     summary = "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
@@ -34,12 +34,13 @@ use crate::threads::{Asker, NewMessage, Thread, find_or_create};
     ),
     request_body = ChatRequest,
     responses(
-        (status = 200, description = "Chunks of the UI message stream v1 until the run ends, or waits for a person or for the client; then `[DONE]`.", body = Chunk, content_type = "text/event-stream"),
+        (status = 200, description = "Chunks of the UI message stream v1 until the run ends, or waits for a person or for the client; then `[DONE]`.", body = houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"),
         (status = 204, description = "Everything was answered before, and no run is open."),
         (status = 409, description = "`question_closed`: what is answered was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients."),
         (status = 429, description = "`too_many_streams`, `too_many_pending`.")
     ),
-)]
+}
+
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     asker: Asker,

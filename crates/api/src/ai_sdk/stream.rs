@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use houston_protocol::ai_sdk::Chunk;
 use serde::Deserialize;
 
 use super::chunks::Chunks;
 use super::{open, stream_path};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::get::client_position;
 use crate::query::Query;
@@ -23,9 +23,8 @@ pub(crate) struct After {
     after: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/compat/ai-sdk/{target}/{chat_id}/stream",
+endpoint! {
+    STREAM: get "/compat/ai-sdk/{target}/{chat_id}/stream" => stream,
     tag = "ai-sdk",
     operation_id = "resume_ai_sdk_chat",
     summary = "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
@@ -37,11 +36,12 @@ pub(crate) struct After {
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
-        (status = 200, description = "Chunks of the UI message stream v1, then `[DONE]`.", body = Chunk, content_type = "text/event-stream"),
+        (status = 200, description = "Chunks of the UI message stream v1, then `[DONE]`.", body = houston_protocol::ai_sdk::Chunk, content_type = "text/event-stream"),
         (status = 204, description = "No run is open, or there is no such chat."),
         (status = 429, description = "`too_many_streams`.")
     ),
-)]
+}
+
 pub(crate) async fn stream(
     State(app): State<Arc<App>>,
     asker: Asker,

@@ -15,7 +15,6 @@ use houston_domain::attachment::{
 use houston_domain::id::{AttachmentId, UserId};
 use houston_domain::image::{ImageHeader, MAX_IMAGE_BYTES};
 use houston_protocol::attachment::AttachmentResponse;
-use houston_protocol::schema;
 use houston_store::attachment::NewAttachment;
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
@@ -26,6 +25,7 @@ use crate::auth::Caller;
 use crate::body::content_length;
 use crate::deadline::Deadline;
 use crate::documents::DocumentPermit;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::state::App;
@@ -46,14 +46,13 @@ struct Received {
     kind: AttachmentType,
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/users/{id}/attachments",
+endpoint! {
+    CREATE: post "/v1/users/{id}/attachments" => create,
     tag = "messages",
     operation_id = "create_attachment",
     summary = "Store a file for messages: the body is the file.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf")
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."),
@@ -63,7 +62,8 @@ struct Received {
         (status = 413, description = "`body_too_large`: the file is too large."),
         (status = 503, description = "`unavailable`: the object store cannot be used now.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     request: Request,

@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use houston_domain::attachment::AttachmentType;
 use houston_domain::id::AttachmentId;
-use houston_protocol::schema;
 use houston_store::attachment::StoredAttachment;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -26,18 +26,18 @@ const SAFE: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "private, max-age=3600"),
 ];
 
-#[utoipa::path(
-    get,
-    path = "/v1/attachments/{id}",
+endpoint! {
+    GET: get "/v1/attachments/{id}" => get,
     tag = "messages",
     operation_id = "get_attachment",
     summary = "Get the bytes of a file that was posted for messages.",
-    params(("id" = schema::AttachmentId, Path, description = "Id of the file.")),
+    params(("id" = houston_protocol::schema::AttachmentId, Path, description = "Id of the file.")),
     responses(
         (status = 200, description = "The file.", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 503, description = "`unavailable`: the object store cannot be used now.")
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::AuditId;
 use houston_protocol::audit::AuditRecordResponse;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::audit::{Record, RecordFilter};
 use serde::Deserialize;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::page::{List, Page, PageQuery, rows};
@@ -32,9 +32,8 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/audit",
+endpoint! {
+    LIST: get "/v1/audit" => list,
     tag = "operate",
     operation_id = "list_audit_records",
     summary = "List who changed what, newest first.",
@@ -47,13 +46,14 @@ pub(crate) struct Filter {
         ("operation" = Option<String>, Query, description = "Only this operation.", example = "update_agent"),
         ("actor" = Option<String>, Query, description = "Only what this key did.", example = "key_019ab3c4d5e67f8091a2b3c4d5e6f708"),
         ("target" = Option<String>, Query, description = "Only what was done to this thing."),
-        ("since" = Option<schema::Time>, Query, description = "Only what was done then or later."),
-        ("until" = Option<schema::Time>, Query, description = "Only what was done before."),
+        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only what was done then or later."),
+        ("until" = Option<houston_protocol::schema::Time>, Query, description = "Only what was done before."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<AuditRecordResponse>)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

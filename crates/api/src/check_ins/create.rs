@@ -6,8 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
 use houston_domain::mode::Mode;
-use houston_protocol::check_in::{CheckInResponse, CreateCheckIn};
-use houston_protocol::schema;
+use houston_protocol::check_in::CreateCheckIn;
 use houston_store::check_in::CheckIn;
 use houston_store::rate::Whose;
 
@@ -15,29 +14,30 @@ use super::response;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::rates::ask;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/check-ins",
+endpoint! {
+    CREATE: post "/v1/{kinds}/{id}/check-ins" => create,
     tag = "check-ins",
     operation_id = "create_check_in",
     summary = "Schedule a check-in: wake the agent once, at a time or after some minutes.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateCheckIn,
     responses(
-        (status = 201, description = "The new check-in.", body = CheckInResponse),
+        (status = 201, description = "The new check-in.", body = houston_protocol::check_in::CheckInResponse),
         (status = 409, description = "`no_check_ins`: the kind has none; `archived`: the agentable is archived; `full`: too many are scheduled."),
         (status = 429, description = "`rate_limited`: the user sends too many requests.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -19,6 +19,7 @@ use houston_store::client_token::NewClientToken;
 
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -28,9 +29,8 @@ const MAX_MINUTES: u32 = 24 * 60;
 /// To how many agentables a token may be restricted.
 const MAX_AGENTABLES: usize = 100;
 
-#[utoipa::path(
-    post,
-    path = "/v1/client-tokens",
+endpoint! {
+    CREATE: post "/v1/client-tokens" => create,
     tag = "keys",
     operation_id = "create_client_token",
     summary = "Make a short-lived key for the browser or the phone of one user.",
@@ -39,7 +39,8 @@ const MAX_AGENTABLES: usize = 100;
         (status = 201, description = "The new token; it cannot be read again.", body = ClientTokenResponse),
         (status = 404, description = "`not_found`: the user does not exist, or an agentable is not the user's.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::{ApiKeyId, shard};
-use houston_protocol::schema;
 use houston_store::Error;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/client-tokens/{id}",
+endpoint! {
+    DELETE: delete "/v1/client-tokens/{id}" => delete,
     tag = "keys",
     operation_id = "delete_client_token",
     summary = "End a client token before it expires.",
-    params(("id" = schema::ApiKeyId, Path, description = "Id of the token.")),
+    params(("id" = houston_protocol::schema::ApiKeyId, Path, description = "Id of the token.")),
     responses((status = 204, description = "The token is not valid any more.")),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,30 +6,30 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use houston_protocol::schema;
 use houston_store::conversation::ExportOptions;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/export",
+endpoint! {
+    EXPORT: get "/v1/{kinds}/{id}/export" => export,
     tag = "conversations",
     operation_id = "export_conversation",
     summary = "Export a conversation as one document.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The document.", body = schema::Conversation),
+        (status = 200, description = "The document.", body = houston_protocol::schema::Conversation),
         (status = 413, description = "`too_large`: the conversation is larger than `server.conversation.max_bytes`.")
     ),
-)]
+}
+
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,

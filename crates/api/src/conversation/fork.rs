@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::conversation::ForkConversation;
-use houston_protocol::schema;
 use houston_store::conversation::{ExportOptions, Origin};
 use serde::Deserialize;
 
@@ -15,6 +12,7 @@ use crate::agentable_path::{AgentablePath, KindPath};
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody, check_line};
 use crate::documents::DocumentPermit;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -35,23 +33,23 @@ impl Default for Body {
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/fork",
+endpoint! {
+    FORK: post "/v1/{kinds}/{id}/fork" => fork,
     tag = "conversations",
     operation_id = "fork_conversation",
     summary = "Copy a conversation, up to a position if one is given.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
-    request_body = Option<ForkConversation>,
+    request_body = Option<houston_protocol::conversation::ForkConversation>,
     responses(
-        (status = 201, description = "The copy.", body = AgentableResponse),
+        (status = 201, description = "The copy.", body = houston_protocol::agentable::AgentableResponse),
         (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
     ),
-)]
+}
+
 pub(crate) async fn fork(
     State(app): State<Arc<App>>,
     caller: Caller,

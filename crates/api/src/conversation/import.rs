@@ -7,8 +7,6 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::conversation::Conversation;
 use houston_domain::id::{UserId, shard};
-use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::conversation::ImportConversation;
 use serde::Deserialize;
 
 use super::{check_kind, create};
@@ -17,6 +15,7 @@ use crate::agentables::tools;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::documents::ReceivedDocument;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -29,9 +28,8 @@ pub(crate) struct Body {
     conversation: Conversation,
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/import",
+endpoint! {
+    IMPORT: post "/v1/{kinds}/import" => import,
     tag = "conversations",
     operation_id = "import_conversation",
     summary = "Create an agentable from an exported document.",
@@ -39,12 +37,13 @@ pub(crate) struct Body {
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
-    request_body = ImportConversation,
+    request_body = houston_protocol::conversation::ImportConversation,
     responses(
-        (status = 201, description = "The new agentable.", body = AgentableResponse),
+        (status = 201, description = "The new agentable.", body = houston_protocol::agentable::AgentableResponse),
         (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user.")
     ),
-)]
+}
+
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
     caller: Caller,

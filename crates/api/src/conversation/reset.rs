@@ -7,30 +7,30 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
-use houston_protocol::schema;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::OptionalBody;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/reset",
+endpoint! {
+    RESET: post "/v1/{kinds}/{id}/reset" => reset,
     tag = "conversations",
     operation_id = "reset_conversation",
     summary = "Close the session, so that the next message starts with an empty history.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = Option<ResetConversation>,
     responses(
         (status = 200, description = "The number of closed entries and deleted items.", body = ResetConversationResponse),
         (status = 409, description = "`run_in_progress`: a run is open.")
     ),
-)]
+}
+
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     caller: Caller,

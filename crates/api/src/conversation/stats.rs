@@ -5,27 +5,27 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::schema;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/stats",
+endpoint! {
+    STATS: get "/v1/{kinds}/{id}/stats" => stats,
     tag = "conversations",
     operation_id = "get_statistics",
     summary = "Get statistics of a conversation.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The statistics.", body = schema::Statistics)
+        (status = 200, description = "The statistics.", body = houston_protocol::schema::Statistics)
     ),
-)]
+}
+
 pub(crate) async fn stats(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::erasure::ErasureResponse;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::erasures::response;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/erasures",
+endpoint! {
+    LIST: get "/v1/erasures" => list,
     tag = "erasures",
     operation_id = "list_erasures",
     summary = "List the erasures of the tenant, newest first.",
@@ -24,8 +23,9 @@ use crate::state::App;
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of erasures.", body = houston_protocol::page::Page<ErasureResponse>)),
-)]
+    responses((status = 200, description = "A page of erasures.", body = houston_protocol::page::Page<houston_protocol::erasure::ErasureResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -11,6 +11,7 @@ use houston_protocol::time::Time;
 use houston_store::run_error::MOST;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::query::{Query, Window};
@@ -19,9 +20,8 @@ use crate::state::App;
 /// The most groups of an answer.
 const MAX_GROUPS: usize = 200;
 
-#[utoipa::path(
-    get,
-    path = "/v1/errors",
+endpoint! {
+    LIST: get "/v1/errors" => list,
     tag = "operate",
     operation_id = "list_errors",
     summary = "List why runs failed, with runs of the same cause together.",
@@ -30,7 +30,8 @@ const MAX_GROUPS: usize = 200;
                    Texts are for keys with the scope `read` besides `operate`.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
     responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

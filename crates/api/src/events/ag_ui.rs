@@ -15,13 +15,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
 use houston_domain::id::MessageId;
-use houston_protocol::agui::{Event, InputMessage, RunAgentInput};
-use houston_protocol::schema;
+use houston_protocol::agui::{InputMessage, RunAgentInput};
 use serde_json::Map;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, WithImages};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::get::{Options, client_position};
 use crate::events::open::open;
@@ -35,25 +35,25 @@ use crate::threads::{Asker, NewMessage, Thread, find_or_create};
 
 pub(crate) mod answers;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/ag-ui",
+endpoint! {
+    RUN: post "/v1/{kinds}/{id}/ag-ui" => run,
     tag = "events",
     operation_id = "run_ag_ui",
     summary = "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
     ),
     request_body = RunAgentInput,
     responses(
-        (status = 200, description = "AG-UI events until the run ends, or waits for a person (outcome `interrupt`).", body = Event, content_type = "text/event-stream"),
+        (status = 200, description = "AG-UI events until the run ends, or waits for a person (outcome `interrupt`).", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
         (status = 204, description = "No newer events, and no run is open."),
         (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused."),
         (status = 429, description = "`rate_limited`, `too_many_streams`, `too_many_pending`.")
     ),
-)]
+}
+
 pub(crate) async fn run(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -74,9 +74,8 @@ pub(crate) async fn run(
     open(app, caller, path, at, &Options::with_interrupts()).await
 }
 
-#[utoipa::path(
-    post,
-    path = "/ag-ui/{target}",
+endpoint! {
+    RUN_THREAD: post "/ag-ui/{target}" => run_thread,
     tag = "events",
     operation_id = "run_ag_ui_thread",
     summary = "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
@@ -87,12 +86,13 @@ pub(crate) async fn run(
     ),
     request_body = RunAgentInput,
     responses(
-        (status = 200, description = "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed.", body = Event, content_type = "text/event-stream"),
+        (status = 200, description = "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
         (status = 204, description = "No newer events, and no run is open."),
         (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients."),
         (status = 429, description = "`too_many_streams`, `too_many_pending`.")
     ),
-)]
+}
+
 pub(crate) async fn run_thread(
     State(app): State<Arc<App>>,
     asker: Asker,

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use houston_protocol::agui::Event;
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::open::open;
 use crate::events::position::Position;
@@ -38,15 +37,14 @@ impl Options {
     }
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/events",
+endpoint! {
+    GET: get "/v1/{kinds}/{id}/events" => get,
     tag = "events",
     operation_id = "stream_events",
     summary = "Stream the events of an agentable as server-sent events.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
@@ -54,12 +52,13 @@ impl Options {
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
-        (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = Event, content_type = "text/event-stream"),
+        (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
         (status = 204, description = "No newer events: the last run has ended, and the client has all of it."),
         (status = 410, description = "`event_log_expired`: some of the events after this position were deleted by age."),
         (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

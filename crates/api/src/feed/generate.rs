@@ -11,7 +11,6 @@ use axum::response::Response;
 use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
 use houston_domain::mode::Mode;
 use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
-use houston_protocol::schema;
 use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
 use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::agentable_path::{Id, Owner};
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, parse_stored_response, respond};
 use crate::rates::ask as ask_limits;
@@ -74,14 +74,13 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/users/{id}/feed/generate",
+endpoint! {
+    GENERATE: post "/v1/users/{id}/feed/generate" => generate,
     tag = "feed",
     operation_id = "generate_feed",
     summary = "Generate a feed now, independent of the schedule.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")
     ),
     request_body = Option<GenerateFeed>,
@@ -91,7 +90,8 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
         (status = 409, description = "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items."),
         (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
-)]
+}
+
 pub(crate) async fn generate(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,11 +7,11 @@ use houston_domain::field::{Entity, Field, Max};
 use houston_protocol::field::{FieldResponse, FieldsResponse};
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 
-#[utoipa::path(
-    get,
-    path = "/v1/fields/{entity}",
+endpoint! {
+    GET: get "/v1/fields/{entity}" => get,
     tag = "fields",
     operation_id = "get_fields",
     summary = "List the fields of a thing that may be changed, to what, and by whom.",
@@ -21,7 +21,8 @@ use crate::error::ApiError;
     responses(
         (status = 200, description = "The fields.", body = FieldsResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(_caller: Caller, Path(entity): Path<String>) -> Result<impl IntoResponse, ApiError> {
     let entity = Entity::from_name(&entity).ok_or(ApiError::NotFound { what: "entity" })?;
     let data = entity.fields().iter().map(response).collect();

@@ -8,27 +8,27 @@ use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::workspace::WorkspacePath;
 use houston_protocol::file::FileContentResponse;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/files/{path}",
+endpoint! {
+    GET: get "/v1/{kinds}/{id}/files/{path}" => get,
     tag = "files",
     operation_id = "get_file_of_workspace",
     summary = "Get a file of an agentable's workspace.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md")
     ),
     responses((status = 200, description = "The file.", body = FileContentResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,32 +7,31 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{GrantId, UserId};
 use houston_protocol::grant::GrantResponse;
-use houston_protocol::page::Page as PageBody;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::grants::StoredGrant;
 use serde_json::Value;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/grants",
+endpoint! {
+    LIST: get "/v1/users/{id}/grants" => list,
     tag = "guards",
     operation_id = "list_grants",
     summary = "List what a user has allowed for good, newest first.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of grants.", body = PageBody<GrantResponse>)),
-)]
+    responses((status = 200, description = "A page of grants.", body = houston_protocol::page::Page<GrantResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -66,16 +66,16 @@ macro_rules! guards {
         path: $path:literal, $get:literal: $got:literal, $set:literal: $replaced:literal, params: ($($params:tt)*),
         owner: |$app:ident, $caller:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
     ) => {
-        /// The guards; `{}` if there are none.
-        #[utoipa::path(
-            get,
-            path = $path,
+        crate::endpoint::endpoint! {
+            GET: get $path => get,
             tag = "guards",
             operation_id = $get,
             summary = $got,
             params($($params)*),
             responses((status = 200, description = "The guards.", body = houston_protocol::schema::Guards)),
-        )]
+        }
+
+        /// The guards; `{}` if there are none.
         pub(crate) async fn get(
             axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             $caller: crate::auth::Caller,
@@ -85,17 +85,17 @@ macro_rules! guards {
             super::read(&$app, $caller, owner).await
         }
 
-        /// Replaces the guards.
-        #[utoipa::path(
-            put,
-            path = $path,
+        crate::endpoint::endpoint! {
+            SET: put $path => set,
             tag = "guards",
             operation_id = $set,
             summary = $replaced,
             params($($params)*),
             request_body = houston_protocol::schema::Guards,
             responses((status = 200, description = "The new guards.", body = houston_protocol::schema::Guards)),
-        )]
+        }
+
+        /// Replaces the guards.
         pub(crate) async fn set(
             axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             $caller: crate::auth::Caller,

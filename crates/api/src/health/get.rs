@@ -15,19 +15,20 @@ use houston_protocol::health::{HealthCheckResponse, HealthResponse};
 use houston_protocol::time::Time;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/health",
+endpoint! {
+    GET: get "/v1/health" => get,
     tag = "health",
     operation_id = "get_health",
     summary = "Get the health of the installation.",
     responses(
         (status = 200, description = "The latest results of the health monitor.", body = HealthResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let mut health = app.api_store().health().await?;
     if health.checks.is_empty() {

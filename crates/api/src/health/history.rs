@@ -13,6 +13,7 @@ use houston_store::health::history::{After, Change};
 use serde::Deserialize;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::page::{HexText, List, Page, PageQuery, rows};
@@ -28,9 +29,8 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/health/history",
+endpoint! {
+    LIST: get "/v1/health/history" => list,
     tag = "health",
     operation_id = "list_health_changes",
     summary = "List when checks changed their status, newest first.",
@@ -42,7 +42,8 @@ pub(crate) struct Filter {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses((status = 200, description = "A page of changes.", body = houston_protocol::page::Page<HealthChangeResponse>)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use houston_protocol::health::{ReadinessChecks, ReadinessResponse, VersionResponse};
 use houston_store::Error;
 
+use crate::endpoint::endpoint;
 use crate::state::App;
 
 /// Time limit for the queries of a probe.
@@ -28,10 +29,8 @@ const NEWER: &str = "newer than this binary";
 /// A release whose functions differ has migrated since this process began.
 const OTHER_FUNCTIONS: &str = "functions of another version";
 
-/// `GET /livez`: the process answers; nothing else is checked.
-#[utoipa::path(
-    get,
-    path = "/livez",
+endpoint! {
+    LIVE: get "/livez" => live,
     tag = "health",
     operation_id = "get_livez",
     summary = "Liveness probe: the process answers.",
@@ -40,31 +39,29 @@ const OTHER_FUNCTIONS: &str = "functions of another version";
     ),
     security(()
     ),
-)]
+}
+
+/// `GET /livez`: the process answers; nothing else is checked.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `GET /healthz`: an alias of `/livez` for load balancers that expect this name.
-#[utoipa::path(
-    get,
-    path = "/healthz",
+endpoint! {
+    HEALTHY: get "/healthz" => healthy,
     tag = "health",
     operation_id = "get_healthz",
     summary = "Alias of /livez.",
     responses((status = 200, description = "The process answers.", body = String)),
     security(()),
-)]
+}
+
+/// `GET /healthz`: an alias of `/livez` for load balancers that expect this name.
 pub(crate) async fn healthy() -> &'static str {
     live().await
 }
 
-/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
-/// Redis everything works, only slower; the response says so. A newer release may migrate while this process runs: it goes on
-/// until it is replaced, and only a process of this release that starts now is refused.
-#[utoipa::path(
-    get,
-    path = "/readyz",
+endpoint! {
+    READY: get "/readyz" => ready,
     tag = "health",
     operation_id = "get_readyz",
     summary = "Readiness probe: whether the process should get requests.",
@@ -74,7 +71,11 @@ pub(crate) async fn healthy() -> &'static str {
     ),
     security(()
     ),
-)]
+}
+
+/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
+/// Redis everything works, only slower; the response says so. A newer release may migrate while this process runs: it goes on
+/// until it is replaced, and only a process of this release that starts now is refused.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let (postgres, schema, disk) = checked(&app).await;
     let draining = app.state.draining.is_cancelled();
@@ -128,10 +129,8 @@ async fn is_unreachable(app: &App) -> bool {
     error.sqlstate().is_none_or(|code| code.starts_with("57P"))
 }
 
-/// `GET /version`: name and version of the running release.
-#[utoipa::path(
-    get,
-    path = "/version",
+endpoint! {
+    VERSION: get "/version" => version,
     tag = "health",
     operation_id = "get_version",
     summary = "Get the version of the running release.",
@@ -140,7 +139,9 @@ async fn is_unreachable(app: &App) -> bool {
     ),
     security(()
     ),
-)]
+}
+
+/// `GET /version`: name and version of the running release.
 pub(crate) async fn version() -> impl IntoResponse {
     Json(VersionResponse { name: "houston".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }

@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::{HeaderName, header};
 use axum::response::IntoResponse;
 use houston_domain::id::ImageId;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -23,15 +23,15 @@ const SAFE: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "private, max-age=3600"),
 ];
 
-#[utoipa::path(
-    get,
-    path = "/v1/images/{id}",
+endpoint! {
+    GET: get "/v1/images/{id}" => get,
     tag = "messages",
     operation_id = "get_image",
     summary = "Get the bytes of an image that was posted with a message.",
-    params(("id" = schema::ImageId, Path, description = "Id of the image.")),
+    params(("id" = houston_protocol::schema::ImageId, Path, description = "Id of the image.")),
     responses((status = 200, description = "The image.", body = Vec<u8>, content_type = "image/png")),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

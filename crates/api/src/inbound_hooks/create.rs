@@ -16,13 +16,13 @@ use houston_store::inbound_hook::InboundHook;
 use super::{agentable, cell_of, no_agentable, response};
 use crate::auth::Caller;
 use crate::body::{Creation, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::webhooks::secret;
 
-#[utoipa::path(
-    post,
-    path = "/v1/inbound-hooks",
+endpoint! {
+    CREATE: post "/v1/inbound-hooks" => create,
     tag = "webhooks",
     operation_id = "create_inbound_hook",
     summary = "Make an address at which another program posts messages to an agentable.",
@@ -33,7 +33,8 @@ use crate::webhooks::secret;
         (status = 404, description = "`not_found`: there is no such agentable."),
         (status = 409, description = "`full`: the agentable has the maximum number of inbound hooks.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

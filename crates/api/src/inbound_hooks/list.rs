@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_protocol::inbound_hook::InboundHookList;
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use super::{agentable, cell_of, no_agentable, response};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::state::App;
@@ -22,15 +22,15 @@ pub(crate) struct Of {
     agentable_id: String,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/inbound-hooks",
+endpoint! {
+    LIST: get "/v1/inbound-hooks" => list,
     tag = "webhooks",
     operation_id = "list_inbound_hooks",
     summary = "List the inbound hooks of an agentable, the oldest first.",
-    params(("agentable_id" = schema::AgentableId, Query, description = "Id of the agentable.")),
+    params(("agentable_id" = houston_protocol::schema::AgentableId, Query, description = "Id of the agentable.")),
     responses((status = 200, description = "All its hooks.", body = InboundHookList)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

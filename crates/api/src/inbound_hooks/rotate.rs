@@ -7,28 +7,28 @@ use axum::extract::State;
 use houston_domain::id::InboundHookId;
 use houston_domain::scope::Scope;
 use houston_protocol::inbound_hook::InboundHookWithSecret;
-use houston_protocol::schema;
 use houston_protocol::webhook::RotateSecret;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::OptionalBody;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::webhooks::secret;
 
-#[utoipa::path(
-    post,
-    path = "/v1/inbound-hooks/{id}/secret",
+endpoint! {
+    ROTATE: post "/v1/inbound-hooks/{id}/secret" => rotate,
     tag = "webhooks",
     operation_id = "rotate_inbound_secret",
     summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
     description = "Needs the scope `post` besides `operate`.",
-    params(("id" = schema::InboundHookId, Path, description = "Id of the hook.")),
+    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
     request_body = RotateSecret,
     responses((status = 200, description = "The hook with its new secret.", body = InboundHookWithSecret)),
-)]
+}
+
 pub(crate) async fn rotate(
     State(app): State<Arc<App>>,
     caller: Caller,

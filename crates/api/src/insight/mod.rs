@@ -14,32 +14,32 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::scope::Scope;
 use houston_protocol::guard::GuardedCall;
-use houston_protocol::schema;
 use serde_json::Value;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::explain::ExplainTopic;
 use crate::state::App;
 
-/// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections.
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/prompt",
+endpoint! {
+    PROMPT: get "/v1/{kinds}/{id}/prompt" => prompt,
     tag = "insight",
     operation_id = "get_prompt",
     summary = "Get the prompt that the next model call would be sent.",
     description = "Needs the scope `read` besides `operate`: it has the conversation.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The prompt.", body = schema::Prompt)
+        (status = 200, description = "The prompt.", body = houston_protocol::schema::Prompt)
     ),
-)]
+}
+
+/// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections.
 pub(crate) async fn prompt(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -48,21 +48,21 @@ pub(crate) async fn prompt(
     respond(&app, caller, &path, ExplainTopic::Prompt).await
 }
 
-/// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/tools",
+endpoint! {
+    TOOLS: get "/v1/{kinds}/{id}/tools" => tools,
     tag = "insight",
     operation_id = "get_tools",
     summary = "List all tools, and for each whether it may be called or why not.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The tools.", body = schema::Tools)
+        (status = 200, description = "The tools.", body = houston_protocol::schema::Tools)
     ),
-)]
+}
+
+/// `GET /v1/{kinds}/{id}/tools`: every tool, and whether the agentable may call it.
 pub(crate) async fn tools(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -71,22 +71,22 @@ pub(crate) async fn tools(
     respond(&app, caller, &path, ExplainTopic::Tools).await
 }
 
-/// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/guards/explain",
+endpoint! {
+    GUARD: post "/v1/{kinds}/{id}/guards/explain" => guard,
     tag = "insight",
     operation_id = "explain_guards",
     summary = "Explain which rule of which layer would decide about a tool call.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = GuardedCall,
     responses(
-        (status = 200, description = "The verdict, and each step that was looked at.", body = schema::GuardExplanation)
+        (status = 200, description = "The verdict, and each step that was looked at.", body = houston_protocol::schema::GuardExplanation)
     ),
-)]
+}
+
+/// `POST /v1/{kinds}/{id}/guards/explain`: what the guards would say of a call, and why.
 pub(crate) async fn guard(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use houston_protocol::schema;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::insight::HIDDEN;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/state",
+endpoint! {
+    STATE: get "/v1/{kinds}/{id}/state" => state,
     tag = "insight",
     operation_id = "get_state",
     summary = "Get the runtime state of an agentable, with a diagnosis.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The runtime state.", body = schema::RuntimeState)
+        (status = 200, description = "The runtime state.", body = houston_protocol::schema::RuntimeState)
     ),
-)]
+}
+
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -8,28 +8,28 @@ use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
 use houston_domain::why::Facts;
-use houston_protocol::schema;
 use houston_protocol::why::WhyResponse;
 use houston_queue::{Lane, RedisState};
 
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::insight::HIDDEN;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/why",
+endpoint! {
+    AGENTABLE: get "/v1/{kinds}/{id}/why" => agentable,
     tag = "insight",
     operation_id = "explain_agentable",
     summary = "Explain why an agentable does not go on, and what to do.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses((status = 200, description = "The reasons, the one that decides first.", body = WhyResponse)),
-)]
+}
+
 pub(crate) async fn agentable(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -40,15 +40,15 @@ pub(crate) async fn agentable(
     Ok(Json(WhyResponse::of(path.public_id(), &facts)))
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/runs/{id}/why",
+endpoint! {
+    RUN: get "/v1/runs/{id}/why" => run,
     tag = "insight",
     operation_id = "explain_run",
     summary = "Explain why a run does not go on, and what to do.",
-    params(("id" = schema::RunId, Path, description = "Id of the run.")),
+    params(("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")),
     responses((status = 200, description = "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended.", body = WhyResponse)),
-)]
+}
+
 pub(crate) async fn run(
     State(app): State<Arc<App>>,
     caller: Caller,

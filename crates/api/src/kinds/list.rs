@@ -13,17 +13,18 @@ use houston_store::agent::AgentsOfKind;
 
 use crate::agents::ensure_defaults;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/kinds",
+endpoint! {
+    LIST: get "/v1/kinds" => list,
     tag = "agents",
     operation_id = "list_kinds",
     summary = "List the kinds of agentables, with their tools, their limits and how many agents there are for each.",
     responses((status = 200, description = "All kinds, by name.", body = KindsResponse)),
-)]
+}
+
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
     ensure_defaults(&app, caller).await?;
     let agents = app.store(caller).agents_by_kind().await?;

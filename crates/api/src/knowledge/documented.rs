@@ -1,29 +1,22 @@
-//! OpenAPI operations of a [`KnowledgeResource`]. They are built here, because `#[utoipa::path]` cannot describe generic
-//! handlers.
+//! What the OpenAPI document says of a [`KnowledgeResource`]: `#[utoipa::path]` cannot describe generic handlers.
 
-use std::sync::Arc;
-
-use axum::routing::MethodRouter;
 use houston_domain::knowledge::KnowledgeRules;
 use houston_protocol::page::Page;
 use utoipa::openapi::content::ContentBuilder;
-use utoipa::openapi::path::{
-    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, Paths, PathsBuilder,
-};
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::{Ref, RefOr, Required};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
-use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::{KnowledgeResource, Owner};
-use crate::state::App;
+use super::{KnowledgeResource, Owner, endpoints};
+use crate::endpoint::Endpoint;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// The operations of a resource's collection.
-pub(super) fn collection<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter<Arc<App>> {
+/// Adds the operations of a resource's collection.
+pub(super) fn collection<N: KnowledgeResource>(document: &mut OpenApi) {
     let KnowledgeRules { name, plural, .. } = N::KIND.rules();
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -47,12 +40,16 @@ pub(super) fn collection<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter
         .request_body(Some(body::<N::New>()))
         .response("409", ResponseBuilder::new().description("`full`: the maximum number of items exists."));
     let created = owner::<N>(created).response("201", json(&N::Response::name(), "The new item."));
-    let paths = paths(path, [(HttpMethod::Get, listed), (HttpMethod::Post, created)]);
-    (schemas, paths, MethodRouter::new())
+    add_to(
+        document,
+        &endpoints::collection::<N>(),
+        schemas,
+        [(HttpMethod::Get, listed), (HttpMethod::Post, created)],
+    );
 }
 
-/// The operations of one item of a resource.
-pub(super) fn item<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter<Arc<App>> {
+/// Adds the operations of one item of a resource.
+pub(super) fn item<N: KnowledgeResource>(document: &mut OpenApi) {
     let name = N::KIND.rules().name;
     let mut schemas = Schemas::new();
     add::<N::Response>(&mut schemas);
@@ -74,7 +71,7 @@ pub(super) fn item<N: KnowledgeResource>(path: &str) -> UtoipaMethodRouter<Arc<A
         .parameter(id())
         .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
-    (schemas, paths(path, operations), MethodRouter::new())
+    add_to(document, &endpoints::item::<N>(), schemas, operations);
 }
 
 fn operation(verb: &str, noun: &str, summary: &str) -> OperationBuilder {
@@ -127,13 +124,14 @@ fn add<T: ToSchema>(schemas: &mut Schemas) {
     schemas.push((T::name().into_owned(), T::schema()));
 }
 
-fn paths<const N: usize>(path: &str, operations: [(HttpMethod, OperationBuilder); N]) -> Paths {
-    operations.into_iter().fold(PathsBuilder::new().build(), |mut paths, (method, operation)| {
-        let item = PathItem::new(method, operation);
-        match paths.paths.get_mut(path) {
-            Some(existing) => existing.merge_operations(item),
-            None => drop(paths.paths.insert(path.to_owned(), item)),
-        }
-        paths
-    })
+fn add_to<const N: usize>(
+    document: &mut OpenApi,
+    endpoint: &Endpoint,
+    schemas: Schemas,
+    operations: [(HttpMethod, OperationBuilder); N],
+) {
+    for (method, operation) in operations {
+        document.paths.add_path_operation(&endpoint.path, vec![method], operation);
+    }
+    document.components.get_or_insert_default().schemas.extend(schemas);
 }

@@ -9,7 +9,7 @@
 //!    its two lines in `router`: some 30 lines.
 
 mod body;
-#[cfg(test)]
+#[cfg(feature = "openapi")]
 mod documented;
 pub(crate) mod endpoints;
 mod operations;
@@ -24,7 +24,8 @@ use houston_domain::knowledge::KnowledgeKind;
 use houston_store::knowledge_item::KnowledgeItem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use utoipa::ToSchema;
+#[cfg(feature = "openapi")]
+use utoipa::ToSchema as Described;
 use uuid::Uuid;
 
 use self::body::{ItemChange, NewItem};
@@ -35,6 +36,13 @@ use crate::error::ApiError;
 use crate::page::List;
 use crate::state::App;
 
+/// A type that the document describes.
+#[cfg(not(feature = "openapi"))]
+pub(crate) trait Described {}
+
+#[cfg(not(feature = "openapi"))]
+impl<T> Described for T {}
+
 /// The types and paths of one kind.
 pub(crate) trait KnowledgeResource: 'static {
     /// Id of an item.
@@ -42,11 +50,11 @@ pub(crate) trait KnowledgeResource: 'static {
     /// Owner of a collection: an agentable or a user.
     type Owner: Owner;
     /// Body of a POST.
-    type New: NewItem + DeserializeOwned + ToSchema + Send;
+    type New: NewItem + DeserializeOwned + Described + Send;
     /// Body of a PATCH.
-    type Change: ItemChange + crate::fields::change::Changes + DeserializeOwned + ToSchema + Send + Sync;
+    type Change: ItemChange + crate::fields::change::Changes + DeserializeOwned + Described + Send + Sync;
     /// An item in a response.
-    type Response: Serialize + ToSchema + Send + Sync;
+    type Response: Serialize + Described + Send + Sync;
 
     /// What the items are.
     const KIND: KnowledgeKind;
@@ -64,7 +72,7 @@ pub(crate) trait KnowledgeResource: 'static {
 /// The owner of a collection, extracted from the path.
 pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send + Sync {
     /// Names of the path parameters.
-    #[cfg(test)]
+    #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str];
 
     /// Path of a collection of the owner.
@@ -83,7 +91,7 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
 }
 
 impl Owner for AgentablePath {
-    #[cfg(test)]
+    #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str] = &["kinds", "id"];
 
     fn collection(list: &str) -> String {
@@ -104,7 +112,7 @@ impl Owner for AgentablePath {
 }
 
 impl Owner for Id<UserId> {
-    #[cfg(test)]
+    #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str] = &["id"];
 
     fn collection(list: &str) -> String {

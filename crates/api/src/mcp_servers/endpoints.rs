@@ -8,9 +8,8 @@ macro_rules! mcp_servers {
         of: $of:literal, params: ($($params:tt)*),
         owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
-        #[utoipa::path(
-            get,
-            path = $all,
+        crate::endpoint::endpoint! {
+            LIST: get $all => list,
             tag = "tools",
             operation_id = $list_id,
             summary = concat!("List the MCP servers of ", $of, ", without their headers."),
@@ -19,7 +18,8 @@ macro_rules! mcp_servers {
                 status = 200, description = "All servers, by name; at most 20.",
                 body = houston_protocol::mcp_server::McpServerList
             )),
-        )]
+        }
+
         pub(crate) async fn list(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -28,15 +28,15 @@ macro_rules! mcp_servers {
             super::list(&app, caller, $owner).await
         }
 
-        #[utoipa::path(
-            get,
-            path = $one,
+        crate::endpoint::endpoint! {
+            GET: get $one => get,
             tag = "tools",
             operation_id = $get_id,
             summary = concat!("Get an MCP server of ", $of, ", without its headers."),
             params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
             responses((status = 200, description = "The server.", body = houston_protocol::mcp_server::McpServerResponse)),
-        )]
+        }
+
         pub(crate) async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -46,9 +46,8 @@ macro_rules! mcp_servers {
             super::get(&app, caller, $owner, name).await
         }
 
-        #[utoipa::path(
-            put,
-            path = $one,
+        crate::endpoint::endpoint! {
+            PUT: put $one => put,
             tag = "tools",
             operation_id = $put_id,
             summary = concat!("Add an MCP server of ", $of, ", or replace the one with this name; its tools must be approved."),
@@ -58,7 +57,8 @@ macro_rules! mcp_servers {
                 (status = 200, description = "The server.", body = houston_protocol::mcp_server::McpServerResponse),
                 (status = 409, description = "`full`: there is the maximum number of servers."),
             ),
-        )]
+        }
+
         pub(crate) async fn put(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -70,15 +70,15 @@ macro_rules! mcp_servers {
             super::put::put(&app, caller, $owner, name, new).await
         }
 
-        #[utoipa::path(
-            delete,
-            path = $one,
+        crate::endpoint::endpoint! {
+            DELETE: delete $one => delete,
             tag = "tools",
             operation_id = $delete_id,
             summary = concat!("Delete an MCP server of ", $of, " with its headers and approvals."),
             params($($params)* ("name" = String, Path, description = "Name of the server.", example = "crm")),
             responses((status = 204, description = "It is deleted.")),
-        )]
+        }
+
         pub(crate) async fn delete(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -88,9 +88,8 @@ macro_rules! mcp_servers {
             super::delete(&app, caller, $owner, name).await
         }
 
-        #[utoipa::path(
-            get,
-            path = $tools,
+        crate::endpoint::endpoint! {
+            TOOLS: get $tools => tools,
             tag = "tools",
             operation_id = $tools_id,
             summary = concat!("Ask an MCP server of ", $of, " for its tools, and compare them with the approved ones."),
@@ -99,7 +98,8 @@ macro_rules! mcp_servers {
                 (status = 200, description = "Its tools, by name.", body = houston_protocol::mcp_server::McpToolList),
                 (status = 502, description = "`mcp_server_failed`: it did not list its tools."),
             ),
-        )]
+        }
+
         pub(crate) async fn tools(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -109,9 +109,8 @@ macro_rules! mcp_servers {
             super::tools::tools(&app, caller, $owner, name).await
         }
 
-        #[utoipa::path(
-            post,
-            path = $approve,
+        crate::endpoint::endpoint! {
+            APPROVE: post $approve => approve,
             tag = "tools",
             operation_id = $approve_id,
             summary = concat!("Approve tools of an MCP server of ", $of, " as they were read: agents are offered them from the next run on."),
@@ -122,7 +121,8 @@ macro_rules! mcp_servers {
                 (status = 409, description = "`tool_changed`: the server lists another definition now; nothing was approved."),
                 (status = 502, description = "`mcp_server_failed`: it did not list its tools."),
             ),
-        )]
+        }
+
         pub(crate) async fn approve(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -134,9 +134,8 @@ macro_rules! mcp_servers {
             super::tools::approve(&app, caller, $owner, name, read).await
         }
 
-        #[utoipa::path(
-            post,
-            path = $login,
+        crate::endpoint::endpoint! {
+            LOGIN: post $login => login,
             tag = "tools",
             operation_id = $login_id,
             summary = concat!("Begin a login of ", $of, " at an MCP server that uses OAuth."),
@@ -145,7 +144,8 @@ macro_rules! mcp_servers {
                 (status = 200, description = "The URL to open in a browser.", body = houston_protocol::mcp_server::McpLoginResponse),
                 (status = 502, description = "`mcp_server_failed`: the server or its authorization server did not answer as OAuth has it."),
             ),
-        )]
+        }
+
         pub(crate) async fn login(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,

@@ -26,7 +26,6 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::focus::Focus;
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::message::{NewPost, Posted};
 use houston_store::rate::Whose;
@@ -35,6 +34,7 @@ use serde_json::{Map, Value};
 use crate::agentable_path::{AgentablePath, Owner};
 use crate::auth::Caller;
 use crate::body::{Creation, WithImages, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, unless_key_reused};
 use crate::messages::attachments::with_attachments;
@@ -43,15 +43,14 @@ use crate::rates::ask;
 use crate::request_trace::Posting;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/messages",
+endpoint! {
+    POST: post "/v1/{kinds}/{id}/messages" => post,
     tag = "messages",
     operation_id = "create_message",
     summary = "Post a message: it is stored, and a run is queued or the open run reads it.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateMessage,
@@ -60,7 +59,8 @@ use crate::state::App;
         (status = 409, description = "`run_in_progress`: a run is open and `double_texting` is `reject`."),
         (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
     ),
-)]
+}
+
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,

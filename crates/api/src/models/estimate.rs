@@ -6,10 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agent_settings::DEFAULT;
-use houston_protocol::model::{EstimateModels, ModelEstimate};
+use houston_protocol::model::EstimateModels;
 
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -18,18 +19,18 @@ use crate::state::App;
 const MAX_BYTES: usize = 256 * 1024;
 const MAX_TOKENS: u64 = 100_000_000;
 
-#[utoipa::path(
-    post,
-    path = "/v1/models/estimate",
+endpoint! {
+    ESTIMATE: post "/v1/models/estimate" => estimate,
     tag = "models",
     operation_id = "estimate_models",
     summary = "Estimate what a request would cost, with each model and each strategy.",
     request_body = EstimateModels,
     responses(
-        (status = 200, description = "The costs.", body = ModelEstimate),
+        (status = 200, description = "The costs.", body = houston_protocol::model::ModelEstimate),
         (status = 404, description = "The tenant has no such agent.")
     ),
-)]
+}
+
 pub(crate) async fn estimate(
     State(app): State<Arc<App>>,
     caller: Caller,

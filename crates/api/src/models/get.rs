@@ -5,16 +5,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use houston_protocol::model::ModelResponse;
 
 use super::all;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/models/{id}",
+endpoint! {
+    GET: get "/v1/models/{id}" => get,
     tag = "models",
     operation_id = "get_model",
     summary = "Get a model of the installation.",
@@ -22,9 +21,10 @@ use crate::state::App;
         ("id" = String, Path, description = "`provider/model`; the slash is written as `%2F`.", example = "openai%2Fgpt-5-mini")
     ),
     responses(
-        (status = 200, description = "The model.", body = ModelResponse)
+        (status = 200, description = "The model.", body = houston_protocol::model::ModelResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

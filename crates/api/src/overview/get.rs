@@ -17,6 +17,7 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::queues::{LANES, slots, works};
@@ -42,16 +43,16 @@ impl Whose {
     }
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/overview",
+endpoint! {
+    GET: get "/v1/overview" => get,
     tag = "operate",
     operation_id = "get_overview",
     summary = "Get what an operator sees first: what waits, what runs, what failed.",
     description = "For a key with the scope `installation` of all tenants, else of the key's tenant. What has ended is at most 15 s old.",
     params(("of" = Option<String>, Query, description = "`tenant`: of the key's tenant also for a key with the scope `installation`.", example = "tenant")),
     responses((status = 200, description = "The numbers.", body = OverviewResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -4,15 +4,16 @@ use axum::Json;
 use houston_protocol::key::OwnKeyResponse;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 
-#[utoipa::path(
-    get,
-    path = "/v1/key",
+endpoint! {
+    GET: get "/v1/key" => get,
     tag = "keys",
     operation_id = "get_own_key",
     summary = "Get what the key of this request allows.",
     responses((status = 200, description = "The key.", body = OwnKeyResponse)),
-)]
+}
+
 pub(crate) async fn get(caller: Caller) -> Json<OwnKeyResponse> {
     Json(OwnKeyResponse {
         id: caller.key(),

@@ -6,26 +6,25 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use houston_protocol::run::CancelledRunsResponse;
-use houston_protocol::schema;
 
 use super::PlanPath;
 use crate::agentables::cancel::notify_workers;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/plans/{id}/cancel",
+endpoint! {
+    CANCEL: post "/v1/plans/{id}/cancel" => cancel,
     tag = "plans",
     operation_id = "cancel_plan",
     summary = "Cancel a plan and its executors. What they did stays done.",
-    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
     responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = CancelledRunsResponse)
+        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
     ),
-)]
+}
+
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use houston_domain::plan::{Offer, Patched, Problem, patch};
 use houston_protocol::plan::{ChangePlan, PlanResponse};
-use houston_protocol::schema;
 use houston_store::plan::{PlanChange, StoredPlan};
 use serde_json::{Value, json};
 
 use super::{PlanPath, invalid, listed, refused, tell};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::messages::post::check_storable_value;
 use crate::state::App;
@@ -20,19 +20,19 @@ use crate::state::App;
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 200;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/plans/{id}",
+endpoint! {
+    CHANGE: patch "/v1/plans/{id}" => change,
     tag = "plans",
     operation_id = "change_plan",
     summary = "Change the steps of a plan that have not begun.",
-    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
     request_body = ChangePlan,
     responses(
         (status = 200, description = "The plan with its new document.", body = PlanResponse),
         (status = 409, description = "`stale_version`: the plan has another version by now. `invalid_state`: it has ended.")
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,9 +9,8 @@ use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::UserId;
 use houston_domain::plan::{Document, MAX_BYTES, Offer};
 use houston_domain::run::RunStatus;
-use houston_protocol::plan::{CreatePlan, PlanResponse};
+use houston_protocol::plan::CreatePlan;
 use houston_protocol::problem::FieldError;
-use houston_protocol::schema;
 use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::{Map, Value};
 
@@ -19,29 +18,30 @@ use super::{invalid, response};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::messages::post::check_storable_value;
 use crate::request_trace::Posting;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/plans",
+endpoint! {
+    CREATE: post "/v1/{kinds}/{id}/plans" => create,
     tag = "plans",
     operation_id = "create_plan",
     summary = "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreatePlan,
     responses(
-        (status = 201, description = "The plan.", body = PlanResponse),
+        (status = 201, description = "The plan.", body = houston_protocol::plan::PlanResponse),
         (status = 409, description = "`full`: the agentable has the maximum number of plans that have not ended. `archived`: it is archived. `not_creatable`: agentables of this kind have no plans.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_protocol::plan::PlanResponse;
-use houston_protocol::schema;
 
 use super::{PlanPath, listed};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/plans/{id}",
+endpoint! {
+    GET: get "/v1/plans/{id}" => get,
     tag = "plans",
     operation_id = "get_plan",
     summary = "Get a plan: document, status, steps, and the questions that it asks.",
-    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
     responses((status = 200, description = "The plan.", body = PlanResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -8,34 +8,34 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::AgentableId;
 use houston_protocol::plan::PlanListItem;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::plan::{PlanStep, StoredPlan};
 
 use super::seen;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/{kinds}/{id}/plans",
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/plans" => list,
     tag = "plans",
     operation_id = "list_plans",
     summary = "List the plans of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
         (status = 200, description = "A page of plans.", body = houston_protocol::page::Page<PlanListItem>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_protocol::plan::PlanResponse;
-use houston_protocol::schema;
 
 use super::{PlanPath, listed, refused, tell};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/plans/{id}/pause",
+endpoint! {
+    PAUSE: post "/v1/plans/{id}/pause" => pause,
     tag = "plans",
     operation_id = "pause_plan",
     summary = "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
-    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
     responses(
         (status = 200, description = "The plan.", body = PlanResponse),
         (status = 409, description = "`invalid_state`: it has ended.")
     ),
-)]
+}
+
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -32,18 +32,18 @@ pub(crate) async fn pause(
     set(&app, caller, PlanPath(id), true).await
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/plans/{id}/resume",
+endpoint! {
+    RESUME: post "/v1/plans/{id}/resume" => resume,
     tag = "plans",
     operation_id = "resume_plan",
     summary = "Let a paused plan go on.",
-    params(("id" = schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
     responses(
         (status = 200, description = "The plan.", body = PlanResponse),
         (status = 409, description = "`invalid_state`: it has ended.")
     ),
-)]
+}
+
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
     caller: Caller,

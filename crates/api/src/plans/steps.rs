@@ -6,32 +6,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::plan::MAX_RESULT;
-use houston_protocol::plan::PlanStepResponse;
-use houston_protocol::schema;
 
 use super::PlanPath;
 use super::lines::{Line, lines};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{HexText, List, Page, PageQuery};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/plans/{id}/steps",
+endpoint! {
+    LIST: get "/v1/plans/{id}/steps" => list,
     tag = "plans",
     operation_id = "list_plan_steps",
     summary = "List the steps of a plan in the order of its document, those of loops for each turn so far.",
     params(
-        ("id" = schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of steps, with up to 16 KiB of each result.", body = houston_protocol::page::Page<PlanStepResponse>)
+        (status = 200, description = "A page of steps, with up to 16 KiB of each result.", body = houston_protocol::page::Page<houston_protocol::plan::PlanStepResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,32 +6,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_protocol::plan::PlanVersionResponse;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::plan::PlanVersion;
 
 use super::PlanPath;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/plans/{id}/versions",
+endpoint! {
+    LIST: get "/v1/plans/{id}/versions" => list,
     tag = "plans",
     operation_id = "list_plan_versions",
     summary = "List the documents that a plan has had, newest first, and why each was made.",
     params(
-        ("id" = schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
         (status = 200, description = "A page of versions.", body = houston_protocol::page::Page<PlanVersionResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_domain::profile::{MAX_PROFILE_ENTRY_BYTES, ProfileList};
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{check_size, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
@@ -33,20 +33,20 @@ fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
     .collect()
 }
 
-#[utoipa::path(
-    patch,
-    path = "/v1/users/{id}/profile",
+endpoint! {
+    CHANGE: patch "/v1/users/{id}/profile" => change,
     tag = "users",
     operation_id = "update_profile",
     summary = "Replace the given lists of a user's profile; the other lists stay as they are.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
     ),
     request_body = UpdateProfile,
     responses(
         (status = 200, description = "The changed profile.", body = ProfileResponse)
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

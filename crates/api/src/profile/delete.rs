@@ -5,26 +5,26 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/users/{id}/profile",
+endpoint! {
+    DELETE: delete "/v1/users/{id}/profile" => delete,
     tag = "users",
     operation_id = "delete_profile",
     summary = "Empty all lists of a user's profile.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 204, description = "The profile is empty.")
     ),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

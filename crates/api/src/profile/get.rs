@@ -6,28 +6,28 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::user::ProfileResponse;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/profile",
+endpoint! {
+    GET: get "/v1/users/{id}/profile" => get,
     tag = "users",
     operation_id = "get_profile",
     summary = "Get the profile of a user.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 200, description = "The profile.", body = ProfileResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

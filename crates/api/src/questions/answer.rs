@@ -8,30 +8,30 @@ use axum::response::IntoResponse;
 use houston_domain::id::QuestionId;
 use houston_domain::question::MAX_ANSWERED_BY_CHARS;
 use houston_domain::storable::storable_value;
-use houston_protocol::question::{AnswerQuestion, QuestionResponse};
-use houston_protocol::schema;
+use houston_protocol::question::AnswerQuestion;
 use houston_store::answer::Answered;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::questions::{accept, closed_otherwise, response};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/questions/{id}/answer",
+endpoint! {
+    ANSWER: post "/v1/questions/{id}/answer" => answer,
     tag = "questions",
     operation_id = "answer_question",
     summary = "Answer a question; its run goes on.",
-    params(("id" = schema::QuestionId, Path, description = "Id of the question.")),
+    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
     request_body = AnswerQuestion,
     responses(
-        (status = 200, description = "The question with the answer. The same answer again is no error.", body = QuestionResponse),
+        (status = 200, description = "The question with the answer. The same answer again is no error.", body = houston_protocol::question::QuestionResponse),
         (status = 409, description = "`question_closed`: it was answered otherwise, has expired, or is not asked any more.")
     ),
-)]
+}
+
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     caller: Caller,

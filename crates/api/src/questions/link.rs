@@ -9,29 +9,29 @@ use axum::response::IntoResponse;
 use houston_domain::id::QuestionId;
 use houston_domain::question::{MAX_ANSWERED_BY_CHARS, QuestionState, link};
 use houston_protocol::question::{ApprovalLink, CreateApprovalLink};
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 
 use crate::agentable_path::Id;
 use crate::approve::is_decidable;
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/questions/{id}/links",
+endpoint! {
+    CREATE: post "/v1/questions/{id}/links" => create,
     tag = "questions",
     operation_id = "create_approval_link",
     summary = "Make a link with which a person decides an open question without an API key.",
-    params(("id" = schema::QuestionId, Path, description = "Id of the question.")),
+    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
     request_body = CreateApprovalLink,
     responses(
         (status = 201, description = "The link. Only its hash is stored, so it cannot be read again.", body = ApprovalLink),
         (status = 409, description = "`question_closed`: it is not open any more; `full`: it has the maximum number of links.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,11 +7,10 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_domain::question::QuestionKind;
-use houston_protocol::question::QuestionResponse;
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -28,20 +27,20 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/questions",
+endpoint! {
+    LIST: get "/v1/questions" => list,
     tag = "questions",
     operation_id = "list_questions",
     summary = "List open questions of the tenant or of one user, newest first.",
     params(
-        ("user_id" = Option<schema::UserId>, Query, description = "Only questions of this user's agents."),
-        ("kind" = Option<schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only questions of this user's agents."),
+        ("kind" = Option<houston_protocol::schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of open questions.", body = houston_protocol::page::Page<QuestionResponse>)),
-)]
+    responses((status = 200, description = "A page of open questions.", body = houston_protocol::page::Page<houston_protocol::question::QuestionResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,13 +9,13 @@ use houston_protocol::queue::QueueResponse;
 use houston_queue::Lane;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::queues::{lane_named, queues};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/queues/{lane}/pause",
+endpoint! {
+    PAUSE: post "/v1/queues/{lane}/pause" => pause,
     tag = "operate",
     operation_id = "pause_queue",
     summary = "Pause a lane: workers claim nothing new of it.",
@@ -23,7 +23,8 @@ use crate::state::App;
                    `installation` besides `operate`.",
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
     responses((status = 200, description = "The lane.", body = QueueResponse)),
-)]
+}
+
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -32,16 +33,16 @@ pub(crate) async fn pause(
     set(&app, caller, &lane, true).await.map(Json)
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/queues/{lane}/resume",
+endpoint! {
+    RESUME: post "/v1/queues/{lane}/resume" => resume,
     tag = "operate",
     operation_id = "resume_queue",
     summary = "Let a paused lane go on.",
     description = "Idempotent. Needs the scope `installation` besides `operate`.",
     params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
     responses((status = 200, description = "The lane.", body = QueueResponse)),
-)]
+}
+
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,32 +6,32 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::read_mark::{MarkRead, ReadMarkResponse};
-use houston_protocol::schema;
+use houston_protocol::read_mark::MarkRead;
 use houston_store::read_mark::ReadUpTo;
 
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::read_marks::response;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/{kinds}/{id}/read",
+endpoint! {
+    SET: post "/v1/{kinds}/{id}/read" => set,
     tag = "messages",
     operation_id = "mark_read",
     summary = "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = Option<MarkRead>,
     responses(
-        (status = 200, description = "How far the thread was read.", body = ReadMarkResponse)
+        (status = 200, description = "How far the thread was read.", body = houston_protocol::read_mark::ReadMarkResponse)
     ),
-)]
+}
+
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     caller: Caller,

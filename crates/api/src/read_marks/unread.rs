@@ -7,25 +7,25 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_protocol::read_mark::UnreadResponse;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::read_marks::response;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/unread",
+endpoint! {
+    UNREAD: get "/v1/users/{id}/unread" => unread,
     tag = "messages",
     operation_id = "get_unread",
     summary = "Get what a user has not read, in total and by thread.",
-    params(("id" = schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
     responses(
         (status = 200, description = "The threads with something unread, among the newest 200.", body = UnreadResponse)
     ),
-)]
+}
+
 pub(crate) async fn unread(
     State(app): State<Arc<App>>,
     caller: Caller,

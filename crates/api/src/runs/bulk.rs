@@ -14,6 +14,7 @@ use houston_store::run_list::RunFilter;
 
 use crate::auth::Caller;
 use crate::body::{Creation, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, PageQuery};
 use crate::runs::filter::{NO_FINGERPRINT, is_fingerprint, stored};
@@ -48,16 +49,16 @@ impl Change {
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/runs/cancel",
+endpoint! {
+    CANCEL: post "/v1/runs/cancel" => cancel,
     tag = "runs",
     operation_id = "cancel_runs",
     summary = "Cancel many runs, by ids or by a filter.",
     description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
     request_body = ChangeRuns,
     responses((status = 200, description = "What was requested.", body = ChangedRunsResponse)),
-)]
+}
+
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -66,9 +67,8 @@ pub(crate) async fn cancel(
     change(&app, caller, Change::Cancel, request).await.map(Json)
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/runs/retry",
+endpoint! {
+    RETRY: post "/v1/runs/retry" => retry,
     tag = "runs",
     operation_id = "retry_runs",
     summary = "Try many runs again, by ids or by a filter.",
@@ -77,7 +77,8 @@ pub(crate) async fn cancel(
                    changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
     request_body = ChangeRuns,
     responses((status = 200, description = "What was done.", body = ChangedRunsResponse)),
-)]
+}
+
 pub(crate) async fn retry(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,12 +9,12 @@ use axum::response::IntoResponse;
 use houston_domain::id::RunId;
 use houston_domain::model::Usage;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse};
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_store::cost::StoredModelCall;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -31,19 +31,19 @@ fn response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResponse 
     }
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/runs/{id}/model_calls",
+endpoint! {
+    CALLS: get "/v1/runs/{id}/model_calls" => calls,
     tag = "runs",
     operation_id = "list_model_calls",
     summary = "List the model calls of a run with usage and cost.",
     params(
-        ("id" = schema::RunId, Path, description = "Id of the run.")
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
     ),
     responses(
         (status = 200, description = "The model calls.", body = ModelCallsResponse)
     ),
-)]
+}
+
 pub(crate) async fn calls(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -10,29 +10,28 @@ use axum::response::IntoResponse;
 use houston_domain::agentable::Urgency;
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
-use houston_protocol::run::RunResponse;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::runs::response;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/runs/{id}/cancel",
+endpoint! {
+    CANCEL: post "/v1/runs/{id}/cancel" => cancel,
     tag = "runs",
     operation_id = "cancel_run",
     summary = "Cancel a run.",
     params(
-        ("id" = schema::RunId, Path, description = "Id of the run.")
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
     ),
     responses(
-        (status = 202, description = "The cancellation was requested, now or before.", body = RunResponse),
+        (status = 202, description = "The cancellation was requested, now or before.", body = houston_protocol::run::RunResponse),
         (status = 409, description = "`invalid_state`: the run has ended with another status.")
     ),
-)]
+}
+
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,13 +7,12 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use houston_domain::id::RunId;
-use houston_protocol::run::RunResponse;
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::deadline::Deadline;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::runs::response;
@@ -29,21 +28,21 @@ pub(crate) struct Options {
     wait: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/runs/{id}",
+endpoint! {
+    GET: get "/v1/runs/{id}" => get,
     tag = "runs",
     operation_id = "get_run",
     summary = "Get a run; with `wait`, once it has ended or waits for a person.",
     params(
-        ("id" = schema::RunId, Path, description = "Id of the run."),
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
         ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")
     ),
     responses(
-        (status = 200, description = "The run.", body = RunResponse),
+        (status = 200, description = "The run.", body = houston_protocol::run::RunResponse),
         (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.")
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -8,10 +8,10 @@ use axum::response::IntoResponse;
 use houston_domain::id::RunId;
 use houston_protocol::page::Page;
 use houston_protocol::run_list::ListedRunResponse;
-use houston_protocol::schema;
 use houston_store::run_list::{ListedRun, RunFilter, RunPage};
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::page::{List, PageQuery};
@@ -20,9 +20,8 @@ use crate::runs::filter::{FilterQuery, stored};
 use crate::runs::response;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/runs",
+endpoint! {
+    LIST: get "/v1/runs" => list,
     tag = "runs",
     operation_id = "list_all_runs",
     summary = "List the runs of the tenant, newest first.",
@@ -31,17 +30,18 @@ use crate::state::App;
     params(
         ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
         ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
-        ("agent_id" = Option<schema::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
-        ("user_id" = Option<schema::UserId>, Query, description = "Only runs of this user's agentables."),
+        ("agent_id" = Option<houston_protocol::schema::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only runs of this user's agentables."),
         ("error_code" = Option<String>, Query, description = "Only runs with this error code. Runs that were given up because their workers died have `DEAD_LETTERED`.", example = "RATE_LIMITED"),
         ("fingerprint" = Option<String>, Query, description = "Only runs of the group of errors with this fingerprint, as `GET /v1/errors` names it.", example = "8c1f06d2b1a94e77"),
-        ("since" = Option<schema::Time>, Query, description = "Only runs that were accepted then or later."),
-        ("until" = Option<schema::Time>, Query, description = "Only runs that were accepted before."),
+        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted then or later."),
+        ("until" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted before."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses((status = 200, description = "A page of runs.", body = Page<ListedRunResponse>)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

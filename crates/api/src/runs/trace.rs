@@ -9,12 +9,12 @@ use axum::response::IntoResponse;
 use chrono::{DateTime, Utc};
 use houston_domain::id::RunId;
 use houston_domain::trace::{Header, Snapshot};
-use houston_protocol::schema;
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::explain::{ExplainError, ExplainTopic};
 use crate::query::{Query, clamped, time};
@@ -46,30 +46,30 @@ fn yes() -> bool {
     true
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/runs/{id}/trace",
+endpoint! {
+    TRACE: get "/v1/runs/{id}/trace" => trace,
     tag = "runs",
     operation_id = "get_run_trace",
     summary = "Get the trace of a run: what it was given, what it did, what was answered.",
     description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
                    digest. `houston replay` replays them. Texts that look like keys are redacted.",
     params(
-        ("id" = schema::RunId, Path, description = "Id of the run."),
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
         ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
                                                          without what came before the run. Of a long run it is a hundredth of the \
                                                          whole; it cannot be replayed."),
-        ("since" = Option<schema::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
+        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
                                                          thread and what came before the run. Only their texts are read. It cannot \
                                                          be replayed."),
-        ("until" = Option<schema::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
+        ("until" = Option<houston_protocol::schema::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
     ),
     responses(
         (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
         (status = 410, description = "`event_log_expired`: events of the run were deleted by age."),
         (status = 413, description = "`too_large`: the trace is larger than `server.conversation.max_bytes`.")
     ),
-)]
+}
+
 pub(crate) async fn trace(
     State(app): State<Arc<App>>,
     caller: Caller,

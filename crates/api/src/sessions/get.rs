@@ -1,7 +1,5 @@
 //! `GET /v1/sessions/{id}`: one closed session.
 
-use houston_protocol::session::SessionResponse;
-
 use crate::reads::get_by_id;
 use crate::sessions::response;
 
@@ -9,5 +7,5 @@ get_by_id! {
     path: "/v1/sessions/{id}", tag: "sessions", operation: "get_session",
     summary: "Get a closed session.",
     id: SessionId, "Id of the session.",
-    method: session, body: SessionResponse, "The session.",
+    method: session, body: houston_protocol::session::SessionResponse, "The session.",
 }

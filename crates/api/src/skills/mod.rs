@@ -155,9 +155,8 @@ macro_rules! skills {
         $delete:literal: $deleted:literal, params: ($($params:tt)*),
         owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
-        #[utoipa::path(
-            get,
-            path = $all,
+        crate::endpoint::endpoint! {
+            LIST: get $all => list,
             tag = "skills",
             operation_id = $list,
             summary = $listed,
@@ -167,7 +166,8 @@ macro_rules! skills {
                 description = "All of them, on one page.",
                 body = houston_protocol::page::Page<houston_protocol::skill::SkillEntryResponse>
             )),
-        )]
+        }
+
         pub(crate) async fn list(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -176,15 +176,15 @@ macro_rules! skills {
             super::list(&app, caller, $owner).await
         }
 
-        #[utoipa::path(
-            get,
-            path = $one,
+        crate::endpoint::endpoint! {
+            GET: get $one => get,
             tag = "skills",
             operation_id = $get,
             summary = $got,
             params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
             responses((status = 200, description = "The skill.", body = houston_protocol::skill::SkillResponse)),
-        )]
+        }
+
         pub(crate) async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -194,9 +194,8 @@ macro_rules! skills {
             super::get(&app, caller, $owner, name).await
         }
 
-        #[utoipa::path(
-            put,
-            path = $one,
+        crate::endpoint::endpoint! {
+            PUT: put $one => put,
             tag = "skills",
             operation_id = $put,
             summary = $created,
@@ -206,7 +205,8 @@ macro_rules! skills {
                 (status = 200, description = "The skill, with what was mended or left out.", body = houston_protocol::skill::SkillResponse),
                 (status = 409, description = "`full`: there is the maximum number of skills."),
             ),
-        )]
+        }
+
         pub(crate) async fn put(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
@@ -218,15 +218,15 @@ macro_rules! skills {
             super::put(&app, caller, $owner, name, request).await
         }
 
-        #[utoipa::path(
-            delete,
-            path = $one,
+        crate::endpoint::endpoint! {
+            DELETE: delete $one => delete,
             tag = "skills",
             operation_id = $delete,
             summary = $deleted,
             params($($params)* ("name" = String, Path, description = "Name of the skill.", example = "weekly-review")),
             responses((status = 204, description = "The skill is deleted.")),
-        )]
+        }
+
         pub(crate) async fn delete(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,

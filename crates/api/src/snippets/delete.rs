@@ -5,26 +5,26 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
 
 use super::SnippetName;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/users/{id}/snippets/{name}",
+endpoint! {
+    DELETE: delete "/v1/users/{id}/snippets/{name}" => delete,
     tag = "snippets",
     operation_id = "delete_snippet_of_user",
     summary = "Delete a snippet, and the tool that it is.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")
     ),
     responses((status = 204, description = "The snippet is deleted.")),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

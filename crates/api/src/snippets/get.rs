@@ -7,28 +7,28 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
 use houston_domain::snippet;
-use houston_protocol::schema;
 use houston_protocol::snippet::SnippetCodeResponse;
 use houston_protocol::time::Time;
 
 use super::SnippetName;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/snippets/{name}",
+endpoint! {
+    GET: get "/v1/users/{id}/snippets/{name}" => get,
     tag = "snippets",
     operation_id = "get_snippet",
     summary = "Get a snippet with its code.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")
     ),
     responses((status = 200, description = "The snippet.", body = SnippetCodeResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,7 +7,6 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::custom_table::{MAX_ADDED, Part};
 use houston_domain::id::{RecordId, TableId};
-use houston_protocol::schema;
 use houston_protocol::table::{AddRecords, AddedRecords};
 use houston_store::custom_record::CustomRecord;
 use serde_json::Value;
@@ -16,19 +15,19 @@ use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, stored_body, unless_key_reused};
 use crate::state::App;
 use crate::tables::refused;
 
-#[utoipa::path(
-    post,
-    path = "/v1/tables/{id}/records",
+endpoint! {
+    ADD: post "/v1/tables/{id}/records" => add,
     tag = "tables",
     operation_id = "create_records",
     summary = "Add records to a custom table, all or none.",
     params(
-        ("id" = schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = AddRecords,
@@ -36,7 +35,8 @@ use crate::tables::refused;
         (status = 201, description = "The new records.", body = AddedRecords),
         (status = 409, description = "`full`: the table would have more than the maximum number of records.")
     ),
-)]
+}
+
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,27 +7,27 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::custom_table::Part;
 use houston_domain::id::RecordId;
-use houston_protocol::schema;
-use houston_protocol::table::{RecordResponse, UpdateRecord};
+use houston_protocol::table::UpdateRecord;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::tables::refused;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/records/{id}",
+endpoint! {
+    CHANGE: patch "/v1/records/{id}" => change,
     tag = "tables",
     operation_id = "change_record",
     summary = "Change values of a record; null removes one, values not given stay as they are.",
-    params(("id" = schema::RecordId, Path, description = "Id of the record.")),
+    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
     request_body = UpdateRecord,
-    responses((status = 200, description = "The record.", body = RecordResponse)),
-)]
+    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,27 +9,27 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use houston_domain::id::{RecordId, TableId};
-use houston_protocol::schema;
 use houston_store::custom_table::CustomTable;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
 /// Records that are read and held at once; with the usual limits at most 4 MB.
 const PAGE: i64 = 200;
 
-#[utoipa::path(
-    get,
-    path = "/v1/tables/{id}/records.csv",
+endpoint! {
+    EXPORT: get "/v1/tables/{id}/records.csv" => export,
     tag = "tables",
     operation_id = "export_records",
     summary = "Export the records of a custom table as CSV, in the order in which they were added.",
     description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
-    params(("id" = schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
     responses((status = 200, description = "The records.", body = String, content_type = "text/csv")),
-)]
+}
+
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,

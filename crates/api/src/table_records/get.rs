@@ -6,24 +6,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::RecordId;
-use houston_protocol::schema;
-use houston_protocol::table::RecordResponse;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/records/{id}",
+endpoint! {
+    GET: get "/v1/records/{id}" => get,
     tag = "tables",
     operation_id = "get_record",
     summary = "Get a record of a custom table.",
-    params(("id" = schema::RecordId, Path, description = "Id of the record.")),
-    responses((status = 200, description = "The record.", body = RecordResponse)),
-)]
+    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,13 +9,13 @@ use axum::response::Response;
 use houston_domain::custom_table::{CsvFault, TableLimits};
 use houston_domain::id::{RecordId, TableId};
 use houston_protocol::problem::FieldError;
-use houston_protocol::schema;
 use houston_protocol::table::ImportedRecords;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{content_length, is_of_type, receive};
 use crate::documents::DocumentPermit;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, stored_body, unless_key_reused};
 use crate::state::App;
@@ -26,23 +26,23 @@ const CSV: &str = "text/csv";
 /// What an import needs in memory at once, as a multiple of the text: the text, its records, and their rows.
 const MEMORY_FACTOR: usize = 4;
 
-#[utoipa::path(
-    post,
-    path = "/v1/tables/{id}/import",
+endpoint! {
+    IMPORT: post "/v1/tables/{id}/import" => import,
     tag = "tables",
     operation_id = "import_records",
     summary = "Add the records of a CSV text to a custom table, all or none.",
     description = "The first line names fields of the table, in any order. Each error has the line and the column.",
     params(
-        ("id" = schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
-    request_body(content = schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
+    request_body(content = houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
     responses(
         (status = 201, description = "How many records were added.", body = ImportedRecords),
         (status = 409, description = "`full`: the table would have more than the maximum number of records.")
     ),
-)]
+}
+
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
     caller: Caller,

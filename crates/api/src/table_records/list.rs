@@ -7,15 +7,13 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::custom_table::Order;
 use houston_domain::id::TableId;
-use houston_protocol::page::Page as PageBody;
-use houston_protocol::schema;
-use houston_protocol::table::RecordResponse;
 use houston_store::custom_record::RecordSearch;
 use serde::Deserialize;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -34,22 +32,22 @@ pub(crate) struct RecordsQuery {
     order: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/tables/{id}/records",
+endpoint! {
+    LIST: get "/v1/tables/{id}/records" => list,
     tag = "tables",
     operation_id = "list_records",
     summary = "Find records of a custom table, the newest first.",
     params(
-        ("id" = schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
         ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
         ("query" = Option<String>, Query, description = "A text in one of the values."),
         ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters.")
     ),
-    responses((status = 200, description = "A page of records.", body = PageBody<RecordResponse>)),
-)]
+    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<houston_protocol::table::RecordResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

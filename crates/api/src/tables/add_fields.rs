@@ -6,26 +6,26 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TableId;
-use houston_protocol::schema;
-use houston_protocol::table::{AddFields, TableResponse};
+use houston_protocol::table::AddFields;
 
 use super::{refused, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/tables/{id}/fields",
+endpoint! {
+    ADD_FIELDS: post "/v1/tables/{id}/fields" => add_fields,
     tag = "tables",
     operation_id = "extend_table",
     summary = "Add fields to a custom table; its records have no value of them.",
-    params(("id" = schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
     request_body = AddFields,
-    responses((status = 200, description = "The changed table.", body = TableResponse)),
-)]
+    responses((status = 200, description = "The changed table.", body = houston_protocol::table::TableResponse)),
+}
+
 pub(crate) async fn add_fields(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::custom_table::{Aggregate, Function, MAX_GROUPS};
 use houston_domain::id::TableId;
-use houston_protocol::schema;
 use houston_protocol::table::{AggregateGroup, AggregateResponse};
 use houston_store::custom_record::Group;
 use serde::Deserialize;
@@ -16,6 +15,7 @@ use serde_json::Value;
 use super::filter;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::state::App;
@@ -32,14 +32,13 @@ pub(crate) struct AggregateQuery {
     query: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/tables/{id}/aggregate",
+endpoint! {
+    AGGREGATE: get "/v1/tables/{id}/aggregate" => aggregate,
     tag = "tables",
     operation_id = "aggregate_table",
     summary = "Count or add up records of a custom table.",
     params(
-        ("id" = schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
         ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
         ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
         ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),
@@ -47,7 +46,8 @@ pub(crate) struct AggregateQuery {
         ("query" = Option<String>, Query, description = "A text in one of the values.")
     ),
     responses((status = 200, description = "The numbers.", body = AggregateResponse)),
-)]
+}
+
 pub(crate) async fn aggregate(
     State(app): State<Arc<App>>,
     caller: Caller,

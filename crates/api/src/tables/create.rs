@@ -6,8 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::custom_table::{Fields, MAX_DESCRIPTION_BYTES, check_name};
 use houston_domain::id::UserId;
-use houston_protocol::schema;
-use houston_protocol::table::{CreateTable, TableResponse};
+use houston_protocol::table::CreateTable;
 use houston_store::Error;
 use houston_store::custom_table::{CustomTable, NewCustomTable};
 
@@ -15,26 +14,27 @@ use super::{refused, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size, check_text};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/users/{id}/tables",
+endpoint! {
+    CREATE: post "/v1/users/{id}/tables" => create,
     tag = "tables",
     operation_id = "create_custom_table",
     summary = "Create a custom table, with fields or by the name of a preset.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTable,
     responses(
-        (status = 201, description = "The new table.", body = TableResponse),
+        (status = 201, description = "The new table.", body = houston_protocol::table::TableResponse),
         (status = 409, description = "`already_exists`: the user has a table with this name; `full`: the maximum number of tables exists.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

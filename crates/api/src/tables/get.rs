@@ -6,24 +6,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TableId;
-use houston_protocol::schema;
-use houston_protocol::table::TableResponse;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/tables/{id}",
+endpoint! {
+    GET: get "/v1/tables/{id}" => get,
     tag = "tables",
     operation_id = "get_table",
     summary = "Get a custom table with its fields and the JSON Schema of its records.",
-    params(("id" = schema::TableId, Path, description = "Id of the table.")),
-    responses((status = 200, description = "The table.", body = TableResponse)),
-)]
+    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    responses((status = 200, description = "The table.", body = houston_protocol::table::TableResponse)),
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

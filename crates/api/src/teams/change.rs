@@ -7,8 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TeamId;
-use houston_protocol::schema;
-use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
+use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::Changed;
 use houston_store::team::Team;
 
@@ -17,25 +16,26 @@ use super::response;
 use crate::agentable_path::Id;
 use crate::agents::{name_taken, retry_on_conflict};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/teams/{id}",
+endpoint! {
+    CHANGE: patch "/v1/teams/{id}" => change,
     tag = "teams",
     operation_id = "update_team",
     summary = "Change a team; fields not given stay as they are.",
     params(
-        ("id" = schema::TeamId, Path, description = "Id of the team.")
+        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 200, description = "The changed team.", body = TeamResponse),
+        (status = 200, description = "The changed team.", body = houston_protocol::team::TeamResponse),
         (status = 409, description = "`already_exists`: another team has the name; `stale_version`: the team has another version.")
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

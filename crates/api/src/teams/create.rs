@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::id::AgentId;
 use houston_domain::team::{Router, RouterKind};
-use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
+use houston_protocol::team::TeamSettingsRequest;
 use houston_store::team::Team;
 
 use super::body;
@@ -14,13 +14,13 @@ use super::response;
 use crate::agents::{ensure_defaults, name_taken};
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/teams",
+endpoint! {
+    CREATE: post "/v1/teams" => create,
     tag = "teams",
     operation_id = "create_team",
     summary = "Create a team of existing agents.",
@@ -29,10 +29,11 @@ use crate::state::App;
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 201, description = "The new team.", body = TeamResponse),
+        (status = 201, description = "The new team.", body = houston_protocol::team::TeamResponse),
         (status = 409, description = "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

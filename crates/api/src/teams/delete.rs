@@ -5,28 +5,28 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::TeamId;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::agents::check_deleted;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/teams/{id}",
+endpoint! {
+    DELETE: delete "/v1/teams/{id}" => delete,
     tag = "teams",
     operation_id = "delete_team",
     summary = "Delete a team that is not in use; its agents are kept.",
     params(
-        ("id" = schema::TeamId, Path, description = "Id of the team.")
+        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
     ),
     responses(
         (status = 204, description = "The team is deleted."),
         (status = 409, description = "`in_use`: an agentable uses the team.")
     ),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -1,7 +1,5 @@
 //! `GET /v1/teams/{id}`: one team.
 
-use houston_protocol::team::TeamResponse;
-
 use super::response;
 use crate::reads::get_by_id;
 
@@ -9,5 +7,5 @@ get_by_id! {
     path: "/v1/teams/{id}", tag: "teams", operation: "get_team",
     summary: "Get a team.",
     id: TeamId, "Id of the team.",
-    method: team, body: TeamResponse, "The team.",
+    method: team, body: houston_protocol::team::TeamResponse, "The team.",
 }

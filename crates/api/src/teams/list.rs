@@ -5,19 +5,18 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_protocol::team::TeamResponse;
 use houston_store::team::Team;
 
 use super::response;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/teams",
+endpoint! {
+    LIST: get "/v1/teams" => list,
     tag = "teams",
     operation_id = "list_teams",
     summary = "List the teams of the tenant, newest first.",
@@ -26,9 +25,10 @@ use crate::state::App;
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<TeamResponse>)
+        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<houston_protocol::team::TeamResponse>)
     ),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

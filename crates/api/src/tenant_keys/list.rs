@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::ApiKeyId;
-use houston_protocol::key::KeyResponse;
 use serde::Deserialize;
 
 use super::response;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -25,9 +25,8 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/keys",
+endpoint! {
+    LIST: get "/v1/keys" => list,
     tag = "keys",
     operation_id = "list_keys",
     summary = "List the API keys of the tenant, newest first.",
@@ -38,8 +37,9 @@ pub(crate) struct Filter {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of keys.", body = houston_protocol::page::Page<KeyResponse>)),
-)]
+    responses((status = 200, description = "A page of keys.", body = houston_protocol::page::Page<houston_protocol::key::KeyResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

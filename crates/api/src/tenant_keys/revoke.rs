@@ -7,24 +7,24 @@ use axum::Json;
 use axum::extract::State;
 use houston_domain::id::ApiKeyId;
 use houston_protocol::key::KeyResponse;
-use houston_protocol::schema;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/keys/{id}/revoke",
+endpoint! {
+    REVOKE: post "/v1/keys/{id}/revoke" => revoke,
     tag = "keys",
     operation_id = "revoke_key",
     summary = "Revoke an API key for good, with the client tokens it has made.",
     description = "A key may revoke itself. A revoked key stays in the list.",
-    params(("id" = schema::ApiKeyId, Path, description = "Id of the key.")),
+    params(("id" = houston_protocol::schema::ApiKeyId, Path, description = "Id of the key.")),
     responses((status = 200, description = "The revoked key.", body = KeyResponse)),
-)]
+}
+
 pub(crate) async fn revoke(
     State(app): State<Arc<App>>,
     caller: Caller,

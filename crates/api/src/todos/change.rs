@@ -6,27 +6,27 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TodoId;
-use houston_protocol::schema;
-use houston_protocol::todo::{TodoResponse, UpdateTodo};
+use houston_protocol::todo::UpdateTodo;
 use houston_store::todo::TodoChange;
 
 use super::{check, due, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/todos/{id}",
+endpoint! {
+    CHANGE: patch "/v1/todos/{id}" => change,
     tag = "todos",
     operation_id = "update_todo",
     summary = "Change a todo; fields not given stay as they are.",
-    params(("id" = schema::TodoId, Path, description = "Id of the todo.")),
+    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
     request_body = UpdateTodo,
-    responses((status = 200, description = "The todo.", body = TodoResponse)),
-)]
+    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

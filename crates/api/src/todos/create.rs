@@ -5,34 +5,34 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
-use houston_protocol::todo::{CreateTodo, TodoResponse};
+use houston_protocol::todo::CreateTodo;
 use houston_store::todo::{NewTodo, Todo};
 
 use super::{check, due, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/users/{id}/todos",
+endpoint! {
+    CREATE: post "/v1/users/{id}/todos" => create,
     tag = "todos",
     operation_id = "create_todo",
     summary = "Create a todo.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTodo,
     responses(
-        (status = 201, description = "The new todo.", body = TodoResponse),
+        (status = 201, description = "The new todo.", body = houston_protocol::todo::TodoResponse),
         (status = 409, description = "`full`: the maximum number of todos exists.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,24 +6,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::TodoId;
-use houston_protocol::schema;
-use houston_protocol::todo::TodoResponse;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/todos/{id}",
+endpoint! {
+    GET: get "/v1/todos/{id}" => get,
     tag = "todos",
     operation_id = "get_todo",
     summary = "Get a todo.",
-    params(("id" = schema::TodoId, Path, description = "Id of the todo.")),
-    responses((status = 200, description = "The todo.", body = TodoResponse)),
-)]
+    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,15 +7,13 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{TodoId, UserId};
 use houston_domain::todo::TodoStatus;
-use houston_protocol::page::Page as PageBody;
-use houston_protocol::schema;
-use houston_protocol::todo::TodoResponse;
 use houston_store::todo::{Todo, TodoQuery};
 use serde::Deserialize;
 
 use super::{due, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -33,14 +31,13 @@ pub(crate) struct TodosQuery {
     query: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/todos",
+endpoint! {
+    LIST: get "/v1/users/{id}/todos" => list,
     tag = "todos",
     operation_id = "list_todos_of_user",
     summary = "List the todos of a user in their order, those that are done last.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
         ("list" = Option<String>, Query, description = "Only those of this list."),
         ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
@@ -48,8 +45,9 @@ pub(crate) struct TodosQuery {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of todos.", body = PageBody<TodoResponse>)),
-)]
+    responses((status = 200, description = "A page of todos.", body = houston_protocol::page::Page<houston_protocol::todo::TodoResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

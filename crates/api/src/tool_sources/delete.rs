@@ -8,18 +8,19 @@ use houston_domain::tool_source::SourceType;
 
 use super::SourceName;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/endpoints/{name}",
+endpoint! {
+    DELETE: delete "/v1/endpoints/{name}" => delete,
     tag = "tools",
     operation_id = "delete_endpoints",
     summary = "Delete a document of endpoints and its secrets.",
     params(("name" = String, Path, description = "Name of the document.", example = "crm")),
     responses((status = 204, description = "It is deleted.")),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -9,18 +9,19 @@ use houston_protocol::tool_source::EndpointsResponse;
 
 use super::{SourceName, response};
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/endpoints/{name}",
+endpoint! {
+    GET: get "/v1/endpoints/{name}" => get,
     tag = "tools",
     operation_id = "get_endpoints",
     summary = "Get a document of endpoints, without its secrets.",
     params(("name" = String, Path, description = "Name of the document.", example = "crm")),
     responses((status = 200, description = "The document.", body = EndpointsResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

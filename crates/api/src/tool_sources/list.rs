@@ -9,17 +9,18 @@ use houston_protocol::tool_source::EndpointsList;
 
 use super::response;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/endpoints",
+endpoint! {
+    LIST: get "/v1/endpoints" => list,
     tag = "tools",
     operation_id = "list_endpoints",
     summary = "List the documents of endpoints of the tenant, without their secrets.",
     responses((status = 200, description = "All documents, by name; at most 50.", body = EndpointsList)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -17,12 +17,12 @@ use super::{SourceName, response_of};
 use crate::agents::sources::truncated;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size};
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    put,
-    path = "/v1/endpoints/{name}",
+endpoint! {
+    PUT: put "/v1/endpoints/{name}" => put,
     tag = "tools",
     operation_id = "put_endpoints",
     summary = "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
@@ -32,7 +32,8 @@ use crate::state::App;
         (status = 200, description = "The document, without its secrets.", body = EndpointsResponse),
         (status = 409, description = "`full`: the tenant has the maximum number of tool sources.")
     ),
-)]
+}
+
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
     caller: Caller,

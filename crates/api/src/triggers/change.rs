@@ -6,27 +6,27 @@ use axum::Json;
 use axum::extract::State;
 use houston_domain::id::TriggerId;
 use houston_domain::trigger::When;
-use houston_protocol::schema;
 use houston_protocol::trigger::{TriggerResponse, UpdateTrigger};
 use houston_store::trigger::TriggerChange;
 
 use super::{check_instructions, check_name, check_when, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/triggers/{id}",
+endpoint! {
+    CHANGE: patch "/v1/triggers/{id}" => change,
     tag = "triggers",
     operation_id = "update_trigger",
     summary = "Change a trigger; fields not given stay as they are.",
-    params(("id" = schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
     request_body = UpdateTrigger,
     responses((status = 200, description = "The trigger.", body = TriggerResponse)),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,36 +5,36 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use houston_domain::id::{UserId, parse_prefixed};
-use houston_protocol::schema;
-use houston_protocol::trigger::{CreateTrigger, TriggerResponse, TriggerThen};
+use houston_protocol::trigger::{CreateTrigger, TriggerThen};
 
 use super::new::{PlanOffer, new_trigger};
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::plans::create::offer;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/users/{id}/triggers",
+endpoint! {
+    CREATE: post "/v1/users/{id}/triggers" => create,
     tag = "triggers",
     operation_id = "create_trigger",
     summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTrigger,
     responses(
-        (status = 201, description = "The new trigger.", body = TriggerResponse),
+        (status = 201, description = "The new trigger.", body = houston_protocol::trigger::TriggerResponse),
         (status = 404, description = "`not_found`: the user has no such agentable."),
         (status = 409, description = "`full`: the user has the maximum number of triggers.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -10,19 +10,20 @@ use houston_store::trigger::{MAX_DUE, Trigger};
 
 use super::response;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/triggers",
+endpoint! {
+    DUE: get "/v1/triggers" => due,
     tag = "triggers",
     operation_id = "list_due_triggers",
     summary = "List the triggers of the tenant that are due at a time, the next one first.",
     description = "At most 100. Those that wait for words or events, and those that are paused, are not among them.",
     responses((status = 200, description = "What is due next.", body = TriggerList)),
-)]
+}
+
 pub(crate) async fn due(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
     let ask = |cell: Arc<App>| async move {
         Ok(match caller.user() {

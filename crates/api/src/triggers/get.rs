@@ -5,24 +5,24 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_domain::id::TriggerId;
-use houston_protocol::schema;
 use houston_protocol::trigger::TriggerResponse;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/triggers/{id}",
+endpoint! {
+    GET: get "/v1/triggers/{id}" => get,
     tag = "triggers",
     operation_id = "get_trigger",
     summary = "Get a trigger: when it is due, how often it has fired, and why it was refused.",
-    params(("id" = schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
     responses((status = 200, description = "The trigger.", body = TriggerResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

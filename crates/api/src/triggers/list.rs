@@ -5,24 +5,24 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
 use houston_protocol::trigger::TriggerList;
 
 use super::response;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/triggers",
+endpoint! {
+    LIST: get "/v1/users/{id}/triggers" => list,
     tag = "triggers",
     operation_id = "list_triggers",
     summary = "List the triggers of a user, the oldest first.",
-    params(("id" = schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
     responses((status = 200, description = "All triggers.", body = TriggerList)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -12,14 +12,14 @@ use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, 
 use houston_store::usage::{MOST_ROWS, Of};
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::query::{Query, Window};
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/usage",
+endpoint! {
+    GET: get "/v1/usage" => get,
     tag = "operate",
     operation_id = "get_usage",
     summary = "Get what runs took: tokens and cost, by user, agent, model and day.",
@@ -27,7 +27,8 @@ use crate::state::App;
                    taken so far is not among it. `GET /v1/users/{id}/costs` has the days of one user without a limit.",
     params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that ended within so many hours; 24 by default.")),
     responses((status = 200, description = "What they took, the most expensive first.", body = UsageResponse)),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

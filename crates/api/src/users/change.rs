@@ -6,30 +6,30 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{Shard, UserId, shard};
-use houston_protocol::schema;
-use houston_protocol::user::{UpdateUser, UserResponse};
+use houston_protocol::user::UpdateUser;
 use houston_store::user::UserChange;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 use crate::users::{check_external_id, check_name, check_time_zone, external_id_taken, read};
 
-#[utoipa::path(
-    patch,
-    path = "/v1/users/{id}",
+endpoint! {
+    CHANGE: patch "/v1/users/{id}" => change,
     tag = "users",
     operation_id = "update_user",
     summary = "Change the name, time zone or external id of a user; fields not given stay as they are.",
-    params(("id" = schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
     request_body = UpdateUser,
     responses(
-        (status = 200, description = "The changed user.", body = UserResponse),
+        (status = 200, description = "The changed user.", body = houston_protocol::user::UserResponse),
         (status = 409, description = "`already_exists`: another user has the external id.")
     ),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
 use houston_protocol::user::{DayCostResponse, UserCostsResponse};
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -18,19 +18,19 @@ use crate::state::App;
 /// earlier.
 const DAYS: i64 = 32;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/costs",
+endpoint! {
+    COSTS: get "/v1/users/{id}/costs" => costs,
     tag = "users",
     operation_id = "get_user_costs",
     summary = "Get the cost of a user's model calls, in total and per day.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 200, description = "The total and the last 32 days.", body = UserCostsResponse)
     ),
-)]
+}
+
 pub(crate) async fn costs(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use houston_domain::id::{Shard, shard};
-use houston_protocol::user::{CreateUser, UserResponse};
+use houston_protocol::user::CreateUser;
 use houston_store::agentable::NewAgentable;
 use houston_store::idempotency::IdempotencyKey;
 use houston_store::user::User;
 
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::state::App;
@@ -65,9 +66,8 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
         .collect()
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/users",
+endpoint! {
+    CREATE: post "/v1/users" => create,
     tag = "users",
     operation_id = "create_user",
     summary = "Create a user, with the agentables that belong to every user.",
@@ -76,10 +76,11 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
     ),
     request_body = CreateUser,
     responses(
-        (status = 201, description = "The new user.", body = UserResponse),
+        (status = 201, description = "The new user.", body = houston_protocol::user::UserResponse),
         (status = 409, description = "`already_exists`: another user has the external id.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,28 +6,27 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_protocol::schema;
-use houston_protocol::user::UserResponse;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::users::read;
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}",
+endpoint! {
+    GET: get "/v1/users/{id}" => get,
     tag = "users",
     operation_id = "get_user",
     summary = "Get a user.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
     ),
     responses(
-        (status = 200, description = "The user.", body = UserResponse)
+        (status = 200, description = "The user.", body = houston_protocol::user::UserResponse)
     ),
-)]
+}
+
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -7,11 +7,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{AgentableId, UserId};
-use houston_protocol::user::UserResponse;
 use houston_store::user::User;
 use serde::Deserialize;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -27,9 +27,8 @@ pub(crate) struct Filter {
     cursor: Option<String>,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/users",
+endpoint! {
+    LIST: get "/v1/users" => list,
     tag = "users",
     operation_id = "list_users",
     summary = "List users, newest first, or find a user by external id.",
@@ -38,8 +37,9 @@ pub(crate) struct Filter {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of users.", body = houston_protocol::page::Page<UserResponse>)),
-)]
+    responses((status = 200, description = "A page of users.", body = houston_protocol::page::Page<houston_protocol::user::UserResponse>)),
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -6,28 +6,28 @@ use axum::Json;
 use axum::extract::State;
 use houston_domain::id::WebhookId;
 use houston_domain::scope::Scope;
-use houston_protocol::schema;
 use houston_protocol::webhook::{UpdateWebhook, WebhookResponse};
 use houston_store::webhook::WebhookChange;
 
 use super::{check_description, check_topics, check_url, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::state::App;
 
-#[utoipa::path(
-    patch,
-    path = "/v1/webhooks/{id}",
+endpoint! {
+    CHANGE: patch "/v1/webhooks/{id}" => change,
     tag = "webhooks",
     operation_id = "update_webhook",
     summary = "Change a webhook, or switch it off and on again.",
     description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
-    params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
     request_body = UpdateWebhook,
     responses((status = 200, description = "The webhook.", body = WebhookResponse)),
-)]
+}
+
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,

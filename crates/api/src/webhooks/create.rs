@@ -16,13 +16,13 @@ use uuid::Uuid;
 use super::{check_description, check_topics, check_url, response, secret};
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::tool_sources::put::check_kinds;
 
-#[utoipa::path(
-    post,
-    path = "/v1/webhooks",
+endpoint! {
+    CREATE: post "/v1/webhooks" => create,
     tag = "webhooks",
     operation_id = "create_webhook",
     summary = "Have events sent to an address of yours.",
@@ -33,7 +33,8 @@ use crate::tool_sources::put::check_kinds;
         (status = 404, description = "`not_found`: there is no such user or agentable."),
         (status = 409, description = "`full`: the tenant has the maximum number of webhooks.")
     ),
-)]
+}
+
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::WebhookId;
-use houston_protocol::schema;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    delete,
-    path = "/v1/webhooks/{id}",
+endpoint! {
+    DELETE: delete "/v1/webhooks/{id}" => delete,
     tag = "webhooks",
     operation_id = "delete_webhook",
     summary = "Delete a webhook with its deliveries.",
-    params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
     responses((status = 204, description = "It is deleted. An event that is being sent may still arrive.")),
-)]
+}
+
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     caller: Caller,

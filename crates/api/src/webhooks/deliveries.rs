@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::WebhookId;
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::webhook::DeliveryResponse;
 use houston_store::webhook_delivery::Delivery;
@@ -14,6 +13,7 @@ use serde::Deserialize;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
@@ -30,20 +30,20 @@ pub(crate) struct Filter {
 
 const STATES: [&str; 3] = ["pending", "delivered", "dead"];
 
-#[utoipa::path(
-    get,
-    path = "/v1/webhooks/{id}/deliveries",
+endpoint! {
+    LIST: get "/v1/webhooks/{id}/deliveries" => list,
     tag = "webhooks",
     operation_id = "list_deliveries",
     summary = "List the deliveries of a webhook, the newest first.",
     params(
-        ("id" = schema::WebhookId, Path, description = "Id of the webhook."),
+        ("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook."),
         ("state" = Option<String>, Query, description = "Only deliveries in this state: `pending`, `delivered` or `dead`."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses((status = 200, description = "A page of deliveries.", body = houston_protocol::page::Page<DeliveryResponse>)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,

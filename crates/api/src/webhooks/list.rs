@@ -8,17 +8,18 @@ use houston_protocol::webhook::WebhookList;
 
 use super::response;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    get,
-    path = "/v1/webhooks",
+endpoint! {
+    LIST: get "/v1/webhooks" => list,
     tag = "webhooks",
     operation_id = "list_webhooks",
     summary = "List the webhooks of the tenant, the oldest first.",
     responses((status = 200, description = "All webhooks.", body = WebhookList)),
-)]
+}
+
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<WebhookList>, ApiError> {
     let webhooks = app.store(caller).webhooks().await?;
     Ok(Json(WebhookList { data: webhooks.into_iter().map(|webhook| response(&app, webhook)).collect() }))

@@ -6,9 +6,9 @@ use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::id::{DeliveryId, WebhookId};
-use houston_protocol::schema;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -29,18 +29,18 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
     }
 }
 
-#[utoipa::path(
-    post,
-    path = "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver",
+endpoint! {
+    REDELIVER: post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" => redeliver,
     tag = "webhooks",
     operation_id = "redeliver",
     summary = "Send an event to a webhook again, whatever became of it.",
     params(
-        ("id" = schema::WebhookId, Path, description = "Id of the webhook."),
-        ("delivery_id" = schema::DeliveryId, Path, description = "Id of the delivery.")
+        ("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook."),
+        ("delivery_id" = houston_protocol::schema::DeliveryId, Path, description = "Id of the delivery.")
     ),
     responses((status = 202, description = "It is sent again, after those of its agentable that wait.")),
-)]
+}
+
 pub(crate) async fn redeliver(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use houston_domain::id::WebhookId;
-use houston_protocol::schema;
 use houston_protocol::webhook::ReplayWebhook;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/webhooks/{id}/replay",
+endpoint! {
+    REPLAY: post "/v1/webhooks/{id}/replay" => replay,
     tag = "webhooks",
     operation_id = "replay_webhook",
     summary = "Send all events again that have happened since a time and that the webhook is for.",
-    params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
     request_body = ReplayWebhook,
     responses((status = 202, description = "Their deliveries are made in the background. Events that were delivered before come again, with the same id.")),
-)]
+}
+
 pub(crate) async fn replay(
     State(app): State<Arc<App>>,
     caller: Caller,

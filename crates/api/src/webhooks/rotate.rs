@@ -5,26 +5,26 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use houston_domain::id::WebhookId;
-use houston_protocol::schema;
 use houston_protocol::webhook::{RotateSecret, WebhookWithSecret};
 
 use super::{response, secret};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::OptionalBody;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/webhooks/{id}/secret",
+endpoint! {
+    ROTATE: post "/v1/webhooks/{id}/secret" => rotate,
     tag = "webhooks",
     operation_id = "rotate_webhook_secret",
     summary = "Replace the secret of a webhook; for a time, the one before it signs, too.",
-    params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
     request_body = RotateSecret,
     responses((status = 200, description = "The webhook with its new secret.", body = WebhookWithSecret)),
-)]
+}
+
 pub(crate) async fn rotate(
     State(app): State<Arc<App>>,
     caller: Caller,

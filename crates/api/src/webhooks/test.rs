@@ -7,7 +7,6 @@ use axum::extract::State;
 use bytes::Bytes;
 use houston_domain::id::{DeliveryId, WebhookId};
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
-use houston_protocol::schema;
 use houston_protocol::time::Time;
 use houston_protocol::webhook::WebhookTestResponse;
 use houston_web::sink::Message;
@@ -16,18 +15,19 @@ use tokio::time::{Instant, timeout};
 use super::secret;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
-#[utoipa::path(
-    post,
-    path = "/v1/webhooks/{id}/test",
+endpoint! {
+    TEST: post "/v1/webhooks/{id}/test" => test,
     tag = "webhooks",
     operation_id = "test_webhook",
     summary = "Send a test event to a webhook, also if it is switched off.",
-    params(("id" = schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
     responses((status = 200, description = "What the receiver answered.", body = WebhookTestResponse)),
-)]
+}
+
 pub(crate) async fn test(
     State(app): State<Arc<App>>,
     caller: Caller,

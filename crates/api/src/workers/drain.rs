@@ -7,27 +7,26 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_domain::id::WorkerId;
-use houston_protocol::schema;
-use houston_protocol::worker::WorkerResponse;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::workers::response;
 
-#[utoipa::path(
-    post,
-    path = "/v1/workers/{id}/drain",
+endpoint! {
+    DRAIN: post "/v1/workers/{id}/drain" => drain,
     tag = "operate",
     operation_id = "drain_worker",
     summary = "Ask a worker to drain.",
     description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
                    the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
                    Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
-    params(("id" = schema::WorkerId, Path, description = "Id of the worker.")),
-    responses((status = 202, description = "The worker was asked, now or before.", body = WorkerResponse)),
-)]
+    params(("id" = houston_protocol::schema::WorkerId, Path, description = "Id of the worker.")),
+    responses((status = 202, description = "The worker was asked, now or before.", body = houston_protocol::worker::WorkerResponse)),
+}
+
 pub(crate) async fn drain(
     State(app): State<Arc<App>>,
     _caller: Caller,

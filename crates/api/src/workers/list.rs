@@ -8,20 +8,21 @@ use axum::response::IntoResponse;
 use houston_protocol::worker::WorkersResponse;
 
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
 use crate::state::App;
 use crate::workers::response;
 
-#[utoipa::path(
-    get,
-    path = "/v1/workers",
+endpoint! {
+    LIST: get "/v1/workers" => list,
     tag = "operate",
     operation_id = "list_workers",
     summary = "List the workers of the installation, at most 1,000.",
     description = "Needs the scope `installation` besides `operate`.",
     responses((status = 200, description = "The registered workers, the oldest first.", body = WorkersResponse)),
-)]
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     _caller: Caller,

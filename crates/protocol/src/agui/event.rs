@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use houston_domain::id::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
     EntityId, Fact, Metadata, Outcome, Role, RunResult, SnapshotMessage, SnapshotMetadata, StepName,
     SubagentOutcome, TokenUsage,
 };
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// When the event was committed, in milliseconds since 1970. Live text has no timestamp.
@@ -23,7 +23,8 @@ pub type Timestamp = Option<i64>;
 /// ```json
 /// {"type": "TEXT_MESSAGE_CONTENT", "messageId": "msg_0190…", "delta": "Hello"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Event<'a> {
     /// A run starts.
@@ -33,15 +34,15 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         /// The public id of the agentable, as in `goal_0190…`.
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         thread_id: Cow<'a, str>,
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         run_id: RunId,
         /// [`PROTOCOL_VERSION`](super::PROTOCOL_VERSION).
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         protocol_version: Cow<'a, str>,
     },
     /// A run ended without an error.
@@ -53,11 +54,11 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         thread_id: Cow<'a, str>,
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         run_id: RunId,
         result: RunResult<'a>,
         outcome: Outcome<'a>,
@@ -72,16 +73,16 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunError {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         /// The error for end users: no settings, no status codes.
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         message: Cow<'a, str>,
         /// `houston.cause`: the error for developers and operators.
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
         /// A model error code, as in `RATE_LIMITED`, or the status of the run.
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         code: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[TokenUsage; 1]>,
@@ -93,9 +94,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StepStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         step_name: StepName,
     },
     /// An iteration ended.
@@ -105,9 +106,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StepFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         step_name: StepName,
     },
     /// A message of the agent starts.
@@ -117,9 +118,8 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
         role: Role,
     },
@@ -130,11 +130,10 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The message is complete.
@@ -144,9 +143,8 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
@@ -158,9 +156,8 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
         role: Role,
     },
@@ -171,11 +168,10 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The reasoning is complete.
@@ -185,9 +181,8 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
     },
     /// The model calls a tool.
@@ -198,12 +193,11 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
         /// The name of the tool, as in `create_note`.
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_call_name: Cow<'a, str>,
         metadata: Metadata<'a>,
     },
@@ -214,11 +208,10 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallArgs {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The arguments are complete.
@@ -228,9 +221,8 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
     },
     /// The result of the call.
@@ -241,13 +233,11 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallResult {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         content: Cow<'a, str>,
         role: Role,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,15 +251,14 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
         /// The title of the task.
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         name: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::EntityId>)]
         parent_tool_call_id: Option<EntityId>,
         metadata: Metadata<'a>,
     },
@@ -280,9 +269,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
         outcome: SubagentOutcome,
     },
@@ -293,13 +282,13 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentError {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         message: Cow<'a, str>,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         code: Cow<'a, str>,
     },
     /// The complete current state of a message that changes in place: [`ERROR_ACTIVITY`](crate::agui::ERROR_ACTIVITY) or
@@ -311,13 +300,12 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ActivitySnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         activity_type: Cow<'a, str>,
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         content: Cow<'a, Value>,
     },
     /// What changed in a message of which a snapshot was sent: operations of a JSON Patch (RFC 6902) on its content.
@@ -328,13 +316,12 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ActivityDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::EntityId)]
         message_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         activity_type: Cow<'a, str>,
-        #[schema(value_type = Vec<schema::AnyJson>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
         patch: Cow<'a, [Value]>,
     },
     /// The state that the agent shares with its front ends, at the start of a run; only of kinds that have one.
@@ -344,9 +331,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StateSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         snapshot: Cow<'a, Value>,
     },
     /// The state was changed: operations of a JSON Patch (RFC 6902), `add`, `remove` and `replace`.
@@ -356,9 +343,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StateDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = Vec<schema::AnyJson>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
         delta: Cow<'a, [Value]>,
     },
     /// The complete thread: a client replaces its messages with it.
@@ -368,9 +355,9 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     MessagesSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[schema(value_type = Vec<SnapshotMessage>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<SnapshotMessage>))]
         messages: Cow<'a, [SnapshotMessage]>,
         /// Which activities it has all of: clients keep those of other types.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -383,7 +370,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     Custom {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<i64>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         #[serde(flatten)]
         fact: Fact<'a>,

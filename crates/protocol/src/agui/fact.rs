@@ -12,10 +12,10 @@ use houston_domain::session::CompletionReason;
 use houston_domain::team::RoutedBy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::EntityId;
 use crate::question::CallToApprove;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -24,7 +24,8 @@ use crate::time::Time;
 /// ```json
 /// {"type": "CUSTOM", "name": "houston.title.set", "value": {"title": "A trip to Rome"}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "name", content = "value")]
 pub enum Fact<'a> {
     /// A user or Houston posted a message.
@@ -57,7 +58,6 @@ pub enum Fact<'a> {
     RunWaiting {
         /// When it goes on by itself; absent: never.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::Time>)]
         until: Option<Time>,
     },
     /// How far a tool call is. Only while it is new: it is stored nowhere, may be lost, and is not sent again.
@@ -69,7 +69,6 @@ pub enum Fact<'a> {
     ToolProgress {
         /// The call, as in `TOOL_CALL_START`.
         #[serde(rename = "toolCallId")]
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
         /// So much is done.
         progress: f64,
@@ -78,7 +77,7 @@ pub enum Fact<'a> {
         total: Option<f64>,
         /// What is done now: one line, at most 200 characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         message: Option<Cow<'a, str>>,
     },
     /// The run asked a question. `POST /v1/questions/{id}/answer` answers it.
@@ -89,26 +88,25 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.question.asked")]
     QuestionAsked {
-        #[schema(value_type = schema::QuestionId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         question_id: QuestionId,
-        #[schema(value_type = schema::QuestionKind)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
         kind: QuestionKind,
         /// What it is about, such as the id of a tool call.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         subject: Option<Cow<'a, str>>,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         text: Cow<'a, str>,
         /// The JSON Schema of an answer; absent: any JSON value.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = schema::AnyJson, required = false)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
         schema: Option<Cow<'a, Value>>,
         /// The answer that holds if no answer comes in time.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = schema::AnyJson, required = false)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
         default_value: Option<Cow<'a, Value>>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::Time>)]
         expires_at: Option<Time>,
         /// The tool call that an approval is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,13 +119,13 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.question.closed")]
     QuestionClosed {
-        #[schema(value_type = schema::QuestionId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         question_id: QuestionId,
-        #[schema(value_type = schema::QuestionState)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionState))]
         state: QuestionState,
         /// Only if it was answered.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = schema::AnyJson, required = false)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
         answer: Option<Cow<'a, Value>>,
     },
     /// The attempt failed and will be retried: this is retry `attempt` of at most `of`.
@@ -177,15 +175,15 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.team.routed")]
     TeamRouted {
-        #[schema(value_type = schema::TeamId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::TeamId))]
         team_id: TeamId,
-        #[schema(value_type = schema::AgentId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
         agent_id: AgentId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         agent_name: Cow<'a, str>,
-        #[schema(value_type = schema::RoutedBy)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RoutedBy))]
         by: RoutedBy,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         reason: Cow<'a, str>,
     },
     /// A session was closed.
@@ -196,14 +194,12 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.session.archived")]
     SessionArchived {
-        #[schema(value_type = schema::SessionId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::SessionId))]
         session_id: SessionId,
         number: i64,
-        #[schema(value_type = schema::CompletionReason)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::CompletionReason))]
         completion_reason: CompletionReason,
-        #[schema(value_type = schema::Time)]
         started_at: Time,
-        #[schema(value_type = schema::Time)]
         completed_at: Time,
     },
     /// The beginning of the history was replaced by a summary.
@@ -214,7 +210,7 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.context.compressed")]
     ContextCompressed {
-        #[schema(value_type = schema::CompressionReason)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::CompressionReason))]
         reason: CompressionReason,
         /// Entries of the request before the compression.
         entries_before: usize,
@@ -226,7 +222,7 @@ pub enum Fact<'a> {
         tokens_after: u64,
         /// The model that wrote the summary; absent for an extract.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         model: Option<Cow<'a, str>>,
     },
     /// The messages of the run are about another thing than those of the last run with a focus.
@@ -236,9 +232,9 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.context.shifted")]
     ContextShifted {
-        #[schema(value_type = schema::FocusRef)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::FocusRef))]
         from: FocusRef,
-        #[schema(value_type = schema::FocusRef)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::FocusRef))]
         to: FocusRef,
     },
     /// The message seems to need several operations: the model reads that a plan may pay, and decides.
@@ -275,15 +271,15 @@ pub enum Fact<'a> {
     #[serde(rename = "houston.plan.ended")]
     PlanEnded {
         plan_id: Cow<'a, str>,
-        #[schema(value_type = schema::RunStatus)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
         status: RunStatus,
         /// The error code, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         code: Option<Cow<'a, str>>,
         /// The error for people, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         message: Option<Cow<'a, str>>,
     },
     /// In the stream of a plan: an attempt at a step began.
@@ -313,7 +309,6 @@ pub enum Fact<'a> {
         message: Cow<'a, str>,
         /// When it is tried again; absent: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<schema::Time>)]
         retry_at: Option<Time>,
     },
     /// Houston gave the agentable a title.
@@ -331,23 +326,23 @@ pub enum Fact<'a> {
 /// {"id": "msg_0190…", "source": "user", "message_type": "text", "content": "Plan a trip to Rome", "run_id": "run_0190…",
 ///  "seq": 2, "created_at": "2026-11-22T09:00:00.000Z"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PostedMessage<'a> {
-    #[schema(value_type = schema::MessageId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub id: MessageId,
-    #[schema(value_type = schema::Source)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Source))]
     pub source: Source,
-    #[schema(value_type = schema::MessageType)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageType))]
     pub message_type: MessageType,
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::MessageMetadata>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
     pub metadata: Option<Cow<'a, Value>>,
-    #[schema(value_type = schema::RunId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// Its position in the agentable's event stream.
     pub seq: i64,
-    #[schema(value_type = schema::Time)]
     pub created_at: Time,
 }

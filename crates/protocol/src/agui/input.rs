@@ -3,9 +3,9 @@
 use houston_domain::id::QuestionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::message::MessageImage;
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// The request of an AG-UI client. Houston stores the thread itself: of `messages` only a new last one of the user is read, and
@@ -16,7 +16,8 @@ use crate::schema;
 /// {"threadId": "goal_0190…", "runId": "2", "messages": [],
 ///  "resume": [{"interruptId": "question_0190…", "status": "resolved", "payload": {"decision": "approve"}}]}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput {
     /// At `/ag-ui/{target}`: the client's own id of the conversation, at most 200 characters, or Houston's, as in `goal_…`.
@@ -33,7 +34,7 @@ pub struct RunAgentInput {
     /// matches its schema. `null` and `{}`, which clients send that have none, change nothing; for a kind without a state, every
     /// value is ignored.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub state: Value,
     /// The client's own id of the run: a request that is repeated under it does not set the state again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +52,8 @@ pub struct RunAgentInput {
 /// {"name": "show_map", "description": "Shows a place on the map.", "parameters": {"type": "object",
 ///  "properties": {"place": {"type": "string"}}, "required": ["place"]}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InputTool {
     /// 1 to 64 of the characters A-Z, a-z, 0-9, `_` and `-`; not that of a tool of the agent.
     pub name: String,
@@ -60,7 +62,7 @@ pub struct InputTool {
     pub description: String,
     /// JSON Schema of its arguments, an object.
     #[serde(default = "any_object")]
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub parameters: Value,
 }
 
@@ -69,7 +71,8 @@ fn any_object() -> Value {
 }
 
 /// Something that the client shows its user: `{"description": "the page", "value": "/hotels"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InputContext {
     /// What it is.
     #[serde(default)]
@@ -79,7 +82,8 @@ pub struct InputContext {
 }
 
 /// A message as the client has it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InputMessage {
     pub id: String,
@@ -88,7 +92,7 @@ pub struct InputMessage {
     /// A text, or parts: `{"type": "text", "text": "…"}`, `{"type": "image", "source": {"type": "data", "value": "<Base64>",
     /// "mimeType": "image/png"}}`, `{"type": "image", "source": {"type": "url", "value": "https://…"}}`.
     #[serde(default)]
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub content: Value,
     /// Of a message of the role `tool`: the call whose result it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,20 +103,22 @@ pub struct InputMessage {
 }
 
 /// An answer to one interrupt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeEntry {
-    #[schema(value_type = schema::QuestionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub interrupt_id: QuestionId,
     pub status: ResumeStatus,
     /// The answer, if `resolved`: a JSON value that matches the interrupt's `responseSchema`.
     #[serde(default)]
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub payload: Value,
 }
 
 /// Whether the person answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeStatus {
     /// With `payload`.

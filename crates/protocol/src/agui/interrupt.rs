@@ -6,10 +6,10 @@ use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionKind, budget, pause};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::EntityId;
 use crate::question::CallToApprove;
+#[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
 
@@ -21,49 +21,50 @@ use crate::time::Time;
 ///  "metadata": {"houston": {"kind": "approval", "subject": "call_1", "approval": {"tool": "delete_note",
 ///  "input": {"note_id": "note_0190…"}, "why": "it deletes something for good", "message_id": "msg_0190…"}}}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Interrupt<'a> {
-    #[schema(value_type = schema::QuestionId)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub id: QuestionId,
     /// `tool_call`, `confirmation`, `input_required`, `houston:pause` or `houston:budget`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub reason: Cow<'a, str>,
     /// The text for people.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub message: Cow<'a, str>,
     /// For `tool_call`: the call that waits, for a person's yes or for the client to carry it out. For `input_required` of a tool call: the call that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::EntityId>)]
     pub tool_call_id: Option<EntityId>,
     /// The JSON Schema of the payload that answers; absent: any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub response_schema: Option<Cow<'a, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Time>)]
     pub expires_at: Option<Time>,
     pub metadata: InterruptMetadata<'a>,
 }
 
 /// Houston's additions to an interrupt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InterruptMetadata<'a> {
     pub houston: InterruptDetails<'a>,
 }
 
 /// What else is stored about the question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InterruptDetails<'a> {
-    #[schema(value_type = schema::QuestionKind)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
     pub kind: QuestionKind,
     /// What it is about, such as the id of a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub subject: Option<Cow<'a, str>>,
     /// The answer that holds if no answer comes in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = schema::AnyJson, required = false)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub default_value: Option<Cow<'a, Value>>,
     /// The tool call that an approval is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

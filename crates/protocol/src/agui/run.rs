@@ -6,9 +6,9 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Interrupt;
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// How a run ended: the `result` of `RUN_FINISHED`.
@@ -16,14 +16,15 @@ use crate::schema;
 /// ```json
 /// {"status": "cancelled", "cancelled_by": "user", "stop_reason": "user", "cost": "0.0012"}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunResult<'a> {
     /// The final status of the run.
-    #[schema(value_type = schema::RunStatus)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub status: RunStatus,
     /// For a cancelled run: who requested it. After `rollback`, its messages are rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub cancelled_by: Option<Cow<'a, str>>,
     /// What stopped the run (a stop rule, `content_filter`, who cancelled it); absent if its agent had
     /// finished.
@@ -31,7 +32,7 @@ pub struct RunResult<'a> {
     pub stop_reason: Option<Cow<'a, str>>,
     /// Known cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Decimal>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
 }
 
@@ -40,7 +41,8 @@ pub struct RunResult<'a> {
 /// ```json
 /// {"type": "interrupt", "interrupts": [{"id": "question_0190…", "reason": "tool_call", "message": "May I delete all notes?"}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Outcome<'a> {
     Success,
@@ -52,7 +54,8 @@ pub enum Outcome<'a> {
 }
 
 /// The outcome of a task: `{"type": "success"}` or `{"type": "suspended"}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SubagentOutcome {
     /// It was completed.
@@ -66,7 +69,8 @@ pub enum SubagentOutcome {
 /// ```json
 /// {"inputTokens": 900, "outputTokens": 40, "totalTokens": 940, "cachedInputTokens": 700}
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
     /// Tokens sent, cached or not.

@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{EntityId, Metadata};
-use crate::schema;
 
 /// The author of a message, as in `"assistant"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The user.
@@ -31,10 +30,10 @@ pub enum Role {
 /// {"id": "msg_0190…", "role": "assistant", "toolCalls": [{"id": "msg_0190…", "type": "function",
 ///  "function": {"name": "create_note", "arguments": "{}"}, "metadata": {"houston": {"call_id": "call_1"}}}]}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotMessage {
-    #[schema(value_type = schema::EntityId)]
     pub id: EntityId,
     pub role: Role,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +45,6 @@ pub struct SnapshotMessage {
     pub tool_calls: Option<[ToolCall; 1]>,
     /// For a tool result: the call it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::EntityId>)]
     pub tool_call_id: Option<EntityId>,
     /// `{"houston": {"rolled_back": true}}` if its run was rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,14 +52,16 @@ pub struct SnapshotMessage {
 }
 
 /// Metadata of a snapshot: `{"@ag-ui/client": {"authoritativeActivityTypes": ["houston.error"]}}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SnapshotMetadata {
     #[serde(rename = "@ag-ui/client")]
     pub client: AuthoritativeActivities,
 }
 
 /// The types of activities of which a snapshot has all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AuthoritativeActivities {
     pub authoritative_activity_types: Vec<String>,
@@ -77,7 +77,8 @@ impl SnapshotMetadata {
 }
 
 /// The content of a message: a string, or a JSON object for an activity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum SnapshotContent {
     /// Markdown.
@@ -92,9 +93,9 @@ pub enum SnapshotContent {
 /// {"id": "msg_0190…", "type": "function", "function": {"name": "create_note", "arguments": "{\"title\":\"Hotels\"}"},
 ///  "metadata": {"houston": {"call_id": "call_1"}}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolCall {
-    #[schema(value_type = schema::EntityId)]
     pub id: EntityId,
     #[serde(rename = "type")]
     pub kind: ToolCallType,
@@ -103,14 +104,16 @@ pub struct ToolCall {
 }
 
 /// The type of a tool call: AG-UI has only `"function"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallType {
     Function,
 }
 
 /// The called tool: `{"name": "create_note", "arguments": "{\"title\":\"Hotels\"}"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolFunction {
     /// The name of the tool.
     pub name: String,

@@ -5,19 +5,20 @@ use std::borrow::Cow;
 use houston_domain::id::{QuestionId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::agui::EntityId;
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// One chunk: `{"type": "text-delta", "id": "msg_0190…", "delta": "Hello"}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Chunk<'a> {
     /// A message of the assistant starts, or goes on: its id is that of the run.
     #[serde(rename_all = "camelCase")]
     Start {
-        #[schema(value_type = schema::RunId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         message_id: RunId,
     },
     /// A model call starts.
@@ -25,38 +26,31 @@ pub enum Chunk<'a> {
     /// The model call and its tools ended.
     FinishStep {},
     TextStart {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
     },
     TextDelta {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     TextEnd {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
     },
     ReasoningStart {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
     },
     ReasoningDelta {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     ReasoningEnd {
-        #[schema(value_type = schema::EntityId)]
         id: EntityId,
     },
     #[serde(rename_all = "camelCase")]
     ToolInputStart {
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_name: Cow<'a, str>,
         /// Whether Houston carries out the call, and not the client.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -64,56 +58,51 @@ pub enum Chunk<'a> {
     },
     #[serde(rename_all = "camelCase")]
     ToolInputDelta {
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         input_text_delta: Cow<'a, str>,
     },
     #[serde(rename_all = "camelCase")]
     ToolInputAvailable {
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_name: Cow<'a, str>,
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         input: Value,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         provider_executed: bool,
     },
     #[serde(rename_all = "camelCase")]
     ToolOutputAvailable {
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         output: Value,
     },
     #[serde(rename_all = "camelCase")]
     ToolOutputError {
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         error_text: Cow<'a, str>,
     },
     /// A person must allow the call. The client's next request answers.
     #[serde(rename_all = "camelCase")]
     ToolApprovalRequest {
-        #[schema(value_type = schema::QuestionId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         approval_id: QuestionId,
-        #[schema(value_type = schema::EntityId)]
         tool_call_id: EntityId,
     },
     /// Another question for which the run waits, as an interrupt of AG-UI. `POST /v1/questions/{id}/answer` answers it.
     #[serde(rename = "data-houston-question")]
     Question {
-        #[schema(value_type = schema::QuestionId)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         id: QuestionId,
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         data: Value,
     },
     /// An event of AG-UI for which there is no chunk.
     #[serde(rename = "data-houston")]
     Data {
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         data: Value,
         /// Always: no part of the message is made of it.
         transient: bool,
@@ -123,25 +112,26 @@ pub enum Chunk<'a> {
     Finish {
         finish_reason: FinishReason,
         /// `{"houston": …}` with the `result` of the run, as in AG-UI.
-        #[schema(value_type = schema::AnyJson)]
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         message_metadata: Value,
     },
     /// The run was cancelled.
     Abort {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<String>)]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         reason: Option<Cow<'a, str>>,
     },
     /// The run failed.
     #[serde(rename_all = "camelCase")]
     Error {
-        #[schema(value_type = String)]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         error_text: Cow<'a, str>,
     },
 }
 
 /// Why a stream ended: `"stop"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FinishReason {
     /// The agent has finished.

