@@ -33,7 +33,6 @@ pub(crate) struct Context<'a> {
 }
 
 /// The AG-UI events for `committed`; none for reasoning without text.
-#[expect(clippy::too_many_lines, reason = "one arm for each event")]
 pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec<Event<'a>> {
     let timestamp = Some(committed.at.timestamp_millis());
     match &committed.event {

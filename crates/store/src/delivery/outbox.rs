@@ -114,7 +114,6 @@ impl RunStore {
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    #[expect(clippy::too_many_lines, reason = "most of it is one statement")]
     pub async fn claim_deliveries(
         &self,
         due: &DueDeliveries<'_>,

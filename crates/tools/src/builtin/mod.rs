@@ -113,7 +113,6 @@ pub const PLANNING: [&str; 3] = [create_plan::NAME, read_plan::NAME, change_plan
 
 /// All built-in tools. Those that act outside Houston use `outside`.
 #[must_use]
-#[expect(clippy::too_many_lines, reason = "one line for each tool")]
 pub fn all(outside: &Outside) -> Vec<SharedTool> {
     vec![
         Arc::new(send_message::SendMessage::default()),

@@ -44,7 +44,6 @@ fn paths_have_one_spelling() {
 /// What came through where paths were checked in other ways, and every spelling of `..`, `/` and names that some file
 /// system reads as something else.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one line for each spelling")]
 fn paths_that_may_lead_out_are_refused() {
     use PathError::{Absolute, Edge, Empty, Folder, Forbidden, Invisible, Parent};
 

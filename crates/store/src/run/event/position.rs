@@ -262,7 +262,6 @@ impl Shared {
 
     /// Up to which snapshot the page reads, and where: events of one agentable become visible in the order of their
     /// positions, so those between two snapshots are a range without a gap.
-    #[expect(clippy::too_many_lines, reason = "most of it is one statement")]
     async fn stretches_since(
         &self,
         position: &EventPosition,

@@ -176,7 +176,6 @@ impl Batch for Posts {
         item.bytes()
     }
 
-    #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
     async fn write(
         &self,
         connection: &mut PgConnection,

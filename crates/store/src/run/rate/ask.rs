@@ -145,7 +145,6 @@ impl Batch for Asks {
         item.request.as_ref().map_or(0, String::len)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one statement: what it asks is its length")]
     async fn write(
         &self,
         connection: &mut PgConnection,

@@ -205,7 +205,6 @@ impl Batch for Creations {
 
 impl Creations {
     /// Writes the creations; returns the indices of those that nothing prevented.
-    #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
     pub(super) async fn create(
         &self,
         connection: &mut PgConnection,

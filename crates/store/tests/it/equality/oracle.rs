@@ -70,7 +70,6 @@ struct ClaimRow {
 }
 
 /// Claims a run through the functions.
-#[expect(clippy::too_many_lines, reason = "one statement: its parameters and columns are its length")]
 pub(crate) async fn claim(
     pool: &PgPool,
     store: &Store,
