@@ -66,7 +66,7 @@ pub mod shards;
 pub mod shared_postgres;
 mod signal;
 pub mod signals;
-pub mod sources;
 pub mod snapshot;
+pub mod sources;
 mod standby;
 pub mod tool_ledger;

@@ -109,6 +109,7 @@ impl Package {
             programs::venv(&python, &["wheel==0.45.1"]).await?;
             pack.env("PYTHON", python.join("bin/python"));
         }
+        print_status(&format!("packing {}", binary.display()));
         let paths = child::output(&mut pack).context("packages need the programs of binutils and dpkg")?;
         let version = child::output(Command::new(binary).arg("--version"))?.trim().to_owned();
         let built =

@@ -41,8 +41,8 @@ fn has_word(text: &str, word: &str) -> bool {
 fn the_name_of_a_tool_is_written_in_its_file_only() {
     let mut sources = sources();
     sources.retain(|source| {
-        let is_of = |name: &&str| source.path.starts_with(&format!("crates/{name}/src/"));
-        !source.is_for_tests() && CRATES.iter().any(|name| is_of(&name))
+        let is_of = |name: &str| source.path.starts_with(&format!("crates/{name}/src/"));
+        !source.is_for_tests() && CRATES.into_iter().any(is_of)
     });
     let checked: Vec<_> = sources.iter().map(|source| (source, literals(&source.text))).collect();
     let (mut wrong, mut used) = (Vec::new(), 0);
