@@ -146,27 +146,24 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     evidence.streams = collect(readers, ends).await;
     restarts.shutdown().await;
     installation.nodes.iter().for_each(node::Node::save_log);
-    evidence.kills = std::mem::take(&mut fault_log.kills);
-    evidence.outages = std::mem::take(&mut fault_log.outages);
+    (evidence.kills, evidence.outages) = fault_log.taken();
     (evidence.decided, evidence.wrong_decisions) = deciding.taken();
     evidence.goals = goals.iter().map(|goal| bare_id(goal)).collect();
-    let mut posts = std::mem::take(&mut *pool.posts());
-    evidence.posts = std::mem::take(&mut posts.posts);
+    let Posts { posts, cancels } = std::mem::take(&mut *pool.posts());
+    evidence.posts = posts;
     let findings = findings(options, &evidence, found);
     let (engine_note, hints_after) = engine_figures(&installation).await?;
     let (processes_started, processes_ended_by_themselves) = processes(&installation);
     Ok(Report {
-        seed: options.seed,
-        mutation: options.mutation.clone(),
         seconds,
         quiet_seconds: quiet.as_secs_f64(),
         not_ended,
-        cancels: posts.cancels,
+        cancels,
         processes_started,
         processes_ended_by_themselves,
         engine_note,
         hints_after,
-        ..Report::of(&evidence, findings, fault_log)
+        ..Report::of(options, &evidence, findings, fault_log)
     })
 }
 

@@ -78,6 +78,11 @@ impl FaultLog {
         self.faults.values().map(|count| count.injected).sum()
     }
 
+    /// The kills and outages, for the evidence.
+    pub(crate) fn taken(&mut self) -> (Vec<Kill>, Vec<(f64, f64)>) {
+        (std::mem::take(&mut self.kills), std::mem::take(&mut self.outages))
+    }
+
     pub(crate) fn count(&mut self, kind: &'static str, is_injected: bool) {
         let count = self.faults.entry(kind).or_default();
         count.planned += 1;

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::Options;
 use super::checker::Finding;
 use super::evidence::Evidence;
 use super::message_script::POISON;
@@ -90,12 +91,19 @@ fn outage(lost_at: f64, commits: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Report {
-    /// What follows from the evidence; the caller adds the other fields.
-    pub(crate) fn of(evidence: &Evidence, findings: Vec<Finding>, fault_log: FaultLog) -> Self {
+    /// What follows from options and evidence; the caller adds the other fields.
+    pub(crate) fn of(
+        options: &Options,
+        evidence: &Evidence,
+        findings: Vec<Finding>,
+        fault_log: FaultLog,
+    ) -> Self {
         let posts = &evidence.posts;
         let streams = || evidence.streams.iter().map(|(_, received)| received);
         let commits = evidence.rows.events.iter().map(|event| event.at);
         Self {
+            seed: options.seed,
+            mutation: options.mutation.clone(),
             outage: fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits)),
             findings,
             fault_log,

@@ -79,7 +79,7 @@ impl Bench {
             return self.show(&measured, |tokens| table(&tokens.rows()));
         }
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && !self.quick {
             print_status("building the load generator");
             let optimised = service::build("release", "houston-harness", "houston-harness").await?;
             return self.run_optimised(&optimised, &binary).await;
@@ -124,7 +124,6 @@ impl Bench {
         command.arg("bench").arg("--binary").arg(binary);
         for (is_set, flag) in [
             (self.json, "--json"),
-            (self.quick, "--quick"),
             (self.idle, "--idle"),
             (self.throughput, "--throughput"),
             (self.workers, "--workers"),

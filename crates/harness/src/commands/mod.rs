@@ -16,28 +16,18 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// A command of the harness.
+/// A command of the harness; the documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Update prices, limits and capabilities of models
     Prices(prices::Prices),
-    /// Compare computed costs with those of the Python package genai-prices
     PricesTest(prices_test::PricesTest),
-    /// Measure latency, throughput, memory and storage on real servers
     Bench(bench::Bench),
-    /// Inject faults under load, and count violations of Houston's invariants
     Chaos(chaos::Chaos),
-    /// Lint the OpenAPI document, and fuzz Houston with valid and invalid requests
     Contract(contract::Contract),
-    /// Test Houston against two independent fake providers
     ProvidersTest(providers_test::ProvidersTest),
-    /// Run conversations with a small real model over three wires
     RealModel(real_model::RealModel),
-    /// Kill and stop workers with runs in flight, and measure how soon others take over
     Recovery(recovery::Recovery),
-    /// Lose a pooler, the primary of Postgres or the master of Redis for good, under load
     Failover(failover::Failover),
-    /// Run the long tests and measurements, and write a table of their results
     Evidence(evidence::EvidenceOf),
 }
 
