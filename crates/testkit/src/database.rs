@@ -92,11 +92,11 @@ impl TestDatabase {
         self.psql.url()
     }
 
-    /// Executes statements with `psql` in one transaction; returns the rows, one per line, with fields separated by `|`.
+    /// Executes statements in one transaction; returns the rows, one per line, with fields separated by `|`.
     ///
     /// # Errors
     ///
-    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
+    /// If Postgres rejects a statement: the error has its message.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
         self.psql.run(statements)
     }
@@ -135,6 +135,7 @@ impl TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         if let Server::Shared { postgres, name } = &self.server {
+            self.psql.end_sessions();
             // Ends connections that are still open. If this fails, the database is removed with the server.
             let _ = postgres.psql.run(&format!("drop database {name} with (force)"));
         }

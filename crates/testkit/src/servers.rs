@@ -87,11 +87,11 @@ impl TestServers {
         &self.redis_url
     }
 
-    /// Executes statements with `psql`; returns the rows, one per line, with fields separated by `|`.
+    /// Executes statements; returns the rows, one per line, with fields separated by `|`.
     ///
     /// # Errors
     ///
-    /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
+    /// If Postgres rejects a statement: the error has its message.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
         self.psql().run(statements)
     }
