@@ -11,7 +11,7 @@ use houston_store::lease::LeaseConnection;
 
 use crate::fairness::{goals_of, post_to};
 use crate::step::done;
-use crate::test_store::TestStore;
+use crate::test_store::{LEASE, TestStore};
 
 /// No grace period: a run that is to be given up is postponed once.
 const CRASHES: CrashPolicy =
@@ -20,7 +20,7 @@ const CRASHES: CrashPolicy =
 impl TestStore {
     async fn lease(&self) -> LeaseConnection {
         let (url, worker) = (self.database.url(), self.ids.next());
-        let mut lease = LeaseConnection::open(url, worker, Duration::from_secs(60)).await.unwrap();
+        let mut lease = LeaseConnection::open(url, worker, LEASE).await.unwrap();
         lease.register("another").await.unwrap();
         lease
     }
@@ -250,8 +250,7 @@ async fn runs_of_another_cell_explain_the_deaths_of_a_process() {
         let process = here.ids.next::<WorkerId>().process();
         for test in [&here, &there] {
             let worker = test.ids.next::<WorkerId>().in_process(process);
-            let mut lease =
-                LeaseConnection::open(test.database.url(), worker, Duration::from_secs(60)).await.unwrap();
+            let mut lease = LeaseConnection::open(test.database.url(), worker, LEASE).await.unwrap();
             lease.register("both").await.unwrap();
             late(test, test.runs(), worker).await.unwrap();
             test.reap(worker);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::step::{ending, finished};
-use crate::test_store::{TestStore, goal, open};
+use crate::test_store::{LEASE, TestStore, goal, open};
 
 /// `count` goals of the user of `of`, which is the first.
 pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) -> Vec<AgentableId> {
@@ -124,7 +124,7 @@ async fn longest_waiting_run_is_next_and_dead_workers_hold_no_slot() {
     }
     let dead = test.ids.next();
     let url = test.database.url();
-    let mut lease = LeaseConnection::open(url, dead, std::time::Duration::from_secs(60)).await.unwrap();
+    let mut lease = LeaseConnection::open(url, dead, LEASE).await.unwrap();
     lease.register("dead").await.unwrap();
     for nth in &order[..2] {
         let token = test.ids.next();

@@ -4,7 +4,7 @@ use houston_domain::id::WorkerId;
 use houston_store::lease::LeaseConnection;
 use houston_store::{Config, Result, Store};
 
-use crate::test_store::TestStore;
+use crate::test_store::{LEASE, TestStore};
 
 /// The suspected workers; repeats the query until Postgres, just restarted, answers.
 async fn suspected_workers(test: &TestStore, settled: Duration) -> Vec<WorkerId> {
@@ -30,7 +30,7 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
     let mut test = TestStore::start_with_own_postgres().await;
     let worker: WorkerId = test.ids.next();
     let url = test.database.url().to_owned();
-    let mut lease = LeaseConnection::open(&url, worker, Duration::from_secs(60)).await.unwrap();
+    let mut lease = LeaseConnection::open(&url, worker, LEASE).await.unwrap();
     lease.register("doomed").await.unwrap();
     let hour = Duration::from_secs(3600);
     assert!(suspected_workers(&test, hour).await.is_empty());
@@ -40,7 +40,7 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
     assert!(suspected_workers(&test, hour).await.is_empty(), "living workers have lost their locks, too");
 
     // The other worker reconnects and renews its lease; this one does not.
-    let mut living = LeaseConnection::open(&url, test.worker, Duration::from_secs(60)).await.unwrap();
+    let mut living = LeaseConnection::open(&url, test.worker, LEASE).await.unwrap();
     assert!(living.renew().await.unwrap());
     assert_eq!(suspected_workers(&test, Duration::ZERO).await, [worker]);
 }
@@ -49,8 +49,7 @@ async fn worker_that_died_after_a_restart_is_found_once_settled() {
 async fn promoted_standby_suspects_no_living_worker() {
     let test = TestStore::start_with_own_postgres().await;
     let worker: WorkerId = test.ids.next();
-    let lease = Duration::from_secs(60);
-    let mut doomed = LeaseConnection::open(test.database.url(), worker, lease).await.unwrap();
+    let mut doomed = LeaseConnection::open(test.database.url(), worker, LEASE).await.unwrap();
     doomed.register("doomed").await.unwrap();
     let primary = test.database.server().unwrap();
     let standby = tokio::task::block_in_place(|| primary.start_standby()).unwrap();
@@ -69,7 +68,7 @@ async fn promoted_standby_suspects_no_living_worker() {
     assert!(suspected_workers_of(&promoted, hour).await.is_empty(), "no worker has renewed its lease there");
 
     // The other worker connects to the new primary and dies there.
-    let mut living = LeaseConnection::open(standby.database_url(), test.worker, lease).await.unwrap();
+    let mut living = LeaseConnection::open(standby.database_url(), test.worker, LEASE).await.unwrap();
     assert!(living.renew().await.unwrap());
     assert!(suspected_workers_of(&promoted, hour).await.is_empty());
     drop(living);

@@ -22,6 +22,9 @@ use houston_store::{Config, Result, RunStore, Store, TenantStore};
 use houston_testkit::database::TestDatabase;
 use serde_json::Value;
 
+/// How long a worker lives that never renews its lease: longer than any test, however busy the machine is.
+pub(crate) const LEASE: Duration = Duration::from_secs(3600);
+
 pub(crate) struct TestStore {
     pub(crate) database: TestDatabase,
     pub(crate) store: Store,
@@ -46,7 +49,7 @@ impl TestStore {
         let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
         let goal = goal(&store, &ids, tenant).await;
         let worker = ids.next();
-        let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
+        let mut lease = LeaseConnection::open(database.url(), worker, LEASE).await.unwrap();
         lease.register("test").await.unwrap();
         Self { database, store, ids, tenant, goal, worker, _lease: lease }
     }
