@@ -172,7 +172,8 @@ mod tests {
                 let mut wanted: Vec<_> = minutes.iter().filter_map(|minute| instant(zone, day.and_time(of(*minute)))).collect();
                 wanted.dedup();
                 for at in wanted {
-                    prop_assert_eq!(ticks.iter().filter(|tick| **tick == at).count(), 1, "{} in {}", at, zone);
+                    // They increase, so it occurs once.
+                    prop_assert!(ticks.binary_search(&at).is_ok(), "{} in {}", at, zone);
                     let local = at.with_timezone(&zone).naive_local();
                     let exact = minutes.iter().any(|minute| local.time() == of(*minute));
                     let before = at - TimeDelta::seconds(1);

@@ -1,3 +1,5 @@
+use std::sync::{Arc, LazyLock};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -174,6 +176,11 @@ fn check(raw: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+static SENSITIVE: LazyLock<[Arc<Layer>; 1]> = LazyLock::new(|| {
+    let settings: GuardSettings = toml::from_str("sensitive = ['.env*', '*key*']").unwrap();
+    [Arc::new(Layer::compile(LayerKind::Kind, "test", &settings).unwrap())]
+});
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -198,10 +205,8 @@ proptest! {
     /// No spelling of a sensitive name passes without a question because the tool normalizes it afterwards.
     #[test]
     fn sensitive_files_are_sensitive_in_any_spelling(raw in "[.eEnNvV/\u{212a}kKyY\u{308}]{1,8}") {
-        let settings: GuardSettings = toml::from_str("sensitive = ['.env*', '*key*']").unwrap();
-        let layers = [std::sync::Arc::new(Layer::compile(LayerKind::Kind, "test", &settings).unwrap())];
         if let Ok(path) = WorkspacePath::file(&raw) {
-            prop_assert!(!is_open(&layers, &raw) || is_open(&layers, path.as_str()), "{:?}", raw);
+            prop_assert!(!is_open(&*SENSITIVE, &raw) || is_open(&*SENSITIVE, path.as_str()), "{:?}", raw);
         }
     }
 }
