@@ -45,6 +45,18 @@ impl TestInstallation {
         Self::over(TestDatabase::shared(migrate)?)
     }
 
+    /// Like [`Self::start`], with another template: see [`TestDatabase::shared_from`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn start_from<F>(template: &str, migrate: impl FnOnce(String) -> F + Send) -> io::Result<Self>
+    where
+        F: Future<Output = ()>,
+    {
+        Self::over(TestDatabase::shared_from(template, migrate)?)
+    }
+
     /// Uses its own Postgres: see [`TestDatabase::on_own_server`].
     ///
     /// # Errors

@@ -3,9 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
+use houston_domain::clock::SystemClock;
+use houston_domain::id::Ids;
+use houston_domain::scope::Scopes;
+use houston_store::api_key::NewApiKey;
 use houston_testkit::installation::{TestInstallation, cell_count};
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
@@ -49,7 +54,15 @@ impl TestHouston {
     }
 
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
-        Self::over(cells(|| TestInstallation::start(migrate)), variables)
+        if cell_count() > 1 {
+            return Self::over(cells(|| TestInstallation::start(migrate)), variables);
+        }
+        // The key is in the template: that saves each test a process.
+        Self::with_key(
+            TestInstallation::start_from("template_houston_key", migrate_and_add_key).unwrap(),
+            key(),
+            variables,
+        )
     }
 
     /// An installation with two cells, however many this test run uses.
@@ -63,15 +76,17 @@ impl TestHouston {
     }
 
     pub(crate) fn over(servers: TestInstallation, variables: &[(&str, &str)]) -> Self {
+        let mut command = houston_command();
+        command.envs(servers.environment()).args(["key", "create", "--tenant", "test"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        Self::with_key(servers, key, variables)
+    }
+
+    fn with_key(servers: TestInstallation, key: String, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         jobs(folder.path());
-        let run = |arguments: &[&str]| {
-            let output =
-                environment(houston_command(), &servers, folder.path()).args(arguments).output().unwrap();
-            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let key = run(&["key", "create", "--tenant", "test"]).trim().to_owned();
         let mut command = environment(houston_command(), &servers, folder.path());
         command.envs(variables.iter().copied());
         let (address, serve) = serve(command);
@@ -337,6 +352,25 @@ async fn migrate(url: String) {
     let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
     let store = houston_store::Store::open(&config).unwrap();
     store.migrate().await.unwrap();
+    store.close().await;
+}
+
+/// The key of the tenant `test`.
+fn key() -> String {
+    SecretKind::Key.secret([7; RANDOM_BYTES])
+}
+
+/// Migrates, and does what `houston key create --tenant test` does.
+async fn migrate_and_add_key(url: String) {
+    migrate(url.clone()).await;
+    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let store = houston_store::Store::open(&config).unwrap();
+    let ids = Ids::new(Arc::new(SystemClock));
+    let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();
+    let (id, key) = (ids.next(), key());
+    let (scopes, user, expires_at, issuer) = (Scopes::ADMIN, None, None, None);
+    let new = NewApiKey { id, name: "key", key: &key, scopes, user, expires_at, issuer };
+    store.operator().create_api_key(tenant, &new).await.unwrap();
     store.close().await;
 }
 
