@@ -71,7 +71,7 @@ async fn move_slowly(houston: &TestHouston, user: &Value, to: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watched_user_moves_and_nothing_is_lost() {
-    let test = Scripted::over(TestHouston::with_two_cells(&[]), answer).await;
+    let test = Scripted::over(TestHouston::with_two_postgres(&[]), answer).await;
     let (houston, _worker) = (&test.houston, test.worker("local/one"));
     let [here, there] = users(houston, 1).await;
     let user = &here[0]["id"];
@@ -150,7 +150,7 @@ fn assert_each_once(houston: &TestHouston, (goal, other): (&str, &Value), count:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_token_goes_with_its_user() {
-    let houston = TestHouston::with_two_cells(&[]);
+    let houston = TestHouston::with_two_postgres(&[]);
     let [here, _] = users(&houston, 1).await;
     let user = &here[0]["id"];
     let goal = houston.create("/v1/goals", "goal", &json!({"user_id": user, "title": "Tokyo"})).await;
@@ -187,7 +187,7 @@ async fn client_token_goes_with_its_user() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn process_that_reads_no_moves_loses_nothing() {
-    let houston = TestHouston::with_two_cells(&[]);
+    let houston = TestHouston::with_two_postgres(&[]);
     let [here, _] = users(&houston, 1).await;
     let user = &here[0]["id"];
     let path = format!("/v1/users/{}", user.as_str().unwrap());

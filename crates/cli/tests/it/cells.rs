@@ -212,7 +212,7 @@ async fn wait_for_metrics_without_a_cell(houston: &TestHouston) {
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_cell_harms_only_its_own_users() {
     let variables = [LISTEN, ("HOUSTON_SECRETS_KEY", SECRETS_KEY)];
-    let test = Scripted::over(TestHouston::with_two_cells(&variables), answer).await;
+    let test = Scripted::over(TestHouston::with_two_postgres(&variables), answer).await;
     let _worker = test.worker("local/one");
     let mut goals = Vec::new();
     for users in users(&test.houston, 1).await {

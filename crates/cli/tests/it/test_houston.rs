@@ -67,6 +67,13 @@ impl TestHouston {
 
     /// An installation with two cells, however many this test run uses.
     pub(crate) fn with_two_cells(variables: &[(&str, &str)]) -> Self {
+        let start = || TestInstallation::start(migrate).unwrap();
+        Self::over(start().with_cells(vec![start()]), variables)
+    }
+
+    /// Like [`Self::with_two_cells`], for tests that stop a Postgres, or move users: that waits for all transactions of a
+    /// server.
+    pub(crate) fn with_two_postgres(variables: &[(&str, &str)]) -> Self {
         let start = || TestInstallation::start_with_own_postgres(migrate).unwrap();
         Self::over(start().with_cells(vec![start()]), variables)
     }
