@@ -5,10 +5,11 @@
 //! ```
 //! Here `my-jobs/agents/goal.toml` is a copy of `jobs/agents/goal.toml` with `"ring_bell"` among its tools.
 //!
-//! The tool appends a line to the file named by `BELL_LEDGER` and takes as long as its argument says. Fault tests use
-//! it as an effect outside of Houston.
+//! The tool appends a line to the file named by `BELL_LEDGER` and takes as long as its argument says, or until there is a file
+//! of this name that ends in `.stop`. Fault tests use it as an effect outside of Houston.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,8 @@ impl Tool for RingBell {
                     format!("the ledger cannot be written: {error}"),
                 );
             }
-            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+            // That it is over in time is no error.
+            let _ = tokio::time::timeout(Duration::from_secs_f64(seconds), stopped()).await;
             ToolResponse::success(report(strokes))
         })))
     }
@@ -75,6 +77,14 @@ fn record(line: &str) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
     writeln!(file, "{line}")?;
     file.sync_all()
+}
+
+/// Returns once somebody has stopped the bell.
+async fn stopped() {
+    let stop = std::env::var_os("BELL_LEDGER").map(|ledger| PathBuf::from(ledger).with_extension("stop"));
+    while !stop.as_ref().is_some_and(|stop| stop.exists()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn main() -> ExitCode {

@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use houston_testkit::event_stream::EVENTS;
 use houston_testkit::installation::TestInstallation;
+use houston_testkit::model_server::{Call, ModelServer, Reply};
 use serde_json::Value;
 
+use crate::faults::answer;
 use crate::test_houston::{TestHouston, environment, houston_command};
 
 /// Messages that are posted to each goal before the dump begins.
 const BEFORE: usize = 10;
 const GOALS: usize = 4;
+/// The message whose run is open while the dump is taken.
+const UNFINISHED: &str = "Take your time.";
 
 /// A program of Postgres's clients: that of the server, as `psql` is.
 fn client(houston: &TestHouston, name: &str) -> PathBuf {
@@ -57,7 +61,14 @@ fn restore(from: &TestHouston, dump: &Path, to: &TestInstallation) {
 #[tokio::test(flavor = "multi_thread")]
 async fn dump_under_load_restores_to_a_working_installation() {
     let houston = TestHouston::own_postgres_with(&[]);
-    let _worker = houston.worker();
+    let is_first = AtomicBool::new(true);
+    // The first call for this message is never answered.
+    let model = ModelServer::start(move |call: &Call| {
+        let is_held = call.last_user_text().contains(UNFINISHED) && is_first.swap(false, Ordering::Relaxed);
+        if is_held { Reply::hang() } else { answer() }
+    });
+    let model = model.await.unwrap();
+    let _worker = houston.worker_of(&model);
     let mut goals = Vec::new();
     for nth in 0..GOALS {
         goals.push(houston.goal(&format!("goal {nth}")).await);
@@ -65,7 +76,7 @@ async fn dump_under_load_restores_to_a_working_installation() {
     let quiet = houston.goal("quiet").await;
     houston.wait_until_answered(&houston.post(&quiet, "quiet 1", "hello").await).await;
     let open = houston.goal("open").await;
-    let unfinished = houston.post(&open, "open 1", "/sim chunks=300 delay_ms=50").await;
+    let unfinished = houston.post(&open, "open 1", UNFINISHED).await;
     let run = format!("/v1/runs/{}", unfinished["run_id"].as_str().unwrap());
     houston.wait_until(&run, "running", |run| run["status"] == "running").await;
     let mut accepted = Vec::new();
@@ -93,7 +104,7 @@ async fn dump_under_load_restores_to_a_working_installation() {
     assert_eq!(restored.sql(&gaps), "0", "positions of events have no gap");
     let thread = format!("/v1/goals/{quiet}/messages");
     assert_eq!(restored.get(&thread).await, houston.get(&thread).await);
-    let _worker = restored.worker();
+    let _worker = restored.worker_of(&model);
     for message in &accepted {
         assert_eq!(restored.wait_until_answered(message).await["status"], "answered");
     }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use houston_testkit::model_server::script::in_turn;
+use houston_testkit::model_server::{Gate, ModelServer, Reply};
+use serde_json::{Value, json};
 
 use crate::test_houston::{PATIENCE, TestHouston};
 
@@ -23,6 +25,16 @@ fn assert_valid(history: &Value) {
         }
     }
     assert!(open.is_empty(), "calls without a result: {open:?}");
+}
+
+/// An answer of six pieces.
+pub(crate) fn answer() -> Reply {
+    Reply::tool("send_message", json!({"content": "Hello, dear reader!"})).in_pieces(6)
+}
+
+/// A model whose first answer stops in the middle until `gate` opens. Later ones are whole at once.
+pub(crate) async fn model_held_by(gate: &Gate) -> ModelServer {
+    ModelServer::start(in_turn([answer().held_after(4, gate), answer()])).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,8 +62,9 @@ async fn worker_killed_during_a_tool_does_not_repeat_it() {
 async fn worker_killed_during_a_stream_leaves_one_answer() {
     let houston = TestHouston::start();
     let goal = houston.goal("stream").await;
-    let mut victim = houston.worker();
-    let message = houston.post(&goal, "1", "/sim chunks=150 delay_ms=40").await;
+    let model = model_held_by(&Gate::new()).await;
+    let mut victim = houston.worker_of(&model);
+    let message = houston.post(&goal, "1", "hello").await;
     let path = format!("/v1/goals/{goal}/events");
     let writing = tokio::sync::Notify::new();
     let watching = houston.watch_with(&path, |event| {
@@ -60,10 +73,9 @@ async fn worker_killed_during_a_stream_leaves_one_answer() {
         }
     });
     let killing = async {
-        // The answer takes six more seconds.
         writing.notified().await;
         victim.kill().unwrap();
-        houston.worker()
+        houston.worker_of(&model)
     };
     let (received, _successor) = tokio::join!(watching, killing);
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
@@ -132,15 +144,16 @@ async fn postgres_restarted_under_load_loses_nothing() {
 async fn stopped_worker_hands_its_run_over() {
     let houston = TestHouston::start();
     let goal = houston.goal("drain").await;
-    let mut leaving = houston.worker();
-    let message = houston.post(&goal, "1", "/sim chunks=400 delay_ms=20").await;
-    let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
-    houston.wait_until(&run, "running", |run| run["status"] == "running").await;
-    let _staying = houston.worker();
+    let model = model_held_by(&Gate::new()).await;
+    let mut leaving = houston.worker_of(&model);
+    let message = houston.post(&goal, "1", "hello").await;
+    assert!(model.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
+    let _staying = houston.worker_of(&model);
     leaving.terminate().unwrap();
-    assert!(leaving.wait(Duration::from_secs(25)).unwrap().success(), "{}", leaving.log());
+    assert!(leaving.wait(PATIENCE).unwrap().success(), "{}", leaving.log());
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
     assert_eq!(houston.agent_texts(&goal).await.len(), 1);
+    assert_eq!(model.journal().calls(), 2, "the other worker asked again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,18 +179,23 @@ async fn cancel_reaches_a_tool_and_leaves_a_valid_history() {
 async fn worker_without_lease_writes_nothing_and_restarts() {
     let houston = TestHouston::start();
     let goal = houston.goal("zombie").await;
-    let short = [
+    let gate = Gate::new();
+    let model = model_held_by(&gate).await;
+    let mut sleeper = houston.worker_with(&[
+        ("HOUSTON_MODEL", "local/scripted"),
+        ("HOUSTON_LOCAL_URL", &model.url()),
         ("HOUSTON_ORCHESTRATOR__LEASE__TTL_S", "10"),
         ("HOUSTON_ORCHESTRATOR__LEASE__TRUST_S", "8"),
         ("HOUSTON_ORCHESTRATOR__LEASE__RENEW_S", "1"),
-    ];
-    let mut sleeper = houston.worker_with(&short);
-    let message = houston.post(&goal, "1", "/sim chunks=200 delay_ms=50").await;
+    ]);
+    let message = houston.post(&goal, "1", "hello").await;
     let run = format!("/v1/runs/{}", message["run_id"].as_str().unwrap());
-    houston.wait_until(&run, "running", |run| run["status"] == "running").await;
+    assert!(model.journal().wait_until(PATIENCE, |journal| journal.calls() == 1).await);
     sleeper.pause().unwrap();
-    let _successor = houston.worker_with(&short);
+    let _successor = houston.worker_of(&model);
     assert_eq!(houston.wait_until_answered(&message).await["status"], "answered");
+    // The sleeper gets the rest of its answer, too.
+    gate.open();
     sleeper.resume().unwrap();
     sleeper.wait_for_line(PATIENCE, |line| line.contains("continuing under a new id")).unwrap();
     let next = houston.post(&goal, "2", "hello").await;

@@ -12,6 +12,7 @@ use houston_domain::id::Ids;
 use houston_domain::scope::Scopes;
 use houston_store::api_key::NewApiKey;
 use houston_testkit::installation::{TestInstallation, cell_count};
+use houston_testkit::model_server::ModelServer;
 use houston_testkit::process::Process;
 use serde_json::{Value, json};
 
@@ -115,6 +116,17 @@ impl TestHouston {
         process
     }
 
+    /// Starts a worker with this model.
+    pub(crate) fn worker_of(&self, model: &ModelServer) -> Process {
+        self.worker_with(&[
+            ("HOUSTON_MODEL", "local/scripted"),
+            ("HOUSTON_LOCAL_URL", &model.url()),
+            // However long a busy machine takes until the model goes on, or its worker is killed.
+            ("HOUSTON_ORCHESTRATOR__MODEL__FIRST_BYTE_TIMEOUT_S", "200"),
+            ("HOUSTON_ORCHESTRATOR__MODEL__IDLE_TIMEOUT_S", "200"),
+        ])
+    }
+
     /// Starts a worker without waiting.
     pub(crate) fn spawn_worker(&self) -> Process {
         let mut command = environment(houston_command(), &self.servers.lock().unwrap(), self.folder.path());
@@ -178,6 +190,11 @@ impl TestHouston {
 
     pub(crate) fn ledger(&self) -> PathBuf {
         self.folder.path().join("bell")
+    }
+
+    /// Lets the bell stop, however many seconds it was to ring.
+    pub(crate) fn stop_bell(&self) {
+        std::fs::write(self.ledger().with_extension("stop"), "").unwrap();
     }
 
     /// How often the tool `ring_bell` has started.
