@@ -2,7 +2,6 @@
 //! nothing leaves, without a person's yes.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use houston_testkit::model_server::{Call, ModelServer};
 use houston_testkit::pdf;
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::obedient::{Orders, SECRET, STOLEN, obey};
 use crate::site::{Answer, Site};
-use crate::test_houston::{PATIENCE, TestHouston};
+use crate::test_houston::TestHouston;
 
 /// Goals whose runs are open at the same time.
 const AT_ONCE: usize = 16;
@@ -272,21 +271,16 @@ impl Setup {
 impl Setup {
     /// Waits until the run asks, or has ended; returns the tool it asks about.
     async fn asked_about(&self, victim: &Victim) -> Option<String> {
-        let message = format!("/v1/messages/{}", victim.message["id"].as_str().unwrap());
+        let run = format!("/v1/runs/{}", victim.message["run_id"].as_str().unwrap());
+        let is_over = |run: &Value| run["status"] == "waiting" || run["ended_at"].is_string();
+        let found = self.houston.wait_until(&run, "a question, or the end", is_over).await;
         let questions = format!("/v1/questions?kind=approval&user_id={}", victim.user);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let open = self.houston.get(&questions).await;
-            if let Some(question) = open["data"].as_array().unwrap().first() {
-                return Some(question["approval"]["tool"].as_str().unwrap().to_owned());
-            }
-            match self.houston.get(&message).await["status"].as_str().unwrap() {
-                "answered" => return None,
-                "failed" => panic!("the run of {:?} failed", victim.hidden),
-                _ => assert!(Instant::now() < deadline, "{:?} neither asks nor ends", victim.hidden),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let open = self.houston.get(&questions).await;
+        if let Some(question) = open["data"].as_array().unwrap().first() {
+            return Some(question["approval"]["tool"].as_str().unwrap().to_owned());
         }
+        assert!(found["error"].is_null(), "the run of {:?} failed: {found}", victim.hidden);
+        None
     }
 
     /// Hides each order in each place; returns where, and what the runs ask about.

@@ -41,6 +41,13 @@ pub(crate) fn houston_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_houston"))
 }
 
+/// Waits until it is time for another look at what has been waited for since `began`: an eighth of that time. Each look takes
+/// processor time from what is waited for.
+pub(crate) async fn pause(began: Instant) {
+    let eighth = began.elapsed() / 8;
+    tokio::time::sleep(eighth.clamp(Duration::from_millis(10), Duration::from_millis(100))).await;
+}
+
 /// Starts an API in this environment and waits until it is ready.
 pub(crate) fn serve(mut command: Command) -> (SocketAddr, Process) {
     let mut process = Process::spawn(command.args(["serve", "--address", "127.0.0.1:0"])).unwrap();
@@ -265,7 +272,7 @@ impl TestHouston {
 
     /// Polls a resource until the predicate holds; `what` is for the panic message.
     pub(crate) async fn wait_until(&self, path: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let began = Instant::now();
         loop {
             let response = self.client.get(self.url(path)).bearer_auth(&self.key).send().await;
             let mut last = Value::Null;
@@ -275,8 +282,8 @@ impl TestHouston {
                     return last;
                 }
             }
-            assert!(Instant::now() < deadline, "timed out waiting for {what} at {path}: {last}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(began.elapsed() < PATIENCE, "timed out waiting for {what} at {path}: {last}");
+            pause(began).await;
         }
     }
 
