@@ -51,8 +51,17 @@ def run_to_its_end(conversation: Conversation, content: str) -> None:
     until(lambda: ask("GET", f"/v1/runs/{run}")["ended_at"], "the end of the run", 120)
 
 
+@pytest.fixture(scope="module")
+def replay() -> socket.socket:
+    """A client that does not read a long replay. A write may wait for 30 s, in which the other test runs."""
+    conversation = new_conversation()
+    for _ in range(22):
+        run_to_its_end(conversation, "/sim chunks=40000 delay_ms=0")
+    return open_stream(conversation)
+
+
 @pytest.mark.skipif(PID is None, reason="HOUSTON_PID is not set")
-def test_40_clients_that_do_not_read_cost_little_memory_and_are_cut_off() -> None:
+def test_40_clients_that_do_not_read_cost_little_memory_and_are_cut_off(replay: socket.socket) -> None:
     conversation, before = new_conversation(), memory_mb()
     post(conversation, "/sim chunks=1 delay_ms=1")
     readers = [open_stream(conversation) for _ in range(40)]
@@ -64,11 +73,6 @@ def test_40_clients_that_do_not_read_cost_little_memory_and_are_cut_off() -> Non
     assert all(b"RUN_STARTED" in received(reader) for reader in readers)
 
 
-def test_client_that_does_not_read_a_long_replay_is_cut_off() -> None:
-    conversation = new_conversation()
-    for _ in range(22):
-        run_to_its_end(conversation, "/sim chunks=40000 delay_ms=0")
-    # A write may wait for 30 s.
-    reader = open_stream(conversation)
-    until(lambda: is_given_up(reader), "the end of the connection", 90)
-    assert received(reader).count(b"RUN_FINISHED") < 22
+def test_client_that_does_not_read_a_long_replay_is_cut_off(replay: socket.socket) -> None:
+    until(lambda: is_given_up(replay), "the end of the connection", 90)
+    assert received(replay).count(b"RUN_FINISHED") < 22
