@@ -80,7 +80,7 @@ impl Environment {
         let _alone = self.creating.lock().await;
         let whole = self.servers.database_url();
         let of = |name: &str| whole.replacen("/houston?", &format!("/{name}?"), 1);
-        self.sql(&of("postgres"), &format!("create database {database} template houston"));
+        self.sql(&of("postgres"), &format!("create database {database} template houston strategy file_copy"));
         CaseEnvironment {
             redis,
             database_url: of(&database),
