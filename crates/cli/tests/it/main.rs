@@ -91,6 +91,8 @@ mod scripted;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod settings;
+#[cfg(test)]
 mod shards;
 #[cfg(test)]
 mod sigterm;
