@@ -14,13 +14,14 @@ mod explain;
 mod files;
 mod folder;
 mod kinds;
+mod layers;
 mod mcp;
-mod named_source;
 mod orchestrator;
 mod outside;
 mod packs;
 mod plan_templates;
 mod providers;
+mod reader;
 mod rules;
 pub(crate) mod secrets;
 mod skills;
@@ -28,14 +29,13 @@ mod tables;
 mod times;
 mod tools;
 mod use_case;
+mod variables;
 mod workspaces;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use figment::Figment;
-use figment::providers::{Env, Format, Toml};
 use houston_domain::agentable::AgentType;
 use houston_domain::custom_table::TablePresets;
 use houston_domain::fallback::Fallbacks;
@@ -60,11 +60,10 @@ pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::explain::nearest;
-use self::explain::{explain, origin_of};
 use self::files::FILES;
 pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
-use self::named_source::NamedSource;
+use self::layers::Layers;
 pub(crate) use self::orchestrator::Orchestrator;
 use self::outside::WebSettings;
 pub(crate) use self::outside::{SandboxSettings, ShellProgram, endpoints};
@@ -78,24 +77,6 @@ use crate::instruments::Instruments;
 
 /// Where the rate limits come from if no others are set.
 const RATES_ORIGIN: &str = "jobs/rates.toml";
-
-/// Variables that begin with `HOUSTON_` but are read elsewhere: by `houston chat`, by providers, by tests.
-const NOT_SETTINGS: &[&str] = &[
-    "url",
-    "api_key",
-    "local_url",
-    "local_key",
-    "local_key_file",
-    "custom_url",
-    "custom_key",
-    "custom_key_file",
-    "test_database_url",
-    "test_redis_url",
-    "jobs",
-    "folder",
-    "secrets_key",
-    "console_oidc_secret",
-];
 
 /// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -220,7 +201,7 @@ pub(crate) struct Loaded {
     pub(crate) instruments: Instruments,
     /// The compiled `settings.guards`.
     pub(crate) guards: Arc<Layer>,
-    figment: Figment,
+    layers: Layers,
 }
 
 /// Loads the settings and the agent types. Each of `folders` overrides those before it; `tools` are the names that
@@ -233,37 +214,24 @@ pub(crate) fn load<'f>(
     tools: &[String],
 ) -> Result<Loaded, ConfigError> {
     let folders: Vec<PathBuf> = folders.into_iter().map(Path::to_owned).collect();
-    let mut figment = Figment::new();
-    for (name, text) in FILES {
-        figment = figment.merge(NamedSource {
-            name,
-            inner: Toml::string(text),
-            origin: format!("jobs/{name}.toml"),
-        });
-    }
+    let mut layers = Layers::built_in()?;
     for folder in &folders {
         folder::check(folder)?;
-        for (name, _) in FILES {
-            let path = folder.join(format!("{name}.toml"));
-            if path.is_file() {
-                let origin = path.display().to_string();
-                figment = figment.merge(NamedSource { name, inner: Toml::file_exact(path), origin });
-            }
-        }
+        layers.add_folder(folder)?;
     }
-    figment = figment.merge(environment());
-    let settings: Settings = figment.extract().map_err(explain)?;
-    rules::check(&settings, &figment)?;
-    let guards = rules::guards(&settings, &figment)?;
+    layers.add_variables(std::env::vars_os());
+    let settings: Settings = layers.read()?;
+    rules::check(&settings, &layers)?;
+    let guards = rules::guards(&settings, &layers)?;
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
-    settings.packs.check(&tools, &mcp.servers, &figment)?;
-    tables::check(&settings.tables, &settings.knowledge.tables, &figment)?;
-    tools::check(&settings.tools, &tools, &figment)?;
+    settings.packs.check(&tools, &mcp.servers, &layers)?;
+    tables::check(&settings.tables, &settings.knowledge.tables, &layers)?;
+    tools::check(&settings.tools, &tools, &layers)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
     times::check_kinds(&kinds)?;
-    mcp.servers.check_kinds(&kinds, &figment)?;
-    let skills = settings.skills.load(&folders, &figment)?;
+    mcp.servers.check_kinds(&kinds, &layers)?;
+    let skills = settings.skills.load(&folders, &layers)?;
     let templates = Arc::new(plan_templates::load(&folders, &tools)?);
     let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
     let secret_keys = secrets::from_environment()?;
@@ -281,15 +249,8 @@ pub(crate) fn load<'f>(
         instruments: Instruments::default(),
         secret_keys,
         guards,
-        figment,
+        layers,
     })
-}
-
-/// The settings of the environment: every `HOUSTON_…` that is not read elsewhere.
-fn environment() -> Env {
-    let elsewhere: Vec<&str> =
-        NOT_SETTINGS.iter().copied().chain(houston_faults::mutation::SETTING).collect();
-    Env::prefixed("HOUSTON_").ignore(&elsewhere).split("__")
 }
 
 impl Loaded {
@@ -303,7 +264,7 @@ impl Loaded {
         let mut entries: Vec<_> = lines
             .into_iter()
             .map(|(key, value)| {
-                let origin = origin_of(&self.figment.find_metadata(&key).cloned(), &key);
+                let origin = self.layers.origin(&key);
                 (key, value, origin)
             })
             .collect();
@@ -322,10 +283,7 @@ impl Loaded {
     /// Switches rate limits off that no file and no variable sets: for one person's own machine, and for programs that embed
     /// Houston.
     pub(crate) fn without_usual_rates(&mut self) {
-        let is_set = |key: &str| {
-            let key = format!("rates.{key}.quota");
-            origin_of(&self.figment.find_metadata(&key).cloned(), &key) != RATES_ORIGIN
-        };
+        let is_set = |key: &str| self.layers.origin(&format!("rates.{key}.quota")) != RATES_ORIGIN;
         let (requests, keys, tokens) = (is_set("requests"), is_set("keys"), is_set("tokens"));
         let rates = &mut self.settings.rates;
         for (is_set, quota) in [

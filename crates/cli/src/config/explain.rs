@@ -1,53 +1,115 @@
-//! Turns errors of figment into one line for a person.
+//! What is wrong with a value, as one line for a person: its key, its origin, and what is allowed.
 
-use figment::error::Kind;
+use std::fmt::Display;
+
+use serde::de::{Expected, Unexpected};
 
 use super::ConfigError;
+use super::layers::Origin;
 
-/// The error as a setting, its origin and the reason.
-pub(super) fn explain(error: figment::Error) -> ConfigError {
-    let key = error.path.join(".");
-    let origin = origin_of(&error.metadata, &key);
-    let may_be_secret = ["providers", "cells"]
-        .iter()
-        .any(|secret| key.starts_with(secret) || origin.contains(&format!("{secret}.toml")));
-    let unknown = |what: &str, given: &str, allowed: &[&str]| {
+/// Sections whose values may be secrets: an API key in the wrong field, an address with a password.
+const SECRET: [&str; 2] = ["providers", "cells"];
+
+/// What is wrong with a value.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.reason)]
+pub(super) struct Error(Box<Fault>);
+
+#[derive(Debug)]
+struct Fault {
+    /// The key, from its last part to its first.
+    parts: Vec<String>,
+    origin: Option<Origin>,
+    reason: String,
+    /// The reason without the value.
+    hidden: String,
+}
+
+impl Error {
+    fn new(reason: String, hidden: String) -> Self {
+        Self(Box::new(Fault { parts: Vec::new(), origin: None, reason, hidden }))
+    }
+
+    fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
         let like =
             nearest(given, allowed).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
         format!("there is no {what} `{given}`; there are: {}{like}", allowed.join(", "))
-    };
-    let reason = match &error.kind {
-        Kind::UnknownField(given, allowed) => unknown("key", given, allowed),
-        other if may_be_secret => without_value(other),
-        Kind::UnknownVariant(given, allowed) => unknown("value", given, allowed),
-        other => other.to_string(),
-    };
-    let key = if key.is_empty() { "settings".to_owned() } else { key };
-    ConfigError::Setting { key, origin, reason }
+    }
+
+    /// The parser quotes the line with the error: if it may be secret, only its position and the error are kept.
+    pub(super) fn of_file(error: &toml::de::Error, origin: Origin) -> Self {
+        let reason = error.to_string();
+        let position = reason.lines().next().unwrap_or_default();
+        let fault = match error.message() {
+            // The one type that a value can lack; the message has the number.
+            message if message.starts_with("invalid type") => "the number is too large",
+            message => message,
+        };
+        let hidden = format!("{position}: {fault} (the line is hidden: it may contain a key)");
+        let mut error = Self::new(reason, hidden);
+        error.0.origin = Some(origin);
+        error
+    }
+
+    /// The same error, of a value that is at `part` of a table or list.
+    pub(super) fn within(mut self, part: &str, origin: &Origin) -> Self {
+        self.0.parts.push(part.to_owned());
+        self.0.origin.get_or_insert_with(|| origin.clone());
+        self
+    }
 }
 
-/// The error of a provider's setting, without the value: it may be an API key in the wrong field.
-fn without_value(kind: &Kind) -> String {
-    match kind {
-        Kind::InvalidType(_, expected) => {
-            format!("the value (hidden) has the wrong type, expected {expected}")
-        }
-        Kind::InvalidValue(_, expected) => {
-            format!("the value (hidden) is invalid, expected {expected}")
-        }
-        Kind::UnknownVariant(_, allowed) => {
-            format!("the value (hidden) is invalid, allowed are {}", allowed.join(", "))
-        }
-        Kind::ISizeOutOfRange(_) | Kind::USizeOutOfRange(_) => {
-            "the number (hidden) is out of range".to_owned()
-        }
-        // The TOML parser quotes the line with the error: only its position and the error are kept.
-        Kind::Message(message) if message.contains("TOML parse error") => {
-            let position = message.lines().next().unwrap_or_default();
-            let fault = message.lines().last().unwrap_or_default();
-            format!("{position}: {fault} (the line is hidden: it may contain a key)")
-        }
+impl serde::de::Error for Error {
+    fn custom<T: Display>(message: T) -> Self {
+        let message = message.to_string();
+        Self::new(message.clone(), message)
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(
+            format!("invalid type: found {}, expected {expected}", shown(found)),
+            format!("the value (hidden) has the wrong type, expected {expected}"),
+        )
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(
+            format!("invalid value {}, expected {expected}", shown(found)),
+            format!("the value (hidden) is invalid, expected {expected}"),
+        )
+    }
+
+    fn unknown_variant(variant: &str, allowed: &'static [&'static str]) -> Self {
+        let hidden = format!("the value (hidden) is invalid, allowed are {}", allowed.join(", "));
+        Self::new(Self::unknown("value", variant, allowed), hidden)
+    }
+
+    fn unknown_field(field: &str, allowed: &'static [&'static str]) -> Self {
+        Self::custom(Self::unknown("key", field, allowed))
+    }
+}
+
+fn shown(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => format!("bool {value}"),
+        Unexpected::Unsigned(value) => format!("unsigned int `{value}`"),
+        Unexpected::Signed(value) => format!("signed int `{value}`"),
+        Unexpected::Float(value) => format!("float `{value}`"),
         other => other.to_string(),
+    }
+}
+
+impl From<Error> for ConfigError {
+    fn from(Error(fault): Error) -> Self {
+        let Fault { mut parts, origin, reason, hidden } = *fault;
+        parts.reverse();
+        let key = parts.join(".");
+        let origin = origin.map_or_else(|| "not set".to_owned(), |origin| origin.of(&key));
+        let is_secret = SECRET
+            .iter()
+            .any(|section| key.starts_with(section) || origin.contains(&format!("{section}.toml")));
+        let key = if key.is_empty() { "settings".to_owned() } else { key };
+        Self::Setting { key, origin, reason: if is_secret { hidden } else { reason } }
     }
 }
 
@@ -69,19 +131,6 @@ pub(crate) fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
         _ => longest / 3,
     };
     (typos <= most).then_some(word)
-}
-
-/// The file or variable that `key` comes from.
-pub(super) fn origin_of(metadata: &Option<figment::Metadata>, key: &str) -> String {
-    match metadata {
-        Some(metadata) if metadata.name.contains("environment") => variable(key),
-        Some(metadata) => metadata.name.to_string(),
-        None => "not set".to_owned(),
-    }
-}
-
-fn variable(key: &str) -> String {
-    format!("HOUSTON_{}", key.replace('.', "__").to_uppercase())
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use figment::Figment;
 use houston_domain::agentable::AgentType;
 use houston_mcp::own::OwnPool;
 use houston_mcp::{McpSettings, Pins, Pool, Surroundings, names, pins};
 
 use super::kinds::Kind;
-use super::{ConfigError, Loaded, origin_of};
+use super::layers::Layers;
+use super::{ConfigError, Loaded};
 use crate::models::environment;
 
 /// Before the name of a server, in `tools` of an agent type: all its tools.
@@ -124,15 +124,13 @@ impl Servers {
     pub(super) fn check_kinds(
         &self,
         kinds: &BTreeMap<String, Kind>,
-        figment: &Figment,
+        layers: &Layers,
     ) -> Result<(), ConfigError> {
         for (name, offered) in &self.servers {
             if let Some(wrong) = offered.kinds.iter().find(|kind| !kinds.contains_key(*kind)) {
-                let key = format!("mcp.servers.{name}.kinds");
-                let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
                 let existing = kinds.keys().cloned().collect::<Vec<_>>().join(", ");
                 let reason = format!("there is no agent type `{wrong}`; there are: {existing}");
-                return Err(ConfigError::Setting { key, origin, reason });
+                return Err(layers.refuse(format!("mcp.servers.{name}.kinds"), reason));
             }
         }
         Ok(())

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use figment::Figment;
 use houston_domain::agentable::AgentType;
 use serde::{Deserialize, Serialize};
 
+use super::ConfigError;
 use super::explain::nearest;
+use super::layers::Layers;
 use super::mcp::Servers;
-use super::{ConfigError, origin_of};
 
 /// A set of tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Packs {
         &self,
         tools: &[String],
         servers: &Servers,
-        figment: &Figment,
+        layers: &Layers,
     ) -> Result<(), ConfigError> {
         let patterns = servers.patterns();
         let allowed: Vec<&str> = tools.iter().chain(&patterns).map(String::as_str).collect();
@@ -47,9 +47,7 @@ impl Packs {
                     format!("there is no tool `{wrong}`; there are: {allowed}{like}")
                 }
             };
-            let key = format!("packs.{name}.tools");
-            let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-            return Err(ConfigError::Setting { key, origin, reason });
+            return Err(layers.refuse(format!("packs.{name}.tools"), reason));
         }
         Ok(())
     }

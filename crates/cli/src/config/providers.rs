@@ -53,6 +53,7 @@ mod tests {
         // No error of this file contains a value.
         for text in [
             "[groq]\nkey = 918273645546372819",
+            "[groq]\nkey = 918273645546372819918273645546372819",
             "[groq]\nkey = sk-918273645546372819",
             "groq = \"sk-918273645546372819\"",
             "[groq]\nwire = \"sk-918273645546372819\"",

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use figment::Figment;
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::guard::{Layer, LayerKind};
 use houston_llm::Provider;
 use houston_web::ListedHost;
 
+use super::layers::Layers;
 use super::times::times;
-use super::{ConfigError, ModelSelection, Settings, origin_of};
+use super::{ConfigError, ModelSelection, Settings};
 use crate::models::environment;
 
 /// The key of a setting that breaks a rule, and what is allowed.
@@ -19,31 +19,22 @@ type Violation = (String, String);
 ///
 /// # Errors
 /// [`ConfigError::Setting`] for the first setting that breaks a rule.
-pub(super) fn check(settings: &Settings, figment: &Figment) -> Result<(), ConfigError> {
+pub(super) fn check(settings: &Settings, layers: &Layers) -> Result<(), ConfigError> {
     let checks = [
         times, mcp, console, cells, overseer, models, leases, least, shares, sessions, context, schedules,
         outside, rates, rest,
     ];
-    match checks.iter().find_map(|check| check(settings)) {
-        None => Ok(()),
-        Some((key, reason)) => {
-            let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-            Err(ConfigError::Setting { key, origin, reason })
-        }
-    }
+    let violation = checks.iter().find_map(|check| check(settings));
+    violation.map_or(Ok(()), |(key, reason)| Err(layers.refuse(key, reason)))
 }
 
 /// The guards of the installation, compiled.
 ///
 /// # Errors
 /// [`ConfigError::Setting`] when a pattern or an example of a rule is wrong, or a key is missing.
-pub(super) fn guards(settings: &Settings, figment: &Figment) -> Result<Arc<Layer>, ConfigError> {
+pub(super) fn guards(settings: &Settings, layers: &Layers) -> Result<Arc<Layer>, ConfigError> {
     let layer = Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings.guards);
-    layer.map(Arc::new).map_err(|error| {
-        let key = "guards".to_owned();
-        let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-        ConfigError::Setting { key, origin, reason: error.to_string() }
-    })
+    layer.map(Arc::new).map_err(|error| layers.refuse("guards", error.to_string()))
 }
 
 fn violation(key: impl Into<String>, reason: impl Into<String>) -> Option<Violation> {

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use figment::Figment;
 use houston_domain::skill::BundledSkill;
 use serde::{Deserialize, Serialize};
 
+use super::ConfigError;
 use super::explain::nearest;
-use super::{ConfigError, origin_of};
+use super::layers::Layers;
 use crate::skill_source::{self, SkillSource};
 
 /// The folder of skills.
@@ -38,7 +38,7 @@ impl SkillSettings {
     pub(super) fn load(
         &self,
         folders: &[PathBuf],
-        figment: &Figment,
+        layers: &Layers,
     ) -> Result<Vec<BundledSkill>, ConfigError> {
         let mut skills: BTreeMap<String, BundledSkill> = BTreeMap::new();
         for (name, text) in BUILT_IN {
@@ -61,14 +61,10 @@ impl SkillSettings {
         }
         let names: Vec<&str> = skills.keys().map(String::as_str).collect();
         if let Some(unknown) = self.bundled.iter().find(|name| !names.contains(&name.as_str())) {
-            let key = "skills.bundled";
             let like =
                 nearest(unknown, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
-            return Err(ConfigError::Setting {
-                key: key.to_owned(),
-                origin: origin_of(&figment.find_metadata(key).cloned(), key),
-                reason: format!("there is no skill `{unknown}`; there are: {}{like}", names.join(", ")),
-            });
+            let reason = format!("there is no skill `{unknown}`; there are: {}{like}", names.join(", "));
+            return Err(layers.refuse("skills.bundled", reason));
         }
         Ok(skills.into_values().collect())
     }

@@ -1,22 +1,18 @@
 //! `jobs/tables.toml`: custom tables that are created by name.
 
-use figment::Figment;
 use houston_domain::custom_table::{TableLimits, TablePresets, texts};
 
-use super::{ConfigError, origin_of};
+use super::ConfigError;
+use super::layers::Layers;
 
 /// # Errors
 /// [`ConfigError::Setting`] when a preset could not be created.
 pub(super) fn check(
     presets: &TablePresets,
     limits: &TableLimits,
-    figment: &Figment,
+    layers: &Layers,
 ) -> Result<(), ConfigError> {
-    presets.check(limits).map_err(|(name, faults)| {
-        let key = format!("tables.{name}");
-        let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-        ConfigError::Setting { key, origin, reason: texts(&faults) }
-    })
+    presets.check(limits).map_err(|(name, faults)| layers.refuse(format!("tables.{name}"), texts(&faults)))
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! `jobs/tools.toml`: what is called in the place of tools that failed.
 
-use figment::Figment;
 use houston_domain::fallback::Fallbacks;
 
+use super::ConfigError;
 use super::explain::nearest;
-use super::{ConfigError, origin_of};
+use super::layers::Layers;
 
 /// Checks that both tools of each fallback exist, except those that the settings call a tenant's own: tenants add and remove
 /// those while Houston runs. `tools`: the names of all tools of the installation.
 ///
 /// # Errors
 /// [`ConfigError::Setting`] for the first that does not, or that cannot work.
-pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], figment: &Figment) -> Result<(), ConfigError> {
+pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], layers: &Layers) -> Result<(), ConfigError> {
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let missing = |name: &str| {
         let like = nearest(name, &names)
@@ -25,14 +25,8 @@ pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], figment: &Figment) 
     };
     let unknown = fallbacks.checked_tools().find(|(_, name)| !names.contains(name));
     let unknown = unknown.map(|(key, name)| (key, missing(name)));
-    match fallbacks.mistake().or(unknown) {
-        None => Ok(()),
-        Some((key, reason)) => {
-            let key = format!("tools.{key}");
-            let origin = origin_of(&figment.find_metadata(&key).cloned(), &key);
-            Err(ConfigError::Setting { key, origin, reason })
-        }
-    }
+    let mistake = fallbacks.mistake().or(unknown);
+    mistake.map_or(Ok(()), |(key, reason)| Err(layers.refuse(format!("tools.{key}"), reason)))
 }
 
 #[cfg(test)]
