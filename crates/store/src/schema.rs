@@ -1,13 +1,21 @@
 //! Migrations, and the check that tables and functions match the binary.
 
+use std::sync::LazyLock;
+
 use sqlx::migrate::Migrator;
 
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, RunStore, Shared};
 use crate::pool::Store;
 
-/// The migrations of this binary, which create the tables. The functions are applied after them.
-static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+/// The migrations of this binary, which create the tables. The functions are applied after them. Everything of Houston, also the
+/// table of applied migrations, is in a schema of its own: it can share a database with the application that posts to it.
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrator = sqlx::migrate!("../../migrations");
+    migrator.create_schema("houston");
+    migrator.dangerous_set_table_name("houston.migrations");
+    migrator
+});
 
 impl Store {
     /// Applies missing migrations, then the functions that differ from those of this binary, then
