@@ -64,12 +64,11 @@ pub fn cargo() -> Command {
     command_like_cargo(Path::new(&cargo_program()))
 }
 
-/// `cargo build` of `targets` with the features that tests are built with, so that crates are not built twice. Cargo
-/// enables the features of dev-dependencies only if a test is among the targets: a small one is added.
+/// `cargo build` of `targets` with the features that tests are built with, so that crates are not built twice.
 #[must_use]
 pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
     let mut cargo = cargo();
-    cargo.args(["build", "--quiet", "--workspace", "--test", "architecture"]).args(targets);
+    cargo.args(["build", "--quiet", "--workspace"]).args(targets);
     cargo
 }
 

@@ -59,6 +59,8 @@ fn member(package: &Value) -> Member {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let folder = Path::new(&text(&package["manifest_path"])).parent().unwrap().to_owned();
     let dependencies = package["dependencies"].as_array().unwrap().iter();
+    // Those that are never compiled only name features.
+    let dependencies = dependencies.filter(|one| one["target"] != "cfg(any())");
     let dependencies = dependencies.map(|one| (text(&one["name"]), one["kind"] == "dev")).collect();
     let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
     // The library has the name that programs write.
