@@ -43,19 +43,25 @@ struct Step {
 pub(crate) async fn inject(point: &str) -> Result<(), ConnectionBroken> {
     static SCENARIO: OnceLock<Mutex<BTreeMap<String, Steps>>> = OnceLock::new();
     let scenario = SCENARIO.get_or_init(|| Mutex::new(from_environment()));
-    let fault = scenario.lock().unwrap_or_else(PoisonError::into_inner).get_mut(point).and_then(next);
-    let Some(fault) = fault else { return Ok(()) };
+    let next = || scenario.lock().unwrap_or_else(PoisonError::into_inner).get_mut(point).and_then(next);
+    if let Some(delay) = next().map_or(Ok(None), |fault| happen(point, &fault))? {
+        // Boxed: futures of runs contain this one, and their size is tested.
+        Box::pin(tokio::time::sleep(delay)).await;
+    }
+    Ok(())
+}
+
+/// Makes the fault happen, but for a delay, which it returns.
+fn happen(point: &str, fault: &str) -> Result<Option<Duration>, ConnectionBroken> {
     let _ = writeln!(std::io::stderr(), "{MARK}: {point} {fault}");
-    match fault.split_once(':').unwrap_or((&fault, "")) {
+    match fault.split_once(':').unwrap_or((fault, "")) {
         ("kill", _) => send(Signal::KILL),
         ("pause", _) => send(Signal::STOP),
         ("error", _) => return Err(ConnectionBroken),
-        ("delay", millis) => {
-            tokio::time::sleep(Duration::from_millis(millis.parse().unwrap_or(10_000))).await;
-        }
+        ("delay", millis) => return Ok(Some(Duration::from_millis(millis.parse().unwrap_or(10_000)))),
         _ => refuse(&format!("unknown fault `{fault}`; allowed are kill, pause, error and delay:<ms>")),
     }
-    Ok(())
+    Ok(None)
 }
 
 fn from_environment() -> BTreeMap<String, Steps> {
