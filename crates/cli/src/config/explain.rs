@@ -67,14 +67,14 @@ impl serde::de::Error for Error {
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::new(
-            format!("invalid type: found {}, expected {expected}", shown(found)),
+            format!("invalid type: found {}, expected {expected}", text_of(found)),
             format!("the value (hidden) has the wrong type, expected {expected}"),
         )
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::new(
-            format!("invalid value {}, expected {expected}", shown(found)),
+            format!("invalid value {}, expected {expected}", text_of(found)),
             format!("the value (hidden) is invalid, expected {expected}"),
         )
     }
@@ -89,7 +89,7 @@ impl serde::de::Error for Error {
     }
 }
 
-fn shown(found: Unexpected<'_>) -> String {
+fn text_of(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => format!("bool {value}"),
         Unexpected::Unsigned(value) => format!("unsigned int `{value}`"),

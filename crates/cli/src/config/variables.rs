@@ -1,7 +1,7 @@
 //! The settings of the environment: every `HOUSTON_…` that is not read elsewhere, with `__` between the parts of a key.
 //!
 //! A value is `true`, `false`, a number, a text in double quotes with the escapes of TOML, a list `[a, 1]` or a table
-//! `{key = a}`. All else is a text as it stands.
+//! `{key = a}`. All else is a text as it is.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_be_used_are_refused_with_the_name_of_the_variable() {
+    fn unusable_values_are_refused_with_the_name_of_the_variable() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "127.0.0.1:4318"),

@@ -19,80 +19,57 @@ fn settings(jobs: &Path, variables: &[(&str, &str)]) -> Result<String, String> {
 
 #[test]
 fn variables_are_read_as_numbers_texts_lists_and_tables() {
-    let folder = tempfile::tempdir().unwrap();
-    let tool = |name: &str| format!("GUARDS__TOOLS__{}__RATE_PER_MIN", name.to_uppercase());
-    let (page, web) = (tool("fetch_page"), tool("search_web"));
-    let variables = [
-        ("LOG", "1e3"),
-        ("METRICS_ADDRESS", ""),
-        ("MODEL", "\"groq/a\\tb\""),
-        ("MODEL_TOOLS", " false "),
-        ("SERVER__HEARTBEAT_MS", "+007"),
-        ("server__Retry_ms", " 12\t"),
-        ("SERVER.POLL_MS", "13"),
-        ("SERVER__ADDRESS", "[::1]:80"),
-        ("SERVER__MAX_STREAMS", "18446744073709551615"),
-        ("SERVER__CLIENTS__PROXIES", "[10.0.0.0/8, \"::1/128\",]"),
-        ("WEB__HOSTS", "[ ]"),
-        ("CONSOLE__BADGE", "'x'"),
-        ("CONSOLE__OIDC__NAME", "\"a"),
-        ("CONSOLE__OIDC__CLIENT_ID", "trueish"),
-        ("CONSOLE__OIDC__SCOPES", "[[], a"),
-        ("ORCHESTRATOR__BUDGET__PER_RUN", "0.50"),
-        ("ORCHESTRATOR__BUDGET__PER_USER_DAY", "\"0.50\""),
-        ("MODELS", "{quality={a=1, \"b\"=2}, titles = [groq, \"openai\"]}"),
-        ("MODELS__AGENT", "groq, openai"),
-        ("TEAMS", "5"),
-        ("TEAMS__TIMEOUT_MS", "6"),
-        ("RATES__", "7"),
-        ("___RATES", "7"),
-        ("URL", "read elsewhere"),
-        (&page, "1"),
-        (&web, "2"),
+    let cases = [
+        ("LOG", "1e3", "log = \"1e3\"  # HOUSTON_LOG"),
+        ("METRICS_ADDRESS", "", "metrics_address = \"\"  # HOUSTON_METRICS_ADDRESS"),
+        ("MODEL", "\"groq/a\\tb\"", "model = \"groq/a\\tb\"  # HOUSTON_MODEL"),
+        ("MODEL_TOOLS", " false ", "model_tools = false  # HOUSTON_MODEL_TOOLS"),
+        ("SERVER__HEARTBEAT_MS", "+007", "server.heartbeat_ms = 7  # HOUSTON_SERVER__HEARTBEAT_MS"),
+        ("server__Retry_ms", " 12\t", "server.retry_ms = 12  # HOUSTON_SERVER__RETRY_MS"),
+        ("SERVER.POLL_MS", "13", "server.poll_ms = 13  # HOUSTON_SERVER__POLL_MS"),
+        ("SERVER__ADDRESS", "[::1]:80", "server.address = \"[::1]:80\"  # HOUSTON_SERVER__ADDRESS"),
+        ("URL", "read elsewhere", "server.key_cache_s = 5  # jobs/server.toml"),
+        (
+            "SERVER__MAX_STREAMS",
+            "18446744073709551615",
+            "server.max_streams = 18446744073709551615  # HOUSTON_SERVER__MAX_STREAMS",
+        ),
+        (
+            "SERVER__CLIENTS__PROXIES",
+            "[10.0.0.0/8, \"::1/128\",]",
+            "server.clients.proxies = [\"10.0.0.0/8\",\"::1/128\"]  # HOUSTON_SERVER__CLIENTS__PROXIES",
+        ),
+        ("CONSOLE__BADGE", "'x'", "console.badge = \"x\"  # HOUSTON_CONSOLE__BADGE"),
+        ("CONSOLE__OIDC__NAME", "\"a", "console.oidc.name = \"\\\"a\"  # HOUSTON_CONSOLE__OIDC__NAME"),
+        (
+            "CONSOLE__OIDC__CLIENT_ID",
+            "trueish",
+            "console.oidc.client_id = \"trueish\"  # HOUSTON_CONSOLE__OIDC__CLIENT_ID",
+        ),
+        (
+            "ORCHESTRATOR__BUDGET__PER_RUN",
+            "0.50",
+            "orchestrator.budget.per_run = \"0.5\"  # HOUSTON_ORCHESTRATOR__BUDGET__PER_RUN",
+        ),
+        (
+            "ORCHESTRATOR__BUDGET__PER_USER_DAY",
+            "\"0.50\"",
+            "orchestrator.budget.per_user_day = \"0.50\"  # HOUSTON_ORCHESTRATOR__BUDGET__PER_USER_DAY",
+        ),
+        (
+            "MODELS",
+            "{quality={a=1, \"b\"=2}, titles = [groq, \"openai\"]}",
+            "models.quality.b = 2  # HOUSTON_MODELS__QUALITY__B",
+        ),
+        ("MODELS__AGENT", "groq, openai", "models.titles = [\"groq\",\"openai\"]  # HOUSTON_MODELS__TITLES"),
+        ("RATES__", "7", "models.agent = \"groq, openai\"  # HOUSTON_MODELS__AGENT"),
+        ("___RATES", "7", "models.quality.gpt-5 = 90  # jobs/models.toml"),
+        ("TEAMS", "5", "teams.earlier_chars = 6  # HOUSTON_TEAMS__EARLIER_CHARS"),
+        ("TEAMS__EARLIER_CHARS", "6", "teams.max_output_tokens = 1000  # jobs/teams.toml"),
     ];
-    // A list with an empty text, and a text that begins like a list.
-    let refused = |name: &str| {
-        let one: Vec<_> = variables.iter().filter(|(of, _)| *of == name).copied().collect();
-        settings(folder.path(), &one).unwrap_err()
-    };
-    assert!(refused("WEB__HOSTS").contains("web.hosts (HOUSTON_WEB__HOSTS): ``: this is not a URL"));
-    assert_eq!(
-        refused("CONSOLE__OIDC__SCOPES"),
-        "houston: console.oidc.scopes (HOUSTON_CONSOLE__OIDC__SCOPES): invalid type: found string \"[[], a\", expected a \
-         sequence\n"
-    );
-    let fine: Vec<_> = variables
-        .iter()
-        .filter(|(name, _)| !["WEB__HOSTS", "CONSOLE__OIDC__SCOPES"].contains(name))
-        .copied()
-        .collect();
-    let printed = settings(folder.path(), &fine).unwrap();
-    for line in [
-        "log = \"1e3\"  # HOUSTON_LOG",
-        "metrics_address = \"\"  # HOUSTON_METRICS_ADDRESS",
-        "model = \"groq/a\\tb\"  # HOUSTON_MODEL",
-        "model_tools = false  # HOUSTON_MODEL_TOOLS",
-        "server.heartbeat_ms = 7  # HOUSTON_SERVER__HEARTBEAT_MS",
-        "server.retry_ms = 12  # HOUSTON_SERVER__RETRY_MS",
-        "server.poll_ms = 13  # HOUSTON_SERVER__POLL_MS",
-        "server.key_cache_s = 5  # jobs/server.toml",
-        "server.address = \"[::1]:80\"  # HOUSTON_SERVER__ADDRESS",
-        "server.max_streams = 18446744073709551615  # HOUSTON_SERVER__MAX_STREAMS",
-        "server.clients.proxies = [\"10.0.0.0/8\",\"::1/128\"]  # HOUSTON_SERVER__CLIENTS__PROXIES",
-        "console.badge = \"x\"  # HOUSTON_CONSOLE__BADGE",
-        "console.oidc.name = \"\\\"a\"  # HOUSTON_CONSOLE__OIDC__NAME",
-        "console.oidc.client_id = \"trueish\"  # HOUSTON_CONSOLE__OIDC__CLIENT_ID",
-        "orchestrator.budget.per_run = \"0.5\"  # HOUSTON_ORCHESTRATOR__BUDGET__PER_RUN",
-        "orchestrator.budget.per_user_day = \"0.50\"  # HOUSTON_ORCHESTRATOR__BUDGET__PER_USER_DAY",
-        "models.quality.a = 1  # HOUSTON_MODELS__QUALITY__A",
-        "models.quality.b = 2  # HOUSTON_MODELS__QUALITY__B",
-        "models.quality.gpt-5 = 90  # jobs/models.toml",
-        "models.titles = [\"groq\",\"openai\"]  # HOUSTON_MODELS__TITLES",
-        "models.agent = \"groq, openai\"  # HOUSTON_MODELS__AGENT",
-        "teams.timeout_ms = 6  # HOUSTON_TEAMS__TIMEOUT_MS",
-        "guards.tools.fetch_page.rate_per_min = 1  # HOUSTON_GUARDS__TOOLS__FETCH_PAGE__RATE_PER_MIN",
-        "guards.tools.search_web.rate_per_min = 2  # HOUSTON_GUARDS__TOOLS__SEARCH_WEB__RATE_PER_MIN",
-    ] {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = settings(folder.path(), &cases.map(|(name, value, _)| (name, value))).unwrap();
+    for (.., line) in cases {
         assert!(printed.lines().any(|printed| printed == line), "`{line}` is not in: {printed}");
     }
 }
@@ -107,6 +84,12 @@ fn wrong_variables_are_refused_with_what_was_found() {
         ("LOG", "true", "log (HOUSTON_LOG): invalid type: found bool true, expected a string"),
         ("LOG", "{a=b}", "log (HOUSTON_LOG): invalid type: found map, expected a string"),
         ("LOG", "[a]", "log (HOUSTON_LOG): invalid type: found sequence, expected a string"),
+        ("WEB__HOSTS", "[ ]", "web.hosts (HOUSTON_WEB__HOSTS): ``: this is not a URL"),
+        (
+            "CONSOLE__OIDC__SCOPES",
+            "[[], a",
+            "console.oidc.scopes (HOUSTON_CONSOLE__OIDC__SCOPES): invalid type: found string \"[[], a\", expected a sequence",
+        ),
         (
             "LOG_FORMAT",
             "jsn",
@@ -138,6 +121,16 @@ fn wrong_variables_are_refused_with_what_was_found() {
             "server.cors.origin (HOUSTON_SERVER__CORS__ORIGIN): there is no key `origin`; there are: origins; did you \
              mean `origins`?",
         ),
+    ] {
+        let printed = settings(folder.path(), &[(name, value)]).unwrap_err();
+        assert!(printed.starts_with(&format!("houston: {error}")), "{name}={value}: {printed}");
+    }
+}
+
+#[test]
+fn wrong_variables_that_may_be_secrets_are_hidden() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, value, error) in [
         (
             "PROVIDERS__GROQ__TOOLS",
             "sk-secret",
@@ -149,7 +142,11 @@ fn wrong_variables_are_refused_with_what_was_found() {
             "sk-secret",
             "providers.groq.wire (HOUSTON_PROVIDERS__GROQ__WIRE): the value (hidden) is invalid, allowed are ",
         ),
-        ("CELLS__CELLS", "[{shards=postgres}]", "cells.cells.0.shards (HOUSTON_CELLS__CELLS__0__SHARDS): "),
+        (
+            "CELLS__CELLS",
+            "[{database_url=secret, name=5}]",
+            "cells.cells.0.name (HOUSTON_CELLS__CELLS__0__NAME): the value (hidden)",
+        ),
     ] {
         let printed = settings(folder.path(), &[(name, value)]).unwrap_err();
         assert!(printed.starts_with(&format!("houston: {error}")), "{name}={value}: {printed}");

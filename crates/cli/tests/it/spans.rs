@@ -165,9 +165,9 @@ fn hex(bytes: &[u8]) -> String {
 /// The attributes of a span as text.
 fn attributes(span: &Span) -> BTreeMap<String, String> {
     let text = |value: &Any| match value {
-        Any::StringValue(text) => text.clone(),
-        Any::IntValue(number) => number.to_string(),
-        Any::BoolValue(value) => value.to_string(),
+        Any::Text(text) => text.clone(),
+        Any::Integer(number) => number.to_string(),
+        Any::Bool(value) => value.to_string(),
         other => format!("{other:?}"),
     };
     let value = |one: &otlp::KeyValue| {

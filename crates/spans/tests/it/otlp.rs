@@ -112,15 +112,15 @@ pub(crate) struct AnyValue {
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Any {
     #[prost(string, tag = "1")]
-    StringValue(String),
+    Text(String),
     #[prost(bool, tag = "2")]
-    BoolValue(bool),
+    Bool(bool),
     #[prost(int64, tag = "3")]
-    IntValue(i64),
+    Integer(i64),
     #[prost(double, tag = "4")]
-    DoubleValue(f64),
+    Float(f64),
     #[prost(message, tag = "5")]
-    ArrayValue(ArrayValue),
+    List(ArrayValue),
 }
 
 #[derive(Clone, PartialEq, Message)]

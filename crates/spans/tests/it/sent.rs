@@ -49,7 +49,7 @@ fn attribute(span: &Span, key: &str) -> Option<Any> {
 }
 
 fn text(text: &str) -> Any {
-    Any::StringValue(text.to_owned())
+    Any::Text(text.to_owned())
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn request_has_the_process_the_scope_and_the_spans() {
     assert_eq!(request.parent_span_id, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
     // Sampled, and its parent is remote.
     assert_eq!((request.flags, send.flags), (0x301, 0x101));
-    assert_eq!(attribute(request, "http.response.status_code"), Some(Any::IntValue(503)));
+    assert_eq!(attribute(request, "http.response.status_code"), Some(Any::Integer(503)));
     assert_eq!(attribute(request, "error.type"), Some(text("503")));
     let status = request.status.clone().unwrap();
     assert_eq!((status.code, status.message.as_str()), (2, "503"));
@@ -108,11 +108,10 @@ fn attributes_keep_their_types() {
     let spans = kept.spans();
     let chat = spans.iter().find(|span| span.name == "chat claude").unwrap();
     assert_eq!(chat.kind, 3);
-    assert_eq!(attribute(chat, "gen_ai.request.stream"), Some(Any::BoolValue(true)));
-    assert_eq!(attribute(chat, "gen_ai.usage.input_tokens"), Some(Any::IntValue(300)));
-    assert_eq!(attribute(chat, "gen_ai.response.time_to_first_chunk"), Some(Any::DoubleValue(1.5)));
-    let Some(Any::ArrayValue(ArrayValue { values })) = attribute(chat, "gen_ai.response.finish_reasons")
-    else {
+    assert_eq!(attribute(chat, "gen_ai.request.stream"), Some(Any::Bool(true)));
+    assert_eq!(attribute(chat, "gen_ai.usage.input_tokens"), Some(Any::Integer(300)));
+    assert_eq!(attribute(chat, "gen_ai.response.time_to_first_chunk"), Some(Any::Float(1.5)));
+    let Some(Any::List(ArrayValue { values })) = attribute(chat, "gen_ai.response.finish_reasons") else {
         panic!("{chat:?}")
     };
     assert_eq!(values, [AnyValue { value: Some(text("tool_call")) }]);

@@ -131,6 +131,7 @@ impl Candidate {
 impl Claims {
     /// Writes the claims of agentables that have not changed since they were read, each in the first of its slots that
     /// neither a run holds nor a claim is taking at the moment: such a claim holds the advisory lock of the slot.
+    #[expect(clippy::too_many_lines, reason = "one statement: the rows it writes are its length")]
     pub(super) async fn claim(
         &self,
         connection: &mut PgConnection,
