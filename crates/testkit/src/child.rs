@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 /// How long a terminated child may take to end: test runners stop their tests first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A child that gets SIGTERM, and after [`PATIENCE`] SIGKILL, if this is dropped before its end.
+/// A child that gets SIGTERM, and after 15 seconds SIGKILL, if this is dropped before its end.
 #[derive(Debug)]
 pub struct Running(pub tokio::process::Child);
 
