@@ -11,6 +11,10 @@ fn main() {
     let is = |name: &str, value: &str| var_os(name).is_some_and(|found| found == value);
     let is_release = is("PROFILE", "release");
     let is_glibc = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
+    if is_release && is_glibc {
+        // Cargo's `strip` does not reach a package whose profile differs from that of the others.
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
     let is_native = var_os("HOST") == var_os("TARGET");
     if is_release && is_glibc && is_native && glibc().is_some_and(|version| version >= PACKED_RELOCATIONS) {
         // The addresses that the loader corrects take 22 KB then, instead of 1.5 MB that stay resident. The binary needs

@@ -7,14 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{FromRequestParts as _, RawPathParams};
 use axum::http::Method;
 use axum::http::request::Parts;
 use houston_domain::id::{AgentableId, TenantId, UserId};
 use houston_domain::scope::Scope;
 use uuid::Uuid;
 
-use crate::agentable_path::AgentablePath;
+use crate::agentable_path::{AgentablePath, params};
 use crate::auth::Authority;
 use crate::error::ApiError;
 use crate::state::App;
@@ -145,10 +144,7 @@ impl Access {
             Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
             Subject::Agentable => {
                 let kinds = &app.state.agent_types;
-                let path = AgentablePath::of_params(
-                    kinds,
-                    &RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?,
-                );
+                let path = AgentablePath::of_params(kinds, &params(parts).ok_or(NOT_FOUND)?);
                 let path = path.ok_or(NOT_FOUND)?;
                 (app.owners.user_of(authority, path.id, app).await?, Some(path.id))
             }
@@ -166,7 +162,7 @@ impl Access {
 
 /// The parameter `id` of the path.
 async fn path_id(parts: &mut Parts) -> Option<String> {
-    let params = RawPathParams::from_request_parts(parts, &()).await.ok()?;
+    let params = params(parts)?;
     params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned())
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
+use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 pub(crate) use houston_protocol::owner::Owner;
@@ -12,6 +13,12 @@ pub(crate) use houston_protocol::owner::Owner;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
+
+/// The parameters of the path. A function of its own, so that it is compiled once and not with each handler.
+pub(crate) fn params(parts: &mut Parts) -> Option<RawPathParams> {
+    // It waits for nothing.
+    RawPathParams::from_request_parts(parts, &()).now_or_never()?.ok()
+}
 
 /// An agentable as named by a path, e.g. `/v1/goals/goal_0190…`, with the settings of its kind. Whether it exists and
 /// belongs to the caller's tenant is not checked.
@@ -67,7 +74,7 @@ impl FromRequestParts<Arc<App>> for AgentablePath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
-        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         Self::of_params(&app.state.agent_types, &params).ok_or(NOT_FOUND)
     }
 }
@@ -100,7 +107,7 @@ impl FromRequestParts<Arc<App>> for KindPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "route" };
-        let params = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let kinds = params.iter().find(|(name, _)| *name == "kinds").map_or("", |(_, value)| value);
         let kind =
             kinds.strip_suffix('s').and_then(|kind| app.state.agent_types.get(kind)).ok_or(NOT_FOUND)?;
@@ -162,9 +169,9 @@ pub(crate) struct Id<T>(pub(crate) T);
 impl<T: std::str::FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| id.parse().ok());
         id.map(Self).ok_or(NOT_FOUND)
     }

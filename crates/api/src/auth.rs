@@ -2,6 +2,7 @@
 //! an issuer that the tenant trusts ([`crate::issuers`]). Then what it may do is compared with what the endpoint needs
 //! ([`crate::access`]).
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -152,13 +153,23 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        caller(parts, app).await
+    }
+}
+
+/// Boxed, so that it is compiled once and not with each of the handlers.
+fn caller<'r>(
+    parts: &'r mut Parts,
+    app: &'r Arc<App>,
+) -> Pin<Box<dyn Future<Output = Result<Caller, ApiError>> + Send + 'r>> {
+    Box::pin(async move {
         let authority = authenticate(parts, app).await?;
         audit::note(authority.caller);
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
         access.check(&authority, parts, app).await?;
         Ok(authority.caller)
-    }
+    })
 }
 
 /// The key of a request, if it is valid. What it may do is not checked.

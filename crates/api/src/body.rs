@@ -1,8 +1,9 @@
 //! Request bodies: reads JSON within limits of size and time, and reports errors with line and column or JSON Pointer.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::VecDeque;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,33 +90,71 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Arc<App>> for O
 /// Reads a body of at most `limit` bytes. With `empty`, an empty body or `null` is replaced by its result; without, it is an error.
 async fn creation<T: DeserializeOwned + Send + 'static>(
     request: Request,
-    app: &App,
+    app: &Arc<App>,
     limit: usize,
     empty: Option<fn() -> T>,
 ) -> Result<Creation<T>, ApiError> {
-    let json = is_json(request.headers());
-    if !json && empty.is_none() {
-        return Err(ApiError::UnsupportedMediaType { wanted: JSON });
-    }
-    let (parts, body) = request.into_parts();
-    content_length(&parts.headers, limit)?;
-    let pieces = receive(&parts, body, limit).await?;
-    let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_PARSE_BYTES;
-    let read = move || {
-        let bytes = pieces.concat();
-        let key = Key::from_request(&parts, [bytes.as_slice()])?;
-        let value = match empty {
-            Some(empty) if bytes.is_empty() || (json && bytes.trim_ascii() == b"null") => empty(),
-            _ if !json => return Err(ApiError::UnsupportedMediaType { wanted: JSON }),
-            // serde would take a list for the fields of a struct, in their order.
-            _ if bytes.trim_ascii_start().starts_with(b"[") && TypeId::of::<T>() != TypeId::of::<Value>() => {
-                return Err(ApiError::field("", "must be an object".to_owned()));
-            }
-            _ => parse(&bytes)?,
-        };
-        Ok(Creation { value, key })
+    let parse = move |body: Option<&[u8]>| match (body, empty) {
+        (Some(body), _) => value::<T>(body).map(boxed),
+        (None, Some(empty)) => Ok(boxed(empty())),
+        (None, None) => Err(ApiError::UnsupportedMediaType { wanted: JSON }),
     };
-    if is_long { app.offload.compute(read).await? } else { read() }
+    let read = read(request, Arc::clone(app), limit, empty.is_some(), Box::new(parse)).await?;
+    // `parse` makes nothing but a `T`.
+    let value = read.value.downcast().map_err(|_| ApiError::Unavailable(None))?;
+    Ok(Creation { value: *value, key: read.key })
+}
+
+/// Makes a value of a body; `None` stands for a missing one.
+type Parse = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Any + Send>, ApiError> + Send>;
+
+/// What [`read`] returns: what the body became, and its idempotency key.
+struct Read {
+    value: Box<dyn Any + Send>,
+    key: Option<Key>,
+}
+
+fn boxed<T: Send + 'static>(value: T) -> Box<dyn Any + Send> {
+    Box::new(value)
+}
+
+fn value<T: DeserializeOwned + 'static>(body: &[u8]) -> Result<T, ApiError> {
+    // serde would take a list for the fields of a struct, in their order.
+    if body.trim_ascii_start().starts_with(b"[") && TypeId::of::<T>() != TypeId::of::<Value>() {
+        return Err(ApiError::field("", "must be an object".to_owned()));
+    }
+    parse(body)
+}
+
+/// Receives a body and parses it, on a blocking thread if it is long. Its type does not name that of the value, so that the
+/// compiler makes one such function and not one for each kind of body.
+fn read(
+    request: Request,
+    app: Arc<App>,
+    limit: usize,
+    is_optional: bool,
+    parse: Parse,
+) -> Pin<Box<dyn Future<Output = Result<Read, ApiError>> + Send>> {
+    Box::pin(async move {
+        let json = is_json(request.headers());
+        if !json && !is_optional {
+            return Err(ApiError::UnsupportedMediaType { wanted: JSON });
+        }
+        let (parts, body) = request.into_parts();
+        content_length(&parts.headers, limit)?;
+        let pieces = receive(&parts, body, limit).await?;
+        let is_long = pieces.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_PARSE_BYTES;
+        let read = move || {
+            let bytes = pieces.concat();
+            let key = Key::from_request(&parts, [bytes.as_slice()])?;
+            let is_missing = is_optional && (bytes.is_empty() || (json && bytes.trim_ascii() == b"null"));
+            if !json && !is_missing {
+                return Err(ApiError::UnsupportedMediaType { wanted: JSON });
+            }
+            Ok(Read { value: parse((!is_missing).then_some(&bytes))?, key })
+        };
+        if is_long { app.offload.compute(read).await? } else { read() }
+    })
 }
 
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {

@@ -1,5 +1,6 @@
 //! Accepts connections and serves them until the server is stopped.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,30 +38,42 @@ pub async fn serve_with(
 ) {
     let apps = App::of_cells(&states.into());
     let sites = sites(cells::router(&apps));
-    let app = Arc::clone(apps.home());
-    app.peers.log_limit();
-    let connections = TaskTracker::new();
-    let accept = join_all(
-        listeners
-            .iter()
-            .zip(sites)
-            .map(|(listener, router)| accept(listener, router, &app, &connections, &stop)),
-    );
-    tokio::select! {
-        () = stop.cancelled() => {}
-        _ = accept => {}
-        _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
-        _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
-        _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}
-    }
-    drop(listeners);
-    apps.iter().for_each(|app| app.state.draining.cancel());
-    connections.close();
-    connections.wait().await;
-    for app in apps.iter() {
-        app.records.close();
-        app.records.wait().await;
-    }
+    serve_sites(listeners, apps, sites, stop).await;
+}
+
+/// Boxed, so that what serves requests is compiled with this crate and not with those that call it.
+fn serve_sites(
+    listeners: Vec<TcpListener>,
+    apps: Cells<Arc<App>>,
+    sites: Vec<Router>,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let app = Arc::clone(apps.home());
+        app.peers.log_limit();
+        let connections = TaskTracker::new();
+        let accept = join_all(
+            listeners
+                .iter()
+                .zip(sites)
+                .map(|(listener, router)| accept(listener, router, &app, &connections, &stop)),
+        );
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = accept => {}
+            _ = join_all(apps.iter().map(|app| app.streams.poll(app.api_store(), &app.state.config))) => {}
+            _ = join_all(apps.iter().map(|app| app.feeds.poll(app.api_store(), &app.state.config))) => {}
+            _ = join_all(apps.iter().map(|app| app.keys.watch_revocations(app.api_store()))) => {}
+        }
+        drop(listeners);
+        apps.iter().for_each(|app| app.state.draining.cancel());
+        connections.close();
+        connections.wait().await;
+        for app in apps.iter() {
+            app.records.close();
+            app.records.wait().await;
+        }
+    })
 }
 
 /// Accepts connections of one address for ever.

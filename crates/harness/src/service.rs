@@ -8,26 +8,26 @@ use memchr::memmem;
 
 /// Builds the binary of the service as it is deployed; returns its path.
 pub(crate) async fn build_service() -> Result<PathBuf> {
-    let program = build("dist", "houston-cli", "houston").await?;
+    let program = build("houston-cli", "houston").await?;
     refuse_crash_points(&std::fs::read(&program)?)?;
     Ok(program)
 }
 
-/// Builds the binary `name` of `package` with `profile`, `release` or `dist`; returns its path.
-pub(crate) async fn build(profile: &str, package: &str, name: &str) -> Result<PathBuf> {
-    build_target(profile, package, "--bin", name).await?;
-    Ok(repository::target().join(profile).join(name))
+/// Builds the release binary `name` of `package`; returns its path.
+pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
+    build_target(package, "--bin", name).await?;
+    Ok(repository::target().join("release").join(name))
 }
 
-/// Builds the example `name` of `package` with the profile `release`; returns its path.
+/// Builds the release of the example `name` of `package`; returns its path.
 pub(crate) async fn build_example(package: &str, name: &str) -> Result<PathBuf> {
-    build_target("release", package, "--example", name).await?;
+    build_target(package, "--example", name).await?;
     Ok(repository::target().join("release/examples").join(name))
 }
 
-async fn build_target(profile: &str, package: &str, kind: &str, name: &str) -> Result<()> {
+async fn build_target(package: &str, kind: &str, name: &str) -> Result<()> {
     let mut cargo = repository::cargo();
-    cargo.args(["build", "--profile", profile, "--quiet", "--package", package, kind, name]);
+    cargo.args(["build", "--release", "--quiet", "--package", package, kind, name]);
     child::succeed(cargo).await
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::id::ResultId;
@@ -14,7 +14,7 @@ use houston_protocol::session::ResultPartResponse;
 use houston_protocol::time::Time;
 use serde::Deserialize;
 
-use crate::agentable_path::{AgentablePath, Owner};
+use crate::agentable_path::{AgentablePath, Owner, params};
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
@@ -95,9 +95,9 @@ pub(crate) struct ResultPath(ResultId);
 impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "result_id").and_then(|(_, id)| id.parse().ok());
         id.map(Self).ok_or(NOT_FOUND)
     }

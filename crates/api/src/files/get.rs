@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::workspace::WorkspacePath;
 use houston_protocol::file::FileContentResponse;
 use houston_protocol::time::Time;
 
-use crate::agentable_path::AgentablePath;
+use crate::agentable_path::{AgentablePath, params};
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
@@ -53,9 +53,9 @@ pub(crate) struct FilePath(WorkspacePath);
 impl<S: Send + Sync> FromRequestParts<S> for FilePath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "file" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path);
         path.and_then(|path| WorkspacePath::file(path).ok()).map(Self).ok_or(NOT_FOUND)
     }

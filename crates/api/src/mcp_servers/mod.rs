@@ -11,7 +11,7 @@ pub(crate) mod user;
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::mcp_server::{OAuthSettings, ToolSettings, headers_purpose, name_problem};
@@ -22,6 +22,7 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::SecretString;
 
 use self::foreign::ForeignServer;
+use crate::agentable_path::params;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -33,9 +34,8 @@ pub(crate) struct ServerName(String);
 impl<S: Send + Sync> FromRequestParts<S> for ServerName {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| ApiError::NotFound { what: "MCP server" })?;
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let params = params(parts).ok_or(ApiError::NotFound { what: "MCP server" })?;
         let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
         match name_problem(name) {
             Some(problem) => {

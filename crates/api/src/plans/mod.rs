@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{Document, Heading, Problem, States, Status, checklist};
@@ -25,6 +25,7 @@ use houston_protocol::time::Time;
 use houston_store::plan::{PlanRefusal, PlanStep, StoredPlan, states};
 use serde_json::{Value, json};
 
+use crate::agentable_path::params;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::questions;
@@ -39,8 +40,8 @@ pub(crate) struct PlanPath(pub(crate) AgentableId);
 impl FromRequestParts<Arc<App>> for PlanPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| NOT_FOUND)?;
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, ApiError> {
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let id = params.iter().find(|(name, _)| *name == "id").map_or("", |(_, id)| id);
         let (kind, _) = id.rsplit_once('_').ok_or(NOT_FOUND)?;
         parse_prefixed(kind, id).map(|id| Self(id.into())).map_err(|_| NOT_FOUND)
@@ -54,9 +55,9 @@ pub(crate) struct StepPath(pub(crate) String);
 impl FromRequestParts<Arc<App>> for StepPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, ApiError> {
         const NO_STEP: ApiError = ApiError::NotFound { what: "step of the plan" };
-        let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| NO_STEP)?;
+        let params = params(parts).ok_or(NO_STEP)?;
         let path = params.iter().find(|(name, _)| *name == "path").map(|(_, path)| path.to_owned());
         path.map(Self).ok_or(NO_STEP)
     }

@@ -6,7 +6,7 @@ pub(crate) mod user;
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::skill::trigger::Triggers;
@@ -16,6 +16,7 @@ use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse, S
 use houston_protocol::time::Time;
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
+use crate::agentable_path::params;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -27,9 +28,9 @@ pub(crate) struct SkillName(String);
 impl<S: Send + Sync> FromRequestParts<S> for SkillName {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "skill" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let name = params.iter().find(|(name, _)| *name == "name").map_or("", |(_, name)| name);
         if is_name(name) {
             return Ok(Self(name.to_owned()));

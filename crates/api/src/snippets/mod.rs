@@ -4,10 +4,11 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::snippet;
 
+use crate::agentable_path::params;
 use crate::error::ApiError;
 
 /// Extracts `name` from the path of the request. No snippet has a name that is not one of a snippet.
@@ -17,9 +18,9 @@ pub(crate) struct SnippetName(String);
 impl<S: Send + Sync> FromRequestParts<S> for SnippetName {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "snippet" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let name = params.iter().find(|(param, _)| *param == "name").map(|(_, name)| name.to_owned());
         name.filter(|name| snippet::check_name(name).is_ok()).map(Self).ok_or(NOT_FOUND)
     }

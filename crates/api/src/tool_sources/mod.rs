@@ -7,7 +7,7 @@ pub(crate) mod put;
 
 use std::collections::BTreeSet;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use houston_domain::tool_source::name_problem;
 use houston_protocol::time::Time;
@@ -15,6 +15,7 @@ use houston_protocol::tool_source::EndpointsResponse;
 use houston_store::tool_source::ToolSource;
 use houston_web::json_api::{Loaded, from_document};
 
+use crate::agentable_path::params;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -25,9 +26,8 @@ pub(crate) struct SourceName(String);
 impl<S: Send + Sync> FromRequestParts<S> for SourceName {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| ApiError::NotFound { what: "tool source" })?;
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let params = params(parts).ok_or(ApiError::NotFound { what: "tool source" })?;
         let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
         match name_problem(name) {
             Some(problem) => {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use houston_domain::id::{DeliveryId, WebhookId};
 
+use crate::agentable_path::params;
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
@@ -18,9 +19,9 @@ pub(crate) struct DeliveryPath(WebhookId, DeliveryId);
 impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         const NOT_FOUND: ApiError = ApiError::NotFound { what: "delivery" };
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| NOT_FOUND)?;
+        let params = params(parts).ok_or(NOT_FOUND)?;
         let param = |name| params.iter().find(|(of, _)| *of == name).map_or("", |(_, value)| value);
         match (param("id").parse(), param("delivery_id").parse()) {
             (Ok(webhook), Ok(delivery)) => Ok(Self(webhook, delivery)),

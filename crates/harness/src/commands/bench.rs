@@ -81,7 +81,7 @@ impl Bench {
         // The load generator shares the cores with the service: unoptimised, it would use half of the processor time.
         if cfg!(debug_assertions) && !self.quick {
             print_status("building the load generator");
-            let optimised = service::build("release", "houston-harness", "houston-harness").await?;
+            let optimised = service::build("houston-harness", "houston-harness").await?;
             return self.run_optimised(&optimised, &binary).await;
         }
         if self.idle {

@@ -17,7 +17,7 @@ use self::check::How;
 /// Build packages: a tarball, a .deb, a wheel and an npm package.
 #[derive(Debug, Args)]
 pub(crate) struct Package {
-    /// Package this binary, instead of building one with the profile `dist`, which takes many minutes
+    /// Package this binary, instead of building the release, which takes about ten minutes
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Build these packages only [default: all]
@@ -120,9 +120,9 @@ impl Package {
 
 /// Builds the binary that is deployed.
 async fn build() -> Result<PathBuf> {
-    print_status("building houston with the profile `dist` (this takes many minutes)");
+    print_status("building the release (this takes about ten minutes)");
     let mut cargo = repository::cargo();
-    cargo.args(["build", "--quiet", "--locked", "--profile", "dist", "--package", "houston-cli"]);
+    cargo.args(["build", "--quiet", "--locked", "--release", "--package", "houston-cli"]);
     child::succeed(cargo).await?;
-    Ok(repository::target().join("dist/houston"))
+    Ok(repository::target().join("release/houston"))
 }
