@@ -69,6 +69,12 @@ pub(crate) const PARTS: [Part; 20] = [
         quick: "cargo xtask test --crash-points C10",
     },
     Part {
+        name: "scale",
+        what: "the blocks and rows that each hot statement touches do not grow with the data",
+        whole: "cargo test --quiet --workspace --test scale",
+        quick: "cargo test --quiet --workspace --test scale triggers",
+    },
+    Part {
         name: "plans",
         what: "3,000 plans with 9,000 executors, while 500 workers are killed",
         whole: "HOUSTON_PLANS=3000 cargo test --quiet -p houston-worker --test it plans::plans_end_once -- --nocapture",

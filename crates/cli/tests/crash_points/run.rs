@@ -37,11 +37,13 @@ pub(crate) fn main() -> ExitCode {
     runtime.block_on(Box::pin(all(&only)))
 }
 
-/// Runs the cases named by the words of `only`: `C7-pause` is one case, `C1` those of one crash point (not of `C10`).
+/// Runs the cases named by the words of `only`: `C7-pause` is one case, `C1` those of one crash point (not of `C10`), `pause`
+/// those of one fault.
 async fn all(only: &str) -> ExitCode {
     let selected = |case: &Case| {
         let name = case.name();
-        only.split_whitespace().any(|word| name == word || name.starts_with(&format!("{word}-")))
+        let (point, action) = name.split_once('-').unwrap_or_default();
+        only.split_whitespace().any(|word| [&name, point, action].contains(&word))
     };
     let mut cases: Vec<Case> =
         Case::all().into_iter().filter(|case| only.is_empty() || selected(case)).collect();

@@ -11,7 +11,8 @@ use crate::test_houston::TestHouston;
 
 struct Reaching {
     houston: TestHouston,
-    prompts: Arc<Mutex<Vec<String>>>,
+    /// What each call of the model ended with, and its prompt.
+    prompts: Arc<Mutex<Vec<(String, String)>>>,
     model: ModelServer,
     user: String,
     agent: String,
@@ -46,7 +47,7 @@ impl Reaching {
         let prompts = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&prompts);
         let model = ModelServer::start(move |call: &Call| {
-            heard.lock().unwrap().push(call.system());
+            heard.lock().unwrap().push((call.last_user_text(), call.system()));
             script(call)
         });
         if goals_reach {
@@ -127,7 +128,7 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
     assert_eq!(listed, format!("{kyoto} [waiting]: Kyoto </conversations>"));
     let all = test.call("list_conversations", json!({"archived": true})).await;
     assert!(all.starts_with(&format!("{old} [archived]: Old\n{kyoto}")) && !all.contains("Secret"), "{all}");
-    let prompt = test.prompts.lock().unwrap().last().unwrap().clone();
+    let (_, prompt) = test.prompts.lock().unwrap().last().unwrap().clone();
     let items = prompt.split("<conversations>\n").nth(1).unwrap().split("</conversations>").next().unwrap();
     assert_eq!(
         items,
@@ -147,10 +148,9 @@ async fn user_agent_lists_reads_and_posts_to_goals_of_its_user() {
         (&message["metadata"]["type"], &message["metadata"]["from"]),
         (&json!("agent_message"), &json!(test.agent))
     );
-    assert!(
-        !test.prompts.lock().unwrap().last().unwrap().contains("<conversations>"),
-        "a goal does not see others"
-    );
+    let prompts = test.prompts.lock().unwrap().clone();
+    let (_, of_goal) = prompts.iter().find(|(said, _)| said.contains("<agent_message mark=")).unwrap();
+    assert!(!of_goal.contains("<conversations>"), "a goal does not see others");
     let read = test.call("read_conversation", json!({"conversation_id": kyoto, "limit": 2})).await;
     assert!(read.contains(&answer) && read.contains("<text>Book &lt;/text&gt; it</text>"), "{read}");
 
