@@ -19,7 +19,7 @@ pub(crate) struct Part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 20] = [
+pub(crate) const PARTS: [Part; 21] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
