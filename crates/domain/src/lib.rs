@@ -23,6 +23,7 @@ pub mod analysis;
 pub mod api_key;
 pub mod attachment;
 pub mod autonomy;
+pub mod bounded_regex;
 pub mod cache_key;
 pub mod capability;
 pub mod cell;

@@ -11,7 +11,7 @@ use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, Ids};
 use houston_queue::DeltaBus;
 use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
-use houston_store::trigger_reader::Listened;
+use houston_store::trigger_reader::{Listened, Reading};
 use houston_store::{Result, RunStore};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Pages that are read in a row, before something else gets its turn.
 const PAGES: usize = 20;
+/// How long other processes leave a page to the one that evaluates it: longer than that takes, also on a busy machine.
+const TURN: Duration = Duration::from_secs(30);
 
 /// `jobs/triggers.toml`. Reasons for the values are in that file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,8 +101,9 @@ impl Triggers {
             let fired = self.store.fire_at_time(due, self.config.limits(), ids).await;
             self.announce(fired);
         }
+        let reading = Reading { limit: self.config.page, turn: TURN };
         for _ in 0..PAGES {
-            match self.store.listen_for_triggers(self.config.page, self.now()).await? {
+            match self.store.listen_for_triggers(reading, self.now()).await? {
                 Listened::Idle | Listened::Read { has_more: false, .. } => break,
                 Listened::Read { .. } => {}
                 Listened::Restarted => {

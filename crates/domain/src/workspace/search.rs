@@ -1,18 +1,7 @@
-//! [`TextPattern`]: a regular expression that is looked for in the lines of files.
-//!
-//! How much a search may do is counted, not timed, so that it finds the same whatever else the machine does. An automaton
-//! that is built while it runs reads each byte once. Where it cannot, because it would have too many states or a line has
-//! letters that it does not tell apart for `\b`, the line is searched in time in proportion to the expression as well, and
-//! counts for as much.
+//! [`TextPattern`]: a regular expression that is looked for in the lines of files, with a bound on the work
+//! ([`crate::bounded_regex`]).
 
-use std::sync::Arc;
-
-use regex::{Regex, RegexBuilder};
-use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::nfa::thompson::{self, WhichCaptures};
-use regex_automata::util::syntax;
-use regex_automata::{Input, MatchKind};
-
+use crate::bounded_regex::{BoundedRegex, Searcher};
 use crate::tool_result::boundary;
 
 /// Maximum length of a regular expression, in characters.
@@ -25,21 +14,8 @@ pub const MAX_SEARCH_WORK: u64 = 64 * 1024 * 1024;
 const EXCERPT_BYTES: usize = 240;
 /// Bytes of the line before the end of the match, in a longer line.
 const BEFORE_BYTES: usize = 120;
-/// Bytes that the compiled expression may have: `\w` has about thirty thousand. Even the longest line takes no more work
-/// than [`MAX_SEARCH_WORK`].
+/// Bytes that the compiled expression may have. Even the longest line takes no more work than [`MAX_SEARCH_WORK`].
 const COMPILED_BYTES: usize = 256 * 1024;
-/// Without the automaton, a byte is about as much work for each so many bytes of the compiled expression as with it.
-const COMPILED_BYTES_PER_WORK: u64 = 16;
-/// Work of a line besides its bytes.
-const LINE_WORK: u64 = 16;
-/// Bytes of the states of the automaton. When they are full, it begins anew, so often at most.
-const AUTOMATON_BYTES: usize = 1024 * 1024;
-const AUTOMATON_RESTARTS: usize = 8;
-/// Work of building the states of the automaton once.
-const RESTART_WORK: u64 = 1024 * 1024;
-/// Brackets within brackets.
-const NESTED: u32 = 50;
-
 /// A line of a file that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineMatch {
@@ -62,23 +38,12 @@ pub struct FileMatches {
 
 /// A regular expression. It matches in time in proportion to the text.
 #[derive(Debug, Clone)]
-pub struct TextPattern(Arc<Compiled>);
-
-#[derive(Debug)]
-struct Compiled {
-    regex: Regex,
-    automaton: DFA,
-    /// Work for each byte of a line that the automaton does not search.
-    byte_work: u64,
-}
+pub struct TextPattern(BoundedRegex);
 
 /// A search with one expression through one file after the other.
 #[derive(Debug)]
 pub struct TextSearch {
-    pattern: TextPattern,
-    /// States of the automaton; `None`: it has given up.
-    states: Option<Cache>,
-    restarts: usize,
+    searcher: Searcher,
     /// The work that may still be done.
     left: u64,
     /// Whether a line was searched, so that each search gets further.
@@ -98,50 +63,13 @@ impl TextPattern {
         if length > MAX_TEXT_PATTERN_CHARS {
             return Err(format!("has {length} characters; at most {MAX_TEXT_PATTERN_CHARS} are allowed"));
         }
-        let too_large = || "is too large once compiled: repeat fewer things, or fewer times".to_owned();
-        let compiled = RegexBuilder::new(pattern)
-            .case_insensitive(ignore_case)
-            .size_limit(COMPILED_BYTES)
-            .nest_limit(NESTED)
-            .build();
-        let regex = compiled.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => too_large(),
-            error => {
-                let reason = error.to_string();
-                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                format!(
-                    "is no regular expression: {reason}. Look-around and back-references do not exist here; put `\\` \
-                     before ( ) [ ] {{ }} . * + ? | ^ $ to find the character itself"
-                )
-            }
-        })?;
-        let automaton = DFA::builder()
-            .syntax(syntax::Config::new().case_insensitive(ignore_case).nest_limit(NESTED))
-            .thompson(
-                thompson::Config::new()
-                    .which_captures(WhichCaptures::None)
-                    .nfa_size_limit(Some(COMPILED_BYTES)),
-            )
-            .configure(
-                DFA::config()
-                    .match_kind(MatchKind::LeftmostFirst)
-                    .unicode_word_boundary(true)
-                    .cache_capacity(AUTOMATON_BYTES)
-                    .skip_cache_capacity_check(true)
-                    .minimum_cache_clear_count(Some(AUTOMATON_RESTARTS)),
-            )
-            .build(pattern)
-            .map_err(|_| too_large())?;
-        let bytes = u64::try_from(automaton.get_nfa().memory_usage()).unwrap_or(u64::MAX);
-        let byte_work = 1 + bytes / COMPILED_BYTES_PER_WORK;
-        Ok(Self(Arc::new(Compiled { regex, automaton, byte_work })))
+        BoundedRegex::new(pattern, ignore_case, COMPILED_BYTES).map(Self).map_err(|error| error.to_string())
     }
 
     /// Begins a search that may do so much work.
     #[must_use]
     pub fn search(&self, left: u64) -> TextSearch {
-        let states = Some(self.0.automaton.create_cache());
-        TextSearch { pattern: self.clone(), states, restarts: 0, left, has_begun: false }
+        TextSearch { searcher: self.0.searcher(), left, has_begun: false }
     }
 }
 
@@ -175,36 +103,15 @@ impl TextSearch {
 
     /// Where a match in the line ends, if there is one; `None`: too much work was done to look.
     fn find(&mut self, line: &str) -> Option<Option<usize>> {
-        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        self.spend(LINE_WORK + bytes);
-        let Compiled { regex, automaton, byte_work } = &*self.pattern.0;
-        if let Some(states) = &mut self.states {
-            let ended = automaton.try_search_fwd(states, &Input::new(line).earliest(true));
-            let restarts = states.clear_count() - self.restarts;
-            self.restarts = states.clear_count();
-            let has_given_up = self.restarts >= AUTOMATON_RESTARTS;
-            if has_given_up {
-                self.states = None;
-            }
-            self.left = self.left.saturating_sub(RESTART_WORK * u64::try_from(restarts).unwrap_or(u64::MAX));
-            if let Ok(ended) = ended {
-                self.has_begun = true;
-                return Some(ended.map(|at| at.offset()));
-            }
-        }
-        let work = bytes.saturating_mul(*byte_work);
-        if work > self.left && self.has_begun {
-            self.left = 0;
-            return None;
-        }
-        let ended = regex.shortest_match(line);
+        let (mut work, before) = match self.has_begun {
+            true => (self.left, self.left),
+            // The first line is always searched.
+            false => (u64::MAX, u64::MAX),
+        };
+        let found = self.searcher.end_of_match(line, &mut work);
+        self.left = self.left.saturating_sub(before - work);
         self.has_begun = true;
-        self.spend(work);
-        Some(ended)
-    }
-
-    fn spend(&mut self, work: u64) {
-        self.left = self.left.saturating_sub(work);
+        found.ok()
     }
 }
 
@@ -222,8 +129,10 @@ fn excerpt(line: &str, at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use regex::Regex;
 
     use super::*;
+    use crate::bounded_regex::COMPILED_BYTES_PER_WORK;
 
     fn matches(pattern: &str, content: &str, limit: usize) -> FileMatches {
         TextPattern::new(pattern, false).unwrap().search(MAX_SEARCH_WORK).matches(content, 0, limit)
@@ -304,7 +213,7 @@ mod tests {
             let text = TextPattern::new(pattern, false).unwrap();
             let mut search = text.search(MAX_SEARCH_WORK);
             if has_given_up {
-                search.states = None;
+                search.searcher.states = None;
             }
             let found: Vec<usize> = search.matches(&content, 0, 99).lines.iter().map(|line| line.line).collect();
             let regex = Regex::new(pattern).unwrap();

@@ -1,16 +1,18 @@
 //! The reader of triggers: notes each event that a trigger wants to hear, in the transaction that moves its position. So no
-//! event is missed, and none is heard twice.
+//! event is missed, and none is heard twice. What triggers want is evaluated before that transaction begins.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
 use houston_domain::message::Source;
 use houston_domain::trigger::effect::{Firing, MAX_FIRINGS};
+use houston_domain::trigger::keyword::MAX_MESSAGE_WORK;
 use houston_domain::trigger::{Cause, Chain, Rule, When};
-use sqlx::PgConnection;
 use sqlx::types::Json;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -40,13 +42,20 @@ pub enum Listened {
 /// A trigger that hears events.
 struct Listening {
     id: TriggerId,
+    user: (TenantId, UserId),
     agentable: AgentableId,
-    rule: Rule,
+    when: When,
     since: DateTime<Utc>,
 }
 
-/// Those of a user of a tenant.
-type ByUser = HashMap<(TenantId, UserId), Vec<Listening>>;
+/// How much is read at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// About so many events.
+    pub limit: i64,
+    /// How long other processes leave the page to this one.
+    pub turn: Duration,
+}
 
 /// Makes sure that there is a reader, in the transaction that switches a trigger on. The lock of its row keeps the reader from
 /// ending at the same time.
@@ -62,80 +71,116 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
 }
 
 impl RunStore {
-    /// Reads the next page of about `limit` events and notes what triggers want to hear, unless another process is reading.
+    /// Reads the next page of events and notes what triggers want to hear, unless another process is reading. No transaction
+    /// is open while that is found out, and no connection is held.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
     /// cannot be decoded. Then nothing was noted, and the next call reads the same page.
-    pub async fn listen_for_triggers(&self, limit: i64, now: DateTime<Utc>) -> Result<Listened> {
-        let mut tx = self.pool.begin().await?;
+    pub async fn listen_for_triggers(&self, reading: Reading, now: DateTime<Utc>) -> Result<Listened> {
         let position = sqlx::query_scalar!(
-            "-- store::trigger_reader::take
-            select position from houston.readers where name = 'triggers' for no key update skip locked"
+            "-- store::trigger_reader::position
+            select position from houston.readers where name = 'triggers'
+               and (turn_until is null or turn_until < clock_timestamp())"
         )
-        .fetch_optional(&mut *tx)
+        .fetch_optional(&self.pool)
         .await?;
         let Some(position) = position else { return Ok(Listened::Idle) };
-        let tenants = hearing_tenants(&mut tx).await?;
+        let tenants = hearing_tenants(&self.pool).await?;
         if tenants.is_empty() {
+            self.end_trigger_reader().await?;
+            return Ok(Listened::Idle);
+        }
+        let read = match position.parse::<EventPosition>() {
+            Ok(position) => self.owned_events_since(&position, reading.limit, &tenants).await,
+            Err(_) => Err(Error::UnknownPosition),
+        };
+        let page = match read {
+            Err(Error::UnknownPosition) => {
+                let present = self.event_position().await?;
+                let is_moved = move_on(&self.pool, &position, &present).await?;
+                return Ok(if is_moved { Listened::Restarted } else { Listened::Idle });
+            }
+            read => read?,
+        };
+        let listening = listening(&self.pool, &page.events).await?;
+        if !listening.is_empty() && !self.take_reading_turn(&position, reading.turn).await? {
+            return Ok(Listened::Idle);
+        }
+        let (next, has_more) = (page.next, page.has_more);
+        let verdicts = Verdicts::of(listening, page.events, now).await?;
+        let mut tx = self.pool.begin().await?;
+        if !move_on(&mut *tx, &position, &next).await? {
+            return Ok(Listened::Idle);
+        }
+        let count = if verdicts.heard.is_empty() { 0 } else { note(&mut tx, &verdicts).await? };
+        note_failures(&mut tx, &verdicts.failed).await?;
+        tx.commit().await?;
+        Ok(Listened::Read { heard: count, has_more })
+    }
+
+    /// Leaves the page at this position to this process for a while. Returns whether it does.
+    async fn take_reading_turn(&self, position: &str, turn: Duration) -> Result<bool> {
+        let taken = sqlx::query!(
+            "-- store::trigger_reader::turn
+            update houston.readers set turn_until = clock_timestamp() + make_interval(secs => $2)
+             where name = 'triggers' and position = $1 and (turn_until is null or turn_until < clock_timestamp())",
+            position,
+            turn.as_secs_f64()
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(taken.rows_affected() == 1)
+    }
+
+    /// Ends the reader, unless a trigger has been switched on: that takes the lock of the row first.
+    async fn end_trigger_reader(&self) -> Result<()> {
+        let mut tx = self.pool.begin().await?;
+        let found = sqlx::query_scalar!(
+            "-- store::trigger_reader::lock
+            select true from houston.readers where name = 'triggers' for update skip locked"
+        );
+        if found.fetch_optional(&mut *tx).await?.is_some() && hearing_tenants(&mut *tx).await?.is_empty() {
             sqlx::query!(
                 "-- store::trigger_reader::end\ndelete from houston.readers where name = 'triggers'"
             )
             .execute(&mut *tx)
             .await?;
             tx.commit().await?;
-            return Ok(Listened::Idle);
         }
-        let read = match position.parse::<EventPosition>() {
-            Ok(position) => self.owned_events_since(&position, limit, &tenants).await,
-            Err(_) => Err(Error::UnknownPosition),
-        };
-        let page = match read {
-            Err(Error::UnknownPosition) => {
-                let present = self.event_position().await?;
-                move_to(&mut tx, &present).await?;
-                tx.commit().await?;
-                return Ok(Listened::Restarted);
-            }
-            read => read?,
-        };
-        let listening = listening(&mut tx, &page.events).await?;
-        let (heard, failed) = heard_of(&listening, &page.events, now).await;
-        let count = if heard.is_empty() { 0 } else { note(&mut tx, &heard).await? };
-        note_failures(&mut tx, &failed).await?;
-        move_to(&mut tx, &page.next).await?;
-        tx.commit().await?;
-        Ok(Listened::Read { heard: count, has_more: page.has_more })
+        Ok(())
     }
 }
 
-async fn move_to(connection: &mut PgConnection, position: &EventPosition) -> Result<()> {
-    sqlx::query!(
-        "-- store::trigger_reader::move\nupdate houston.readers set position = $1 where name = 'triggers'",
-        position.to_string()
+/// Moves the position, and ends the turn, if the position is still where it was. Returns whether it was.
+async fn move_on(executor: impl PgExecutor<'_>, from: &str, to: &EventPosition) -> Result<bool> {
+    let moved = sqlx::query!(
+        "-- store::trigger_reader::move
+        update houston.readers set position = $2, turn_until = null where name = 'triggers' and position = $1",
+        from,
+        to.to_string()
     )
-    .execute(connection)
+    .execute(executor)
     .await?;
-    Ok(())
+    Ok(moved.rows_affected() == 1)
 }
 
 /// The tenants with triggers that hear events.
-async fn hearing_tenants(connection: &mut PgConnection) -> Result<Vec<Uuid>> {
+async fn hearing_tenants(executor: impl PgExecutor<'_>) -> Result<Vec<Uuid>> {
     let tenants = sqlx::query_scalar!(
         "-- store::trigger_reader::tenants
         select distinct tenant_id from houston.triggers where enabled and next_at is null"
     );
-    Ok(tenants.fetch_all(connection).await?)
+    Ok(tenants.fetch_all(executor).await?)
 }
 
-/// The triggers that hear events, of the users whose events these are. One whose rule a later version does not accept hears
-/// nothing.
-async fn listening(connection: &mut PgConnection, events: &[OwnedEvent]) -> Result<ByUser> {
+/// The triggers that hear events, of the users whose events these are.
+async fn listening(executor: impl PgExecutor<'_>, events: &[OwnedEvent]) -> Result<Vec<Listening>> {
     let mut users: Vec<Uuid> = events.iter().map(|event| event.owner.user.0).collect();
     users.sort_unstable();
     users.dedup();
     if users.is_empty() {
-        return Ok(ByUser::new());
+        return Ok(Vec::new());
     }
     let rows = sqlx::query!(
         r#"-- store::trigger_reader::listening
@@ -143,62 +188,136 @@ async fn listening(connection: &mut PgConnection, events: &[OwnedEvent]) -> Resu
          where enabled and next_at is null and user_id = any ($1)"#,
         &users
     )
-    .fetch_all(connection)
+    .fetch_all(executor)
     .await?;
-    let mut all = ByUser::new();
-    for row in rows {
-        let Ok(rule) = row.rule.0.rule() else { continue };
-        let listening = Listening {
-            id: TriggerId(row.id),
-            agentable: AgentableId(row.agentable_id),
-            rule,
-            since: row.created_at,
-        };
-        all.entry((TenantId(row.tenant_id), UserId(row.user_id))).or_default().push(listening);
-    }
-    Ok(all)
+    let listening = rows.into_iter().map(|row| Listening {
+        id: TriggerId(row.id),
+        user: (TenantId(row.tenant_id), UserId(row.user_id)),
+        agentable: AgentableId(row.agentable_id),
+        when: row.rule.0,
+        since: row.created_at,
+    });
+    Ok(listening.collect())
 }
 
-/// What was heard, and conditions that failed: how often, and the last time.
-type Heard<'t> = (Vec<(&'t Listening, &'t OwnedEvent)>, BTreeMap<TriggerId, (i64, Firing)>);
+/// Work that the triggers of one user, and of one tenant, may do for one page: a quarter of a second and a second at worst.
+const USER_WORK: u64 = 4 * MAX_MESSAGE_WORK;
+const TENANT_WORK: u64 = 4 * USER_WORK;
+/// Work of compiling a rule, and of evaluating a condition: a millisecond and five at worst.
+const RULE_WORK: u64 = 256 * 1024;
+const CONDITION_WORK: u64 = 1024 * 1024;
 
-/// The triggers that want to hear each event. A condition takes some milliseconds at most, and others get their turn after each.
-async fn heard_of<'t>(listening: &'t ByUser, events: &'t [OwnedEvent], now: DateTime<Utc>) -> Heard<'t> {
-    let (mut heard, mut failed) = (Vec::new(), BTreeMap::new());
-    for event in events {
-        let of_user = listening.get(&(event.tenant, event.owner.user)).into_iter().flatten();
-        for one in of_user.filter(|one| one.since <= event.event.at && hears(&one.rule, event)) {
-            let Rule::Event(rule) = &one.rule else {
-                heard.push((one, event));
-                continue;
-            };
-            if !rule.has_condition() {
-                heard.push((one, event));
-                continue;
-            }
-            let cause = cause(event);
-            match rule.holds(&cause) {
-                Ok(true) => heard.push((one, event)),
-                Ok(false) => {}
-                Err(error) => {
-                    let refusal = Some(format!("condition: {error}"));
-                    let (count, last) = failed.entry(one.id).or_insert((0, Firing::default()));
-                    *count += 1;
-                    *last = Firing { refusal, ..Firing::about(&cause, now) };
-                }
-            }
-            tokio::task::yield_now().await;
+/// Which triggers want to hear which events.
+#[derive(Default)]
+struct Verdicts {
+    listening: Vec<Listening>,
+    events: Vec<OwnedEvent>,
+    /// Indexes of a trigger and of an event.
+    heard: Vec<(usize, usize)>,
+    /// Rules that could not be evaluated: how often, and the last time.
+    failed: BTreeMap<TriggerId, (i64, Firing)>,
+}
+
+impl Verdicts {
+    /// Evaluates the rules of users, on a blocking thread: on the runtime's threads they would delay everyone.
+    async fn of(listening: Vec<Listening>, events: Vec<OwnedEvent>, now: DateTime<Utc>) -> Result<Self> {
+        let verdicts = Self { listening, events, ..Self::default() };
+        if verdicts.listening.is_empty() {
+            return Ok(verdicts);
+        }
+        match tokio::task::spawn_blocking(move || verdicts.evaluated(now)).await {
+            Ok(verdicts) => Ok(verdicts),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => Err(Error::Database(sqlx::Error::WorkerCrashed)),
+            },
         }
     }
-    (heard, failed)
+
+    /// A rule that a later version does not accept hears nothing.
+    fn evaluated(mut self, now: DateTime<Utc>) -> Self {
+        let mut of_user: HashMap<(TenantId, UserId), Vec<(usize, Rule)>> = HashMap::new();
+        let mut left = Left::default();
+        for (nth, one) in self.listening.iter().enumerate() {
+            left.spend(one.user, RULE_WORK);
+            if let Ok(rule) = one.when.rule() {
+                of_user.entry(one.user).or_default().push((nth, rule));
+            }
+        }
+        for (at, event) in self.events.iter().enumerate() {
+            let user = (event.tenant, event.owner.user);
+            for (nth, rule) in of_user.get(&user).into_iter().flatten() {
+                let one = &self.listening[*nth];
+                if one.since > event.event.at {
+                    continue;
+                }
+                match hears(rule, event, user, &mut left) {
+                    Ok(true) => self.heard.push((*nth, at)),
+                    Ok(false) => {}
+                    Err(refusal) => {
+                        let (count, last) = self.failed.entry(one.id).or_insert((0, Firing::default()));
+                        *count += 1;
+                        *last = Firing { refusal: Some(refusal), ..Firing::about(&cause(event), now) };
+                    }
+                }
+            }
+        }
+        self
+    }
 }
 
-/// Whether the topic, the owner or the words are wanted.
-fn hears(rule: &Rule, event: &OwnedEvent) -> bool {
+/// The work that is left to users and tenants.
+#[derive(Default)]
+struct Left {
+    spent: HashMap<UserId, u64>,
+    spent_by_tenant: HashMap<TenantId, u64>,
+}
+
+impl Left {
+    fn of(&self, (tenant, user): (TenantId, UserId)) -> u64 {
+        let of_user = USER_WORK.saturating_sub(self.spent.get(&user).copied().unwrap_or_default());
+        let spent = self.spent_by_tenant.get(&tenant).copied().unwrap_or_default();
+        of_user.min(TENANT_WORK.saturating_sub(spent))
+    }
+
+    fn spend(&mut self, (tenant, user): (TenantId, UserId), work: u64) {
+        *self.spent.entry(user).or_default() += work;
+        *self.spent_by_tenant.entry(tenant).or_default() += work;
+    }
+}
+
+/// Whether the topic, the owner or the words are wanted, and the condition holds; or why that cannot be said.
+fn hears(
+    rule: &Rule,
+    event: &OwnedEvent,
+    user: (TenantId, UserId),
+    left: &mut Left,
+) -> std::result::Result<bool, String> {
+    const SPENT: &str = "the triggers of this user or tenant took too much work for so many events at once";
     match rule {
-        Rule::Cron(_) => false,
-        Rule::Event(rule) => rule.chooses(event.event.event.topic(), &event.owner),
-        Rule::Keyword(words) => said_by_user(event).is_some_and(|text| words.matches(text)),
+        Rule::Cron(_) => Ok(false),
+        Rule::Event(rule) => {
+            if !rule.chooses(event.event.event.topic(), &event.owner) || !rule.has_condition() {
+                return Ok(rule.chooses(event.event.event.topic(), &event.owner));
+            }
+            if left.of(user) < CONDITION_WORK {
+                return Err(SPENT.to_owned());
+            }
+            left.spend(user, CONDITION_WORK);
+            rule.holds(&cause(event)).map_err(|error| format!("condition: {error}"))
+        }
+        Rule::Keyword(words) => {
+            let Some(text) = said_by_user(event) else { return Ok(false) };
+            let allowed = left.of(user).min(MAX_MESSAGE_WORK);
+            let mut remains = allowed;
+            let found = words.matches(text, &mut remains);
+            left.spend(user, allowed - remains);
+            found.map_err(|error| match allowed < MAX_MESSAGE_WORK {
+                true => SPENT.to_owned(),
+                false => format!("regex: {error}"),
+            })
+        }
     }
 }
 
@@ -237,7 +356,9 @@ fn said_by_user(event: &OwnedEvent) -> Option<&str> {
 
 /// Notes what was heard, but for what the triggers have caused themselves. Returns how many. The times are of the database, so
 /// that what one reader notes is later than what another has noted before.
-async fn note(connection: &mut PgConnection, heard: &[(&Listening, &OwnedEvent)]) -> Result<usize> {
+async fn note(connection: &mut PgConnection, verdicts: &Verdicts) -> Result<usize> {
+    let heard = verdicts.heard.iter().map(|(nth, at)| (&verdicts.listening[*nth], &verdicts.events[*at]));
+    let heard: Vec<_> = heard.collect();
     // What a user writes has no other cause, whichever run is open.
     let caused = heard.iter().filter(|(_, event)| said_by_user(event).is_none());
     let runs = caused.flat_map(|(_, event)| runs_of(event)).collect();

@@ -15,7 +15,7 @@ use houston_store::trigger_reader::Listened;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::test_store::{TestStore, goal};
-use crate::triggers::{LIMITS, create, event, ids, new};
+use crate::triggers::{LIMITS, READING, create, event, ids, new};
 
 const WRITERS: usize = 8;
 const MESSAGES: usize = 25;
@@ -35,7 +35,7 @@ async fn polled<F: Future>(future: F, mut polls: usize) -> Option<F::Output> {
 async fn dying_reader(test: &TestStore, open: &AtomicUsize) -> usize {
     let (mut round, mut deaths) = (0_usize, 0);
     while open.load(Ordering::Relaxed) > 0 || deaths < 50 {
-        let read = test.runs().listen_for_triggers(7, test.ids.clock().now());
+        let read = test.runs().listen_for_triggers(READING, test.ids.clock().now());
         deaths += usize::from(polled(read, 1 + round * 7 % 40).await.is_none());
         round += 1;
     }
@@ -52,7 +52,7 @@ async fn fire_heard(test: &TestStore) {
 
 async fn read_all(test: &TestStore) {
     loop {
-        match test.runs().listen_for_triggers(7, test.ids.clock().now()).await.unwrap() {
+        match test.runs().listen_for_triggers(READING, test.ids.clock().now()).await.unwrap() {
             Listened::Read { has_more: false, .. } => return,
             Listened::Restarted => panic!("the position is lost"),
             Listened::Read { .. } | Listened::Idle => {}

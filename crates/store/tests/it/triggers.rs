@@ -1,18 +1,22 @@
 //! Triggers: each fires once, whatever looks at the same time and whatever dies, and none is caused by itself for ever.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::id::{AgentableId, TriggerId};
 use houston_domain::trigger::{Misfire, When};
 use houston_store::trigger::{Trigger, TriggerChange};
 use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
-use houston_store::trigger_reader::Listened;
+use houston_store::trigger_reader::{Listened, Reading};
 use serde_json::Value;
 
 use crate::step::{answer, done};
 use crate::test_store::TestStore;
 
 pub(crate) const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
+/// Small pages, and turns after which another reader goes on where one has died.
+pub(crate) const READING: Reading = Reading { limit: 7, turn: Duration::from_millis(20) };
 
 fn every_ten_minutes(misfire: Misfire) -> When {
     When::Cron { cron: "*/10 * * * *".into(), zone: "UTC".into(), misfire }
@@ -70,8 +74,9 @@ pub(crate) async fn fire_at(test: &TestStore, now: DateTime<Utc>) -> usize {
 /// Reads what is new and fires what was heard, as one of several workers. Returns how many were posted.
 pub(crate) async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
     let now = test.ids.clock().now();
-    while let Listened::Read { has_more: true, .. } = test.runs().listen_for_triggers(7, now).await.unwrap() {
-    }
+    while let Listened::Read { has_more: true, .. } =
+        test.runs().listen_for_triggers(READING, now).await.unwrap()
+    {}
     let mut posted = 0;
     for heard in test.runs().heard(1000).await.unwrap() {
         let fired = test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
@@ -186,6 +191,32 @@ async fn words_are_heard_once_beside_writers() {
     test.requests().delete_trigger(id).await.unwrap();
     assert_eq!(hear(&test, limits).await, 0);
     assert!(!test.runs().has_triggers().await.unwrap(), "nothing is left to be done");
+}
+
+/// Expressions whose automaton begins anew all the time, on a text without a pattern: they are given up, and say so, and the
+/// reader reads on.
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_expressions_are_given_up_and_others_hear() {
+    let test = TestStore::start().await;
+    let expression = |regex: &str| When::Keyword { words: vec![], regex: Some(regex.into()) };
+    let mut hostile = Vec::new();
+    for _ in 0..3 {
+        hostile.push(make(&test, expression("(?-i)a[a-d]{250}[^a-d]")).await);
+    }
+    let usual = make(&test, When::Keyword { words: vec!["hotel".into()], regex: None }).await;
+    let mut state = 1_u32;
+    let letters = (0..65_000).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + u8::try_from(state >> 30).unwrap())
+    });
+    test.post_to(test.goal, &letters.collect::<String>()).await.unwrap();
+    test.post_to(test.goal, "Which hotel?").await.unwrap();
+    assert_eq!(hear(&test, LIMITS).await, 1);
+    for id in hostile {
+        let (count, why) = test.requests().trigger(id).await.unwrap().refused;
+        assert!(count == 1 && why.as_deref().unwrap().contains("too much work"), "{count} {why:?}");
+    }
+    assert_eq!(test.requests().trigger(usual).await.unwrap().refused.0, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
