@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{Error as IoError, Write};
 use std::sync::LazyLock;
 
-use minijinja::value::{Serde, ValueKind};
+use minijinja::value::{Kwargs, Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value as Jinja};
+use serde::Serialize as _;
 use serde_json::Value;
+use serde_json::ser::PrettyFormatter;
 use thiserror::Error;
 
 use super::insert::{self, Origins};
@@ -18,6 +20,9 @@ const EXPRESSION: usize = 1_000;
 const TEMPLATE: usize = 4_000;
 /// Maximum length of what a template makes, in bytes.
 const OUTPUT: usize = 16 * 1024;
+/// Maximum length of JSON that is read further, in bytes, and spaces of a level of it.
+const JSON: usize = 256 * 1024;
+const MAX_INDENT: usize = 8;
 /// Instructions and bytes that one evaluation may take.
 const FUEL: u64 = 20_000;
 /// Maximum nesting of arguments with templates.
@@ -38,11 +43,11 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         .set_auto_escape_callback(|name| if name == PROMPT { AutoEscape::Html } else { AutoEscape::None });
     // Escaped in a prompt whatever the template says: `autoescape false` changes nothing, and `safe` does not exist.
     environment.remove_filter("safe");
+    environment.add_filter("tojson", to_json);
     environment.set_formatter(|out, state, value| {
         let text = match value.kind() {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Bool | ValueKind::None => {
-                serde_json::to_string(value)
-                    .map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))?
+                json(value, None, OUTPUT)?
             }
             _ => value.to_string(),
         };
@@ -51,6 +56,41 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     });
     environment
 });
+
+/// JSON of at most `most` bytes. `indent`: spaces of a level.
+fn json(value: &Jinja, indent: Option<usize>, most: usize) -> Result<String, minijinja::Error> {
+    let mut out = Limited { bytes: Vec::new(), most };
+    let spaces = [b' '; MAX_INDENT];
+    let written = match indent {
+        None => serde_json::to_writer(&mut out, value),
+        Some(width) => {
+            let pretty = PrettyFormatter::with_indent(&spaces[..width.min(MAX_INDENT)]);
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, pretty))
+        }
+    };
+    let bad = |reason: String| minijinja::Error::new(ErrorKind::BadSerialization, reason);
+    written.map_err(|error| bad(error.to_string()))?;
+    String::from_utf8(out.bytes).map_err(|error| bad(error.to_string()))
+}
+
+/// `tojson` of minijinja, of which only the result would count as fuel: what it writes is bounded before.
+fn to_json(value: &Jinja, indent: Option<Jinja>, named: Kwargs) -> Result<Jinja, minijinja::Error> {
+    let given = match &indent {
+        None => named.get::<Option<Jinja>>("indent")?,
+        Some(indent) => Some(indent.clone()),
+    };
+    let width = match given.map(|given| (bool::try_from(given.clone()), usize::try_from(given))) {
+        None => None,
+        Some((Ok(is_pretty), _)) => is_pretty.then_some(2),
+        Some((Err(_), Ok(width))) if width <= MAX_INDENT => Some(width),
+        Some(_) => {
+            let reason = format!("tojson: `indent` is true, false or a number of at most {MAX_INDENT}");
+            return Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason));
+        }
+    };
+    json(value, width, JSON)?;
+    minijinja::filters::tojson(value, indent, named)
+}
 
 fn wrong(error: impl std::fmt::Display) -> ExpressionError {
     ExpressionError(error.to_string().chars().take(300).collect())
@@ -82,9 +122,9 @@ pub fn evaluate(source: &str, context: &Value) -> Result<Value, ExpressionError>
     if found.is_undefined() {
         return Err(wrong("the value is undefined"));
     }
-    let mut out = Limited(Vec::new());
+    let mut out = Limited { bytes: Vec::new(), most: OUTPUT };
     serde_json::to_writer(&mut out, &found).map_err(wrong)?;
-    serde_json::from_slice(&out.0).map_err(wrong)
+    serde_json::from_slice(&out.bytes).map_err(wrong)
 }
 
 /// Whether an expression is true.
@@ -115,9 +155,9 @@ pub(super) fn prompt(source: &str, context: &Value, origins: &Origins) -> Result
 
 fn rendered(source: &str, context: &Value, name: &str) -> Result<String, ExpressionError> {
     let template = ENVIRONMENT.template_from_named_str(name, source).map_err(wrong)?;
-    let mut out = Limited(Vec::new());
+    let mut out = Limited { bytes: Vec::new(), most: OUTPUT };
     template.render_captured_to(Jinja::from(Serde(context)), &mut out).map_err(wrong)?;
-    String::from_utf8(out.0).map_err(wrong)
+    String::from_utf8(out.bytes).map_err(wrong)
 }
 
 /// Arguments with their templates rendered. A text that is exactly one `{{ … }}` keeps the type of its value.
@@ -166,15 +206,18 @@ pub(crate) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>,
     Ok(found.into_iter().filter(|name| !ENVIRONMENT.globals().any(|(global, _)| global == name)).collect())
 }
 
-/// Refuses to grow beyond [`OUTPUT`].
-struct Limited(Vec<u8>);
+/// Refuses to grow beyond so many bytes.
+struct Limited {
+    bytes: Vec<u8>,
+    most: usize,
+}
 
 impl Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
-        if self.0.len() + bytes.len() > OUTPUT {
-            return Err(IoError::other(format!("the text has more than {OUTPUT} bytes")));
+        if self.bytes.len() + bytes.len() > self.most {
+            return Err(IoError::other(format!("the text has more than {} bytes", self.most)));
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

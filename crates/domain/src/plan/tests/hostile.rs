@@ -22,6 +22,32 @@ fn hostile_expressions_end() {
     render(&["{{ ", &"not ".repeat(900), "1 }}"].concat(), &context(), false).unwrap();
 }
 
+/// What a filter writes is bounded before it is written.
+#[test]
+fn filters_that_write_much_are_refused() {
+    for source in [
+        "search|tojson(indent=1000000000)|length == 1",
+        "search|tojson(1000000)",
+        "[search, search]|tojson(indent=99)",
+    ] {
+        let error = condition(source, &context()).unwrap_err().to_string();
+        assert!(error.contains("`indent` is true, false or a number of at most 8"), "{error}");
+    }
+    let large: Vec<Value> = (0..40).map(|_| context()).collect();
+    let error =
+        condition("a|tojson|length > 1", &json!({"a": [large.clone(), large]})).unwrap_err().to_string();
+    assert!(error.contains("more than 262144 bytes"), "{error}");
+    for (source, text) in [
+        ("{{ a|tojson }}", r#"{"b": [1, 2]}"#),
+        ("{{ a|tojson(indent=1) }}", "{\n \"b\": [\n  1,\n  2\n ]\n}"),
+        ("{{ a.b|tojson(true) }}", "[\n  1,\n  2\n]"),
+        ("{{ a|tojson(indent=false) }}", r#"{"b": [1, 2]}"#),
+        ("{{ '<'|tojson }}", r#""\u003c""#),
+    ] {
+        assert_eq!(render(source, &json!({"a": {"b": [1, 2]}}), false).unwrap(), text, "{source}");
+    }
+}
+
 proptest! {
     #![proptest_config(generated::cases(1_500))]
 
