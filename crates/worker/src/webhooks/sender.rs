@@ -4,9 +4,6 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::WebhookId;
@@ -19,13 +16,16 @@ use houston_store::{Error, Result};
 use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
 use rand::RngExt as _;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Shared, push};
 
-/// What is being sent: each future returns its claim and its webhook when the delivery is settled.
-type Sending = FuturesUnordered<BoxFuture<'static, (Uuid, WebhookId)>>;
+/// What is being sent: each task ends when the delivery is settled. They are tasks, and not futures that this one
+/// polls, because a delivery holds a connection while it is settled: one that is not polled while this one waits for a
+/// connection of its own would never give it back.
+type Sending = JoinSet<()>;
 
 /// Sends until stopped, and lets what is being sent end.
 pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: CancellationToken) {
@@ -34,15 +34,15 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
         let pause = outbox.begin().await;
         let deadline = tokio::time::Instant::now() + pause;
         // More is claimed when something has ended, but not after each single one: a claim is a statement.
-        let mut ended = 0;
+        let mut count = 0;
         loop {
             let at_once = outbox.shared.webhooks.config.at_once;
             tokio::select! {
                 () = stop.cancelled() => return outbox.drain(kill).await,
-                Some((claim, _)) = outbox.sending.next() => {
-                    outbox.open.remove(&claim);
-                    ended += 1;
-                    if ended * 4 >= at_once || outbox.sending.is_empty() {
+                Some(ended) = outbox.sending.join_next_with_id() => {
+                    outbox.end(ended);
+                    count += 1;
+                    if count * 4 >= at_once || outbox.sending.is_empty() {
                         break;
                     }
                 }
@@ -56,8 +56,8 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
 struct Outbox {
     shared: Shared,
     sending: Sending,
-    /// The webhook of each claim that is being sent.
-    open: HashMap<Uuid, WebhookId>,
+    /// The webhook of each task that sends.
+    open: HashMap<Id, WebhookId>,
     /// The last webhook that was claimed for, if there may be others after it.
     after: Option<WebhookId>,
 }
@@ -105,15 +105,23 @@ impl Outbox {
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
-            let key = delivery.id.0;
-            self.open.insert(key, delivery.webhook);
             let (shared, webhook) = (self.shared.clone(), delivery.webhook);
-            self.sending.push(Box::pin(async move {
-                deliver(&shared, &delivery, event).await;
-                (key, webhook)
-            }));
+            let sends = self.sending.spawn(async move { deliver(&shared, &delivery, event).await });
+            self.open.insert(sends.id(), webhook);
         }
         Ok(true)
+    }
+
+    /// Forgets a task that has ended. What one that panicked has claimed is sent again when the claim is over.
+    fn end(&mut self, ended: std::result::Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                tracing::error!(%error, "sending a delivery panicked; it is sent again");
+                error.id()
+            }
+        };
+        self.open.remove(&id);
     }
 
     /// Lets what is being sent end. What has not ended at `kill` is sent again by another process, when the claim is over.
@@ -121,7 +129,7 @@ impl Outbox {
         loop {
             tokio::select! {
                 () = kill.cancelled() => return,
-                ended = self.sending.next() => if ended.is_none() { return },
+                ended = self.sending.join_next() => if ended.is_none() { return },
             }
         }
     }
