@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 
 use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
@@ -32,6 +32,9 @@ use crate::workspace_file::settle::Folders;
 /// Most connections beside those of batches that keep session state, when the pool's go through a pooler: one listens,
 /// and migrations take another.
 const MAX_SESSIONS: u32 = 4;
+/// How long a connection may be idle that is used without a ping, and how long a ping may take.
+const MAX_UNCHECKED: Duration = Duration::from_secs(1);
+const PING: Duration = Duration::from_secs(1);
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -145,6 +148,12 @@ pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
     PgConnectOptions::clone(&pool.connect_options())
 }
 
+/// Whether a connection can be used that was idle for so long. While one is idle, Postgres may close it
+/// (`idle_session_timeout`), or a pooler, a firewall or a failover: then a ping finds that out, and not a request.
+async fn is_usable(connection: &mut PgConnection, idle: Duration) -> bool {
+    idle < MAX_UNCHECKED || matches!(tokio::time::timeout(PING, connection.ping()).await, Ok(Ok(())))
+}
+
 impl Store {
     /// Creates a pool that connects at its first use.
     ///
@@ -156,10 +165,17 @@ impl Store {
             let options = PgPoolOptions::new()
                 .max_connections(max_connections)
                 .acquire_timeout(config.acquire_timeout)
-                // No ping before each query: using a broken connection fails, and callers retry.
+                // No ping before each query, but after a pause: see `is_usable`.
                 .test_before_acquire(false);
-            let has_several = hosts.len() > 1;
-            let options = if has_several { addresses.newest.clone().guard(options) } else { options };
+            let newest = (hosts.len() > 1).then(|| addresses.newest.clone());
+            let options = match newest.clone() {
+                Some(newest) => newest.guard(options),
+                None => options,
+            };
+            let options = options.before_acquire(move |connection, metadata| {
+                let is_current = newest.as_ref().is_none_or(|newest| newest.is_current(metadata.age));
+                Box::pin(async move { Ok(is_current && is_usable(connection, metadata.idle_for).await) })
+            });
             options.connect_lazy_with(hosts.first().cloned().unwrap_or_default())
         };
         let main = pool(&addresses.pool, config.max_connections);

@@ -71,16 +71,11 @@ impl Newest {
         }
     }
 
-    /// Lets a pool use connections to the newest timeline only.
+    /// Lets a pool open connections to the newest timeline only. Older ones are for the caller to leave out.
     pub(crate) fn guard(self, pool: PgPoolOptions) -> PgPoolOptions {
-        let newest = self.clone();
         pool.after_connect(move |connection, _| {
-            let newest = newest.clone();
+            let newest = self.clone();
             Box::pin(async move { newest.accept_connection(connection).await })
-        })
-        .before_acquire(move |_, metadata| {
-            let is_current = self.is_current(metadata.age);
-            Box::pin(async move { Ok(is_current) })
         })
     }
 }

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use houston_domain::id::WorkerId;
 use houston_store::lease::LeaseConnection;
 use houston_store::{Config, Store};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::servers::TestServers;
 use uuid::Uuid;
+
+use crate::test_store::TestStore;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -134,5 +137,23 @@ async fn pooled_connections_lack_the_settings_of_sessions() {
     store.find_primary().await.unwrap();
     assert!(store.missing_timeouts().await.unwrap().is_empty());
     pooled.close().await;
+    store.close().await;
+}
+
+/// A server that closes what is idle, a pooler that is started again, a failover that is over: no request pays for it.
+#[tokio::test]
+async fn connections_that_were_closed_while_idle_are_found_before_a_request() {
+    let test = TestStore::start().await;
+    let store = crate::test_store::open(test.database.url());
+    let ten = || join_all((0..10).map(|_| store.ping()));
+    ten().await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    // So long that a connection counts as idle.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    test.sql(
+        "select pg_terminate_backend(pid, 10000) from pg_stat_activity
+          where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
+    );
+    let refused: Vec<_> = ten().await.into_iter().filter_map(Result::err).collect();
+    assert!(refused.is_empty(), "{refused:?}");
     store.close().await;
 }
