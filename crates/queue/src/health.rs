@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::connection::Redis;
 use crate::error::Failure;
+use crate::sender::HintSender;
 
 /// Pause after the first failure.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -59,6 +60,28 @@ impl RedisHealth {
             std::future::pending::<()>().await;
         }
         *self.0.borrow_and_update()
+    }
+}
+
+/// Whether hints go through Redis, which they do if they can be written and read. A Redis that is full, read-only or cannot
+/// store its data answers reads and refuses writes.
+#[derive(Debug, Clone)]
+pub struct HintHealth {
+    read: RedisHealth,
+    write: RedisHealth,
+}
+
+impl HintHealth {
+    /// Of a connection that reads, and of what writes hints.
+    #[must_use]
+    pub fn new(read: RedisHealth, sender: &HintSender) -> Self {
+        Self { read, write: sender.health().clone() }
+    }
+
+    /// Whether they do. While they do not, callers poll Postgres every second.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.read.is_up() && self.write.is_up()
     }
 }
 

@@ -49,7 +49,7 @@ pub use backend::{HintBackend, HintSettings, NeverFails};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
 pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
-pub use health::{RedisHealth, RedisState};
+pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{HINT_VERSION, Hint, HintError, HintKind};
 pub use intake::{Intake, IntakeCounts};
 pub use lanes::{Lane, depths};

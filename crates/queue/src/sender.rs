@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use houston_domain::clock::Clock;
 use tokio::sync::mpsc;
@@ -18,6 +19,8 @@ use crate::lanes::Lane;
 const MAX_WAITING: usize = 4_096;
 /// How many hints one lane holds. Beyond that the newest are dropped; the sweep finds their agentables.
 const MAX_LANE_HINTS: isize = 100_000;
+/// Pause after which an idle writer tries whether Redis takes writes.
+const PROBE: Duration = Duration::from_secs(1);
 /// How many hints go into one round trip at most.
 const MAX_BATCH: usize = 512;
 
@@ -103,7 +106,7 @@ impl HintSender {
         }
     }
 
-    /// Whether the latest write succeeded. Redis is not checked between writes.
+    /// Whether the latest write succeeded. Without hints a key that expires is written every second.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
@@ -140,6 +143,8 @@ impl Writer {
 
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
         let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
+        let mut probe = redis::pipe();
+        probe.cmd("SET").arg(self.redis.key("takes-writes")).arg(1).arg("EX").arg(60).ignore();
         let stop = self.stop.clone();
         let mut outcome = self.connection.connect().await;
         let mut batch = Vec::new();
@@ -158,16 +163,17 @@ impl Writer {
                 biased;
                 () = stop.cancelled(), if !waiting.is_closed() => waiting.close(),
                 taken = waiting.recv_many(&mut batch, MAX_BATCH) => if taken == 0 { return },
+                () = tokio::time::sleep(PROBE) => {}
             }
-            outcome = self.write(&keys, &mut batch).await;
+            outcome = match batch.is_empty() {
+                true => self.connection.run(&probe).await,
+                false => self.write(&keys, &mut batch).await,
+            };
         }
     }
 
     /// Writes and clears `batch` in one round trip.
     async fn write(&mut self, keys: &[String; 3], batch: &mut Vec<QueuedHint>) -> Result<(), Failure> {
-        if batch.is_empty() {
-            return Ok(());
-        }
         let mut commands = redis::pipe();
         for (lane, key) in Lane::ALL.into_iter().zip(keys) {
             let mut of_lane = batch.iter().filter(|queued| queued.lane == lane).peekable();

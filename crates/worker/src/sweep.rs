@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_domain::agentable::Urgency;
 use houston_domain::id::UserId;
 use houston_faults::mutation::{self, Mutation};
-use houston_queue::{Hint, HintSender, Lane, LocalHints, RedisHealth};
+use houston_queue::{Hint, HintHealth, HintSender, Lane, LocalHints};
 use houston_store::RunStore;
 use houston_store::sweep::Due;
 use rand::RngExt as _;
@@ -20,7 +20,7 @@ pub(crate) struct Sweeper {
     pub(crate) store: RunStore,
     pub(crate) hints: HintSender,
     pub(crate) local: LocalHints,
-    pub(crate) redis: RedisHealth,
+    pub(crate) redis: HintHealth,
     pub(crate) urgencies: BTreeMap<String, Urgency>,
     pub(crate) config: SweepConfig,
     pub(crate) stop: CancellationToken,

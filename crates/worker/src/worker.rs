@@ -10,8 +10,8 @@ use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
 use houston_metrics::Metrics;
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintSender, Intake, Lane, LocalHints, Received, Redis, RedisHealth, Slots,
-    run_worker,
+    DeltaBus, Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, Received, Redis,
+    RedisHealth, Slots, run_worker,
 };
 use houston_store::RunStore;
 use houston_store::lease::WorkerDescription;
@@ -189,7 +189,7 @@ impl Worker {
             store: self.store.clone(),
             hints: self.hints.clone(),
             local: backend.local_hints(),
-            redis: backend.health(),
+            redis: HintHealth::new(backend.health(), &self.hints),
             urgencies: self.engine.urgencies(),
             config: self.sweep,
             stop: done.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use houston_queue::{HintSender, Lane, RedisState, depths};
+use houston_queue::{HintHealth, HintSender, Lane, RedisState, depths};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -42,6 +42,26 @@ impl TestSetup {
 async fn flush_loses_only_the_hints_in_redis() {
     let setup = set_up().await;
     let _: String = setup.server.ask(&["FLUSHALL"]).await;
+    setup.handles_hint(2).await;
+    setup.worker.end().await;
+}
+
+/// A Redis that answers reads and refuses writes is as good as none, and nobody needs to send a hint to find that out.
+#[tokio::test]
+async fn redis_that_takes_no_writes_counts_as_down_until_it_does() {
+    let setup = set_up().await;
+    let health = HintHealth::new(setup.worker.health.clone(), &setup.sender);
+    eventually("hints go through Redis", async || health.is_up()).await;
+    for (refuse, accept) in [
+        (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
+        (["REPLICAOF", "127.0.0.1", "1", ""], ["REPLICAOF", "NO", "ONE", ""]),
+    ] {
+        let words = |command: [&'static str; 4]| command.into_iter().filter(|word| !word.is_empty());
+        let _: String = setup.server.ask(&words(refuse).collect::<Vec<_>>()).await;
+        eventually("the refusal is noticed", async || !health.is_up()).await;
+        let _: String = setup.server.ask(&words(accept).collect::<Vec<_>>()).await;
+        eventually("its end is noticed", async || health.is_up()).await;
+    }
     setup.handles_hint(2).await;
     setup.worker.end().await;
 }
