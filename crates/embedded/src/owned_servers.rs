@@ -76,7 +76,7 @@ impl OwnedServers {
 
     fn wait(&mut self) -> Result<(), Error> {
         if let Some((redis, process)) = &mut self.redis {
-            redis.wait(process)?;
+            redis.wait(process, &self.spawner)?;
         }
         if let Some((postgres, process)) = &mut self.postgres {
             postgres.wait(process, &self.spawner)?;
@@ -110,7 +110,7 @@ impl OwnedServers {
             (Server::Redis, _, Some((redis, process))) => {
                 process.stop()?;
                 *process = redis.spawn(&self.spawner)?;
-                redis.wait(process)
+                redis.wait(process, &self.spawner)
             }
             _ => Err(Error::NotStarted { server }),
         }

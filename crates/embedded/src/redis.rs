@@ -55,9 +55,35 @@ impl Redis {
         )
     }
 
-    pub(crate) fn wait(&self, process: &mut Process) -> Result<(), Error> {
+    /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set
+    /// aside and it starts without: it holds hints only, and Postgres has all that they say.
+    pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
         let socket = self.layout.redis_socket();
-        process.wait(&socket, || ask(&socket))
+        let ended = match process.wait(&socket, || ask(&socket)) {
+            Err(ended @ Error::Exited { .. }) => ended,
+            waited => return waited,
+        };
+        let Some(aside) = self.set_data_aside()? else { return Err(ended) };
+        *process = self.spawn(spawner)?;
+        process.wait(&socket, || ask(&socket))?;
+        let note = format!("# houston: the data could not be loaded and were moved to {}\n", aside.display());
+        let log = self.layout.redis_log();
+        let opened = fs::File::options().append(true).open(&log);
+        opened.and_then(|mut log| log.write_all(note.as_bytes())).map_err(file("write", &log))
+    }
+
+    /// Moves the append-only file away, if there is one, in the place of what was moved before.
+    fn set_data_aside(&self) -> Result<Option<PathBuf>, Error> {
+        let data = self.layout.redis_data();
+        if fs::read_dir(&data).map_err(file("read", &data))?.next().is_none() {
+            return Ok(None);
+        }
+        let aside = data.with_extension("damaged");
+        if aside.exists() {
+            fs::remove_dir_all(&aside).map_err(file("remove", &aside))?;
+        }
+        fs::rename(&data, &aside).map_err(file("move", &data))?;
+        Ok(Some(aside))
     }
 }
 

@@ -32,6 +32,28 @@ fn insert_until_killed(url: &str, at: impl FnOnce()) -> u64 {
     acknowledged
 }
 
+/// A crash of the machine may leave zeros where the file had grown.
+#[test]
+fn damaged_data_of_redis_are_set_aside() {
+    let folder = open_folder();
+    for round in 1..=2 {
+        let mut supervisor = Supervisor::start(folder.path());
+        assert_eq!(redis(&supervisor.redis_url, "EXISTS round"), ":0", "round {round}");
+        assert_eq!(redis(&supervisor.redis_url, &format!("SET round {round}")), "+OK");
+        kill("-9", &[supervisor.child.id(), supervisor.postgres, supervisor.redis]);
+        supervisor.kill();
+        let files = folder.path().join("houston/redis/appendonlydir");
+        let files = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "aof")) {
+            fs::File::options().append(true).open(file).unwrap().write_all(&[0; 4096]).unwrap();
+        }
+    }
+    let supervisor = Supervisor::start(folder.path());
+    assert_eq!(sql(&supervisor.database_url, "select 1").unwrap(), "1");
+    let log = fs::read_to_string(folder.path().join("houston/redis.log")).unwrap();
+    assert!(log.contains("were moved to") && folder.path().join("houston/redis.damaged").exists(), "{log}");
+}
+
 #[test]
 fn killing_everything_loses_no_acknowledged_row() {
     let folder = open_folder();
