@@ -142,7 +142,7 @@ async fn pooled_connections_lack_the_settings_of_sessions() {
 
 /// A server that closes what is idle, a pooler that is started again, a failover that is over: no request pays for it.
 #[tokio::test]
-async fn connections_that_were_closed_while_idle_are_found_before_a_request() {
+async fn connections_closed_while_idle_cost_no_request() {
     let test = TestStore::start().await;
     let store = crate::test_store::open(test.database.url());
     let ten = || join_all((0..10).map(|_| store.ping()));
