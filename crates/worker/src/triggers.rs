@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Pages that are read in a row, before something else gets its turn.
 const PAGES: usize = 20;
 /// How long other processes leave a page to the one that evaluates it: longer than that takes, also on a busy machine.
-const TURN: Duration = Duration::from_secs(30);
+const TURN: TimeDelta = TimeDelta::seconds(30);
 
 /// `jobs/triggers.toml`. Reasons for the values are in that file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

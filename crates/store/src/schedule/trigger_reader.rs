@@ -2,9 +2,8 @@
 //! event is missed, and none is heard twice. What triggers want is evaluated before that transaction begins.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
 use houston_domain::message::Source;
@@ -54,7 +53,7 @@ pub struct Reading {
     /// About so many events.
     pub limit: i64,
     /// How long other processes leave the page to this one.
-    pub turn: Duration,
+    pub turn: TimeDelta,
 }
 
 /// Makes sure that there is a reader, in the transaction that switches a trigger on. The lock of its row keeps the reader from
@@ -81,7 +80,8 @@ impl RunStore {
         let position = sqlx::query_scalar!(
             "-- store::trigger_reader::position
             select position from houston.readers where name = 'triggers'
-               and (turn_until is null or turn_until < clock_timestamp())"
+               and (turn_until is null or turn_until < $1)",
+            now
         )
         .fetch_optional(&self.pool)
         .await?;
@@ -104,7 +104,7 @@ impl RunStore {
             read => read?,
         };
         let listening = listening(&self.pool, &page.events).await?;
-        if !listening.is_empty() && !self.take_reading_turn(&position, reading.turn).await? {
+        if !listening.is_empty() && !self.take_reading_turn(&position, now, now + reading.turn).await? {
             return Ok(Listened::Idle);
         }
         let (next, has_more) = (page.next, page.has_more);
@@ -120,13 +120,19 @@ impl RunStore {
     }
 
     /// Leaves the page at this position to this process for a while. Returns whether it does.
-    async fn take_reading_turn(&self, position: &str, turn: Duration) -> Result<bool> {
+    async fn take_reading_turn(
+        &self,
+        position: &str,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<bool> {
         let taken = sqlx::query!(
             "-- store::trigger_reader::turn
-            update houston.readers set turn_until = clock_timestamp() + make_interval(secs => $2)
-             where name = 'triggers' and position = $1 and (turn_until is null or turn_until < clock_timestamp())",
+            update houston.readers set turn_until = $3
+             where name = 'triggers' and position = $1 and (turn_until is null or turn_until < $2)",
             position,
-            turn.as_secs_f64()
+            now,
+            until
         )
         .execute(&self.pool)
         .await?;

@@ -1,7 +1,5 @@
 //! Triggers: each fires once, whatever looks at the same time and whatever dies, and none is caused by itself for ever.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::id::{AgentableId, TriggerId};
@@ -16,7 +14,7 @@ use crate::test_store::TestStore;
 
 pub(crate) const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
 /// Small pages, and turns after which another reader goes on where one has died.
-pub(crate) const READING: Reading = Reading { limit: 7, turn: Duration::from_millis(20) };
+pub(crate) const READING: Reading = Reading { limit: 7, turn: TimeDelta::milliseconds(20) };
 
 fn every_ten_minutes(misfire: Misfire) -> When {
     When::Cron { cron: "*/10 * * * *".into(), zone: "UTC".into(), misfire }

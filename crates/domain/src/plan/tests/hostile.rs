@@ -33,7 +33,7 @@ fn filters_that_write_much_are_refused() {
         let error = condition(source, &context()).unwrap_err().to_string();
         assert!(error.contains("`indent` is true, false or a number of at most 8"), "{error}");
     }
-    let large: Vec<Value> = (0..40).map(|_| context()).collect();
+    let large: Vec<Value> = (0..200).map(|_| context()).collect();
     let error =
         condition("a|tojson|length > 1", &json!({"a": [large.clone(), large]})).unwrap_err().to_string();
     assert!(error.contains("more than 262144 bytes"), "{error}");
