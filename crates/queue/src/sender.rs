@@ -106,7 +106,7 @@ impl HintSender {
         }
     }
 
-    /// Whether the latest write succeeded. Without hints a key that expires is written every second.
+    /// Whether the latest write succeeded. Without hints a key is written and deleted every second.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health
@@ -144,7 +144,8 @@ impl Writer {
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
         let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
         let mut probe = redis::pipe();
-        probe.cmd("SET").arg(self.redis.key("takes-writes")).arg(1).arg("EX").arg(60).ignore();
+        let key = self.redis.key("takes-writes");
+        probe.cmd("SET").arg(&key).arg(1).arg("EX").arg(60).ignore().cmd("DEL").arg(&key).ignore();
         let stop = self.stop.clone();
         let mut outcome = self.connection.connect().await;
         let mut batch = Vec::new();
