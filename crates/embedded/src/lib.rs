@@ -22,7 +22,8 @@
 //! - **No partial files.** The cluster is created in `pg.init` and then renamed; downloads are unpacked into another folder and
 //!   then renamed.
 //! - **Crash-safe.** Postgres and Redis may die at any moment, in any order, together with the owner: the next start recovers
-//!   all acknowledged data (Redis may lose the last second, because of its setting `everysec`).
+//!   all acknowledged data (Redis may lose the last second, because of its setting `everysec`, and all of it if a crash of the
+//!   machine damages its file, which is then set aside as `redis.damaged`).
 //! - **Postgres never runs as root.** See `privilege.rs`.
 //! - **Access for the owner's user only.** No TCP port is opened; the sockets are in a folder with mode 0700.
 //!

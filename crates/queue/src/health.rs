@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use crate::connection::Redis;
 use crate::error::Failure;
-use crate::sender::HintSender;
 
 /// Pause after the first failure.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -72,10 +71,10 @@ pub struct HintHealth {
 }
 
 impl HintHealth {
-    /// Of a connection that reads, and of what writes hints.
+    /// Of a connection that reads, and of one that writes hints.
     #[must_use]
-    pub fn new(read: RedisHealth, sender: &HintSender) -> Self {
-        Self { read, write: sender.health().clone() }
+    pub fn new(read: RedisHealth, write: RedisHealth) -> Self {
+        Self { read, write }
     }
 
     /// Whether they do. While they do not, callers poll Postgres every second.

@@ -106,7 +106,7 @@ impl HintSender {
         }
     }
 
-    /// Whether the latest write succeeded. Without hints a key is written and deleted every second.
+    /// Whether the latest write succeeded. While there are no hints, a key is written and deleted every second.
     #[must_use]
     pub fn health(&self) -> &RedisHealth {
         &self.health

@@ -189,7 +189,7 @@ impl Worker {
             store: self.store.clone(),
             hints: self.hints.clone(),
             local: backend.local_hints(),
-            redis: HintHealth::new(backend.health(), &self.hints),
+            redis: HintHealth::new(backend.health(), self.hints.health().clone()),
             urgencies: self.engine.urgencies(),
             config: self.sweep,
             stop: done.clone(),

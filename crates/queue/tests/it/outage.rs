@@ -50,7 +50,7 @@ async fn flush_loses_only_the_hints_in_redis() {
 #[tokio::test]
 async fn redis_that_takes_no_writes_counts_as_down_until_it_does() {
     let setup = set_up().await;
-    let health = HintHealth::new(setup.worker.health.clone(), &setup.sender);
+    let health = HintHealth::new(setup.worker.health.clone(), setup.sender.health().clone());
     eventually("hints go through Redis", async || health.is_up()).await;
     for (refuse, accept) in [
         (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
