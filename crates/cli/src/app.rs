@@ -98,7 +98,7 @@ impl App {
         // First of all: a sandbox must not have read or started anything when it builds its walls.
         let mut words = std::env::args_os().skip(1);
         if words.next().is_some_and(|word| word == "sandbox") {
-            return houston_sandbox::child::main(words);
+            return houston_sandbox::child::main(words, houston_domain::plan::answer_evaluation);
         }
         let matches = Arguments::command().try_get_matches();
         let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {

@@ -29,6 +29,7 @@ mod commands;
 mod config;
 mod connect;
 mod console_sign_in;
+mod evaluators;
 mod explain;
 mod file_limit;
 mod foreign_servers;

@@ -19,7 +19,7 @@ pub(crate) struct Part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 21] = [
+pub(crate) const PARTS: [Part; 22] = [
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -37,6 +37,12 @@ pub(crate) const PARTS: [Part; 21] = [
         what: "200 workers killed and 50 asked to stop, with runs in flight",
         whole: "cargo xtask recovery",
         quick: "cargo xtask recovery --kills 3 --stops 2",
+    },
+    Part {
+        name: "loud",
+        what: "twenty tenants beside one that does everything at once, for ten minutes",
+        whole: "cargo xtask loud",
+        quick: "cargo xtask loud --minutes 0.5",
     },
     Part {
         name: "pooler",

@@ -23,6 +23,7 @@ mod chaos;
 mod commands;
 mod evidence;
 mod http;
+mod loud;
 mod pgbouncer;
 mod price_data;
 mod proc;

@@ -3,6 +3,7 @@
 //! Its arguments come from the parent and are trusted; what it reads from its standard input is not.
 
 mod calculation;
+mod evaluation;
 mod host;
 mod html;
 mod json;
@@ -53,7 +54,7 @@ impl Job {
 /// time, also on a busy machine, so that the answer says what is wrong with it.
 fn stack_of(task: Task) -> u64 {
     match task {
-        Task::Calculation => 32 << 20,
+        Task::Calculation | Task::Evaluation => 32 << 20,
         Task::Check | Task::Script | Task::Html | Task::Pdf => 64 << 20,
     }
 }
@@ -61,9 +62,9 @@ fn stack_of(task: Task) -> u64 {
 /// All of the child: builds the walls, does what the arguments say, and returns the exit code.
 ///
 /// `arguments` are those after `houston sandbox`. Call it first in `main`: before a thread, a runtime or a log is started, and
-/// before anything is read.
+/// before anything is read. `evaluate` answers a request of [`crate::Evaluators`]: a JSON value for a line.
 #[must_use]
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) -> String) -> ExitCode {
     let Some(job) = Job::parse(arguments) else {
         let _ = std::io::stderr()
             .write_all(b"Houston starts its sandbox itself; there is nothing to do with it by hand\n");
@@ -72,20 +73,26 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut pipes = Pipes::open();
     let limits =
         WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE, stack: stack_of(job.task) };
-    if let Err(missing) = walls::build(limits) {
-        let _ = pipes.send(&Message::Missing(missing));
-        return ExitCode::from(INCOMPLETE);
+    match walls::build(limits) {
+        // What evaluates is code of this program that has no `unsafe`: it needs the limits alone, and goes on without those
+        // that this machine does not have.
+        Err(missing) if job.task != Task::Evaluation => {
+            let _ = pipes.send(&Message::Missing(missing));
+            return ExitCode::from(INCOMPLETE);
+        }
+        _ => {}
     }
-    match run(&job, &mut pipes) {
+    match run(&job, &mut pipes, evaluate) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(ABANDONED),
     }
 }
 
-fn run(job: &Job, pipes: &mut Pipes) -> std::io::Result<()> {
+fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::Result<()> {
     pipes.send(&Message::Ready)?;
     match job.task {
         Task::Check => Ok(()),
+        Task::Evaluation => evaluation::answer_all(pipes, evaluate),
         Task::Script => {
             let Some(request) = pipes.value::<ScriptRequest>()? else { return Ok(()) };
             let end = script::run(&request, pipes)?;

@@ -38,6 +38,12 @@
 //! | seccomp: 25 system calls; `read` of descriptor 0 and `write` of 1 and 2 only; no executable memory | all others |
 //! | QuickJS: 64 MiB, a time limit, no modules, no clock, no network | what a script can name |
 //!
+//! # Evaluations
+//!
+//! [`Evaluators`] are children that answer many requests, for engines of this program that are written without `unsafe` but
+//! cannot be stopped: the program hands the function to [`child::main`]. They keep the walls, and need of them only the limits
+//! of CPU time and memory.
+//!
 //! # Commands of the system
 //!
 //! [`Shell`] is another thing: it runs programs that are installed, under `bwrap` and not behind these walls, because those
@@ -63,6 +69,7 @@
 
 pub mod child;
 mod error;
+mod evaluators;
 mod hint;
 mod host;
 mod outcome;
@@ -74,6 +81,7 @@ mod shell;
 pub mod walls;
 
 pub use error::Error;
+pub use evaluators::{Evaluators, NoAnswer};
 pub use host::{Answer, Call, Host, NoTools};
 pub use outcome::{Console, Fault, Level, Line, Outcome, Run};
 pub use process::{GRACE, Program};

@@ -61,6 +61,7 @@ pub(crate) struct Allowance {
 }
 
 /// A child that runs. Dropping it kills it.
+#[derive(Debug)]
 pub(crate) struct Child {
     process: tokio::process::Child,
     input: Option<ChildStdin>,
@@ -70,6 +71,7 @@ pub(crate) struct Child {
     time: Duration,
     /// What is left of its time; it does not run while the parent works for it.
     left: Duration,
+    is_ready: bool,
 }
 
 /// What was read.
@@ -112,12 +114,19 @@ impl Child {
             line: allowance.line,
             time: allowance.time + GRACE,
             left: START_TIME,
+            is_ready: false,
         })
     }
 
-    /// Its time begins.
+    /// Its time begins: it is ready.
     pub(crate) fn begin(&mut self) {
         self.left = self.time;
+        self.is_ready = true;
+    }
+
+    /// Whether its time has begun.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     /// Writes to its input. A child that does not read or is dead shows itself at the next [`Self::message`].

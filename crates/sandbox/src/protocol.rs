@@ -2,7 +2,8 @@
 //!
 //! The child begins with `ready` or `missing`. A script's child then reads one [`ScriptRequest`], asks for [`Message::Calls`] as
 //! often as it likes and reads one line of [`Answered`] for each, and ends with [`Message::End`]. A converter reads
-//! its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`].
+//! its document to the end and answers with [`Message::Text`] or [`Message::Unreadable`]. A child for evaluations reads one
+//! request a line and answers each with [`Message::Evaluated`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,12 +18,15 @@ pub(crate) enum Task {
     Html,
     Pdf,
     Calculation,
+    /// Answers one request after another.
+    Evaluation,
     /// Builds the walls, says so and ends.
     Check,
 }
 
 impl Task {
-    pub(crate) const ALL: [Self; 5] = [Self::Script, Self::Html, Self::Pdf, Self::Calculation, Self::Check];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Script, Self::Html, Self::Pdf, Self::Calculation, Self::Evaluation, Self::Check];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -30,6 +34,7 @@ impl Task {
             Self::Html => "html",
             Self::Pdf => "pdf",
             Self::Calculation => "calculation",
+            Self::Evaluation => "evaluation",
             Self::Check => "check",
         }
     }
@@ -76,6 +81,11 @@ pub(crate) enum Message {
         text: String,
         /// Whether the text is longer than the parent wanted.
         cut: bool,
+    },
+    Evaluated {
+        answer: Box<RawValue>,
+        /// Milliseconds of CPU time that the child has used since its start.
+        cpu_ms: u64,
     },
     /// The document cannot be converted, and why.
     Unreadable(String),

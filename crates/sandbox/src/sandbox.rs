@@ -196,7 +196,7 @@ impl Sandbox {
 }
 
 /// Waits for the first message.
-async fn ready(mut child: Child) -> Result<Child, Error> {
+pub(crate) async fn ready(mut child: Child) -> Result<Child, Error> {
     match child.message().await? {
         Read::Message(Message::Ready) => {
             child.begin();

@@ -220,6 +220,11 @@ pub trait Tool: Send + Sync + 'static {
     /// [`InvalidInput`]: what is wrong, and what is allowed.
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput>;
 
+    /// Whether its arguments may contain expressions of plans, which are tried before it is called. Default: no.
+    fn takes_expressions(&self) -> bool {
+        false
+    }
+
     /// How long a call may continue after its run was cancelled (`CallContext::stop`), to stop gracefully and
     /// report what it has done; then it is dropped. Default: zero, dropped at once.
     fn stop_within(&self) -> Duration {

@@ -9,7 +9,7 @@ use houston_protocol::plan::{ChangePlan, PlanResponse};
 use houston_store::plan::{PlanChange, StoredPlan};
 use serde_json::{Value, json};
 
-use super::{PlanPath, invalid, listed, refused, tell};
+use super::{PlanPath, invalid, listed, refused, tell, try_expressions};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::endpoint::endpoint;
@@ -45,6 +45,7 @@ pub(crate) async fn change(
     }
     check_storable_value("/add", &json!(body.add))?;
     check_storable_value("/output", &json!(body.output))?;
+    try_expressions(caller, "", &json!({"add": body.add, "output": body.output})).await?;
     let plan = app.store(caller).plan(id).await?;
     let rule = |document: &Value, states: &_| {
         by_patch((&plan, app.state.plans.steps_of_request), &body, document, states)

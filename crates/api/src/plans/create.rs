@@ -14,7 +14,7 @@ use houston_protocol::problem::FieldError;
 use houston_store::plan::{NewPlan, StoredPlan};
 use serde_json::{Map, Value};
 
-use super::{invalid, response};
+use super::{invalid, response, try_expressions};
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size};
@@ -63,6 +63,7 @@ pub(crate) async fn create(
         steps: limits.steps_of_request,
     };
     let checked = Document::parse(&document.to_string(), offer).map_err(|problems| invalid(at, problems))?;
+    try_expressions(caller, at, &document).await?;
     let title = title(&checked.goal);
     let posting = Posting::begin(kind.urgency);
     let new = NewPlan {

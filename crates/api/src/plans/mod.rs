@@ -129,6 +129,15 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
     ApiError::InvalidRequest { errors: errors.collect() }
 }
 
+/// Tries the expressions of a document, or of a value with templates, before it is stored. `at`: where the body has it.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names an expression which takes more than it may.
+pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) -> Result<(), ApiError> {
+    let tried = houston_meter::try_expressions(caller.tenant(), document).await;
+    tried.map_err(|problem| invalid(at, vec![problem]))
+}
+
 /// Why a plan was not changed.
 fn refused<E>(refusal: PlanRefusal<E>, other: impl FnOnce(E) -> ApiError) -> ApiError {
     match refusal {

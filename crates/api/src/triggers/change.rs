@@ -8,6 +8,7 @@ use houston_domain::id::TriggerId;
 use houston_domain::trigger::When;
 use houston_protocol::trigger::{TriggerResponse, UpdateTrigger};
 use houston_store::trigger::TriggerChange;
+use serde_json::json;
 
 use super::{check_instructions, check_name, check_when, response};
 use crate::agentable_path::Id;
@@ -15,6 +16,7 @@ use crate::auth::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
+use crate::plans::try_expressions;
 use crate::state::App;
 
 endpoint! {
@@ -38,6 +40,7 @@ pub(crate) async fn change(
         return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
     }
     let now = app.now();
+    let expressions = json!({"when": value.when, "instructions": value.instructions});
     let when: Option<When> = value.when.map(Into::into);
     if let Some(name) = &value.name {
         check_name(name)?;
@@ -48,6 +51,7 @@ pub(crate) async fn change(
     if let Some(when) = &when {
         check_when(when, now)?;
     }
+    try_expressions(caller, "", &expressions).await?;
     let change = TriggerChange {
         name: value.name.as_deref(),
         instructions: value.instructions.as_deref(),

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use houston_domain::id::{UserId, parse_prefixed};
 use houston_protocol::trigger::{CreateTrigger, TriggerThen};
+use serde_json::json;
 
 use super::new::{PlanOffer, new_trigger};
 use super::response;
@@ -16,6 +17,7 @@ use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::plans::create::offer;
+use crate::plans::try_expressions;
 use crate::state::App;
 
 endpoint! {
@@ -47,7 +49,9 @@ pub(crate) async fn create(
         TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, agentable_id).await?,
         TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
     };
+    let expressions = json!({"when": value.when, "then": value.then});
     let trigger = new_trigger(&app.state.agent_types, (id, user), value, (app.now(), plans.as_ref()))?;
+    try_expressions(caller, "", &expressions).await?;
     let (agentable, kind) = &trigger.agentable;
     let stored = app.store(caller).kind_for_trigger(user, *agentable).await?;
     if stored != *kind {

@@ -254,5 +254,7 @@ impl Command {
 /// Raises the limit on open files and builds the Tokio runtime of the process.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     crate::file_limit::raise();
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    crate::evaluators::use_children(runtime.handle().clone());
+    Ok(runtime)
 }

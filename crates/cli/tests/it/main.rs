@@ -18,6 +18,7 @@ mod audited;
 #[cfg(test)]
 mod backups;
 #[cfg(test)]
+mod bounded_expressions;
 mod cancel;
 #[cfg(test)]
 mod cell_moves;

@@ -1,17 +1,19 @@
-//! Conditions and templates: minijinja with fuel and without includes, macros and loaders.
+//! Conditions and templates: minijinja with fuel and without includes, macros and loaders. No other module calls minijinja.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{Error as IoError, Write};
 use std::sync::LazyLock;
 
 use minijinja::value::{Kwargs, Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value as Jinja};
-use serde::Serialize as _;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
 use thiserror::Error;
 
 use super::insert::{self, Origins};
+use super::metered::{Evaluation, Form, evaluated};
 use crate::frame::escape;
 
 /// Maximum length of an expression, in bytes. Its parser recurses, so a long one would overflow the stack.
@@ -31,9 +33,16 @@ const DEPTH: usize = 16;
 const PROMPT: &str = "prompt";
 
 /// An expression that cannot be used, or whose evaluation failed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct ExpressionError(String);
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpressionError {
+    /// It is wrong, or does not fit what it reads.
+    #[error("{0}")]
+    Wrong(String),
+    /// It took more time or memory than an evaluation may: which limit it reached, after "it".
+    #[error("{0}")]
+    Budget(String),
+}
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
@@ -93,7 +102,7 @@ fn to_json(value: &Jinja, indent: Option<Jinja>, named: Kwargs) -> Result<Jinja,
 }
 
 fn wrong(error: impl std::fmt::Display) -> ExpressionError {
-    ExpressionError(error.to_string().chars().take(300).collect())
+    ExpressionError::Wrong(error.to_string().chars().take(300).collect())
 }
 
 fn limited(source: &str, most: usize) -> Result<(), ExpressionError> {
@@ -117,25 +126,16 @@ fn single(source: &str) -> Option<&str> {
 /// It is too long, wrong, takes too long, or names what does not exist.
 pub fn evaluate(source: &str, context: &Value) -> Result<Value, ExpressionError> {
     limited(source, EXPRESSION)?;
-    let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
-    let found = compiled.eval(Jinja::from(Serde(context))).map_err(wrong)?;
-    if found.is_undefined() {
-        return Err(wrong("the value is undefined"));
-    }
-    let mut out = Limited { bytes: Vec::new(), most: OUTPUT };
-    serde_json::to_writer(&mut out, &found).map_err(wrong)?;
-    serde_json::from_slice(&out.bytes).map_err(wrong)
+    checked(Form::Value, source, context)
 }
 
 /// Whether an expression is true.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`evaluate`].
 pub fn condition(source: &str, context: &Value) -> Result<bool, ExpressionError> {
     limited(source, EXPRESSION)?;
-    let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
-    let found = compiled.eval(Jinja::from(Serde(context))).map_err(wrong)?;
-    if found.is_undefined() { Err(wrong("the value is undefined")) } else { Ok(found.is_true()) }
+    Ok(checked(Form::Condition, source, context)? == Value::Bool(true))
 }
 
 /// The text of a template. With `escapes`, what is inserted cannot contain tags: it is data, whatever a page said.
@@ -144,20 +144,50 @@ pub fn condition(source: &str, context: &Value) -> Result<bool, ExpressionError>
 /// It is too long, wrong, takes too long, writes too much, or names what does not exist.
 pub fn render(source: &str, context: &Value, escapes: bool) -> Result<String, ExpressionError> {
     limited(source, TEMPLATE)?;
-    rendered(source, context, if escapes { PROMPT } else { "text" })
+    text(checked(if escapes { Form::Prompt } else { Form::Text }, source, context)?)
 }
 
 /// The text of a template for a model: what `origins` names is inserted as `<result step="…">…</result>`, escaped.
 pub(super) fn prompt(source: &str, context: &Value, origins: &Origins) -> Result<String, ExpressionError> {
     limited(source, TEMPLATE)?;
-    rendered(&insert::tagged(source, origins), context, PROMPT)
+    text(checked(Form::Prompt, &insert::tagged(source, origins), context)?)
 }
 
-fn rendered(source: &str, context: &Value, name: &str) -> Result<String, ExpressionError> {
-    let template = ENVIRONMENT.template_from_named_str(name, source).map_err(wrong)?;
+fn checked(form: Form, source: &str, context: &Value) -> Result<Value, ExpressionError> {
+    evaluated(&Evaluation { form, source: Cow::Borrowed(source), context: Cow::Borrowed(context) })
+}
+
+fn text(value: Value) -> Result<String, ExpressionError> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(wrong("the result is no text")),
+    }
+}
+
+/// Evaluates here: an expression that is not plain may take all memory and time of this process.
+pub(super) fn compute(evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
+    let (source, context) = (&*evaluation.source, Jinja::from(Serde(&*evaluation.context)));
+    let template = match evaluation.form {
+        Form::Prompt => PROMPT,
+        Form::Text => "text",
+        Form::Condition | Form::Value => {
+            let compiled = ENVIRONMENT.compile_expression(source).map_err(wrong)?;
+            let found = compiled.eval(context).map_err(wrong)?;
+            if found.is_undefined() {
+                return Err(wrong("the value is undefined"));
+            }
+            if evaluation.form == Form::Condition {
+                return Ok(found.is_true().into());
+            }
+            let mut out = Limited { bytes: Vec::new(), most: OUTPUT };
+            serde_json::to_writer(&mut out, &found).map_err(wrong)?;
+            return serde_json::from_slice(&out.bytes).map_err(wrong);
+        }
+    };
+    let template = ENVIRONMENT.template_from_named_str(template, source).map_err(wrong)?;
     let mut out = Limited { bytes: Vec::new(), most: OUTPUT };
-    template.render_captured_to(Jinja::from(Serde(context)), &mut out).map_err(wrong)?;
-    String::from_utf8(out.bytes).map_err(wrong)
+    template.render_captured_to(context, &mut out).map_err(wrong)?;
+    String::from_utf8(out.bytes).map(Value::String).map_err(wrong)
 }
 
 /// Arguments with their templates rendered. A text that is exactly one `{{ … }}` keeps the type of its value.
@@ -204,6 +234,18 @@ pub(crate) fn names(source: &str, is_template: bool) -> Result<BTreeSet<String>,
         found.extend(compiles(&insert::without_slices(source, is_template))?);
     }
     Ok(found.into_iter().filter(|name| !ENVIRONMENT.globals().any(|(global, _)| global == name)).collect())
+}
+
+/// The names that an expression or template takes from its context, with the fields that it reads of them: `event.data.n`.
+/// Empty if it cannot be compiled.
+pub(super) fn nested_names(source: &str, is_template: bool) -> BTreeSet<String> {
+    let names = match is_template {
+        true => ENVIRONMENT
+            .template_from_named_str("text", source)
+            .map(|template| template.undeclared_variables(true)),
+        false => ENVIRONMENT.compile_expression(source).map(|compiled| compiled.undeclared_variables(true)),
+    };
+    names.unwrap_or_default().into_iter().collect()
 }
 
 /// Refuses to grow beyond so many bytes.

@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! - No step starts before what it depends on has settled, and none starts more often than its retries allow.
-//! - Expressions have fuel, and their sources and outputs have limits: none aborts or grows without bound.
+//! - Expressions have fuel, and their sources and outputs have limits. Those that could grow without bound all the same are
+//!   evaluated where they can be stopped: [`evaluate_elsewhere`].
 //! - A settled step never changes again.
 //!
 //! # Deliberately absent
@@ -23,8 +24,10 @@ mod insert;
 mod limits;
 mod listed;
 mod machine;
+mod metered;
 mod parse;
 mod patch;
+mod plain;
 mod problem;
 mod resolve;
 mod retry;
@@ -45,7 +48,9 @@ pub(crate) use expression::names;
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub use limits::Limits;
 pub use listed::listed;
+pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
+pub(crate) use plain::is_plain;
 pub use problem::Problem;
 pub use resolve::{Resolved, resolve, step};
 pub use retry::{Attempt, fail, fail_attempt};

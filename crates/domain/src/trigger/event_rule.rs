@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Cause, InvalidWhen};
 use crate::event::topic::{EventFilter, EventOwner, InvalidPattern, MAX_PATTERNS};
 use crate::id::parse_prefixed;
-use crate::plan::{ExpressionError, condition, names, render};
+use crate::plan::{ExpressionError, condition, is_plain, names, render};
 
 /// The names that conditions and templates of triggers have.
 const NAMES: &[&str] = &["event"];
@@ -84,7 +84,10 @@ pub(super) fn check(source: &str, is_template: bool) -> Result<(), String> {
              `event.data.status == \"failed\"`"
         ));
     }
-    // Names of filters, tests and functions are looked up when they are used.
+    // Names of filters, tests and functions are looked up when they are used. What is not plain is tried before it is stored.
+    if !is_plain(source, is_template) {
+        return Ok(());
+    }
     let sample = context(&Cause::default());
     let tried =
         if is_template { render(source, &sample, false).err() } else { condition(source, &sample).err() };

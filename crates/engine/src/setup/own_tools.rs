@@ -14,7 +14,6 @@ use houston_tools::outside::Web;
 use houston_tools::servers::{OwnServer, OwnServers};
 use houston_tools::{Registry, SharedTool};
 use secrecy::SecretString;
-use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -98,7 +97,7 @@ impl OwnTools {
         let version = Version::of(tenant, summary, stored.hash.clone(), stored.document.len());
         let (parts, summary) = (self.parts.clone(), summary.clone());
         // Reading a long document takes too long for a thread of the runtime.
-        let compiled = spawn_blocking(move || match summary.source {
+        let compiled = houston_meter::compute(tenant.0, move || match summary.source {
             SourceType::Endpoints => parts.of_endpoints(tenant, &summary, &stored),
             SourceType::McpServer => parts.of_server(tenant, &summary, &stored),
         });

@@ -1,30 +1,25 @@
-//! Evaluating the rules of teams. Tenants write them, and matching a regular expression cannot be interrupted. So rules run
-//! on threads of their own, few at once, and evaluation stops between two rules when the time budget is used up.
+//! Evaluating the rules of teams. Tenants write them, and matching a regular expression cannot be interrupted. So evaluation
+//! stops between two rules when the time budget is used up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::id::{AgentId, TeamId};
+use houston_domain::id::{AgentId, TeamId, TenantId};
 use houston_domain::team::{Rule, RuleLimits, Rules};
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::Semaphore;
 
 use crate::setup::cache::Cache;
-
-/// Messages whose rules are evaluated at once in this process; others wait.
-const MAX_CONCURRENT: usize = 2;
 
 /// Evaluates rules and caches their compiled form.
 pub(crate) struct RuleRunner {
     /// With the version of the team that they were compiled from.
     compiled: Arc<Cache<TeamId, (i64, Arc<Rules>)>>,
-    permits: Arc<Semaphore>,
 }
 
 impl Default for RuleRunner {
     fn default() -> Self {
-        Self { compiled: Arc::new(Cache::new()), permits: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
+        Self { compiled: Arc::new(Cache::new()) }
     }
 }
 
@@ -36,7 +31,7 @@ impl RuleRunner {
     /// The reason, for people, why no rule picked: none matches, one cannot be compiled, or the time budget is used up.
     pub(crate) async fn pick(
         &self,
-        (team, version): (TeamId, i64),
+        (tenant, team, version): (TenantId, TeamId, i64),
         rules: &[Rule],
         enabled: HashSet<AgentId>,
         message: String,
@@ -45,10 +40,7 @@ impl RuleRunner {
         let compiled = Arc::clone(&self.compiled);
         let cached = compiled.get(&team, |(cached, _)| *cached == version).map(|(_, rules)| rules);
         let source = if cached.is_some() { Vec::new() } else { rules.to_vec() };
-        // The semaphore is never closed. The thread keeps the permit even if the caller stops waiting.
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        let evaluation = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+        let evaluation = houston_meter::compute(tenant.0, move || {
             let rules = match cached {
                 Some(rules) => rules,
                 None => {
@@ -94,7 +86,7 @@ mod tests {
         };
         let mut rules = vec![rule(pattern); 49];
         rules.push(rule("a"));
-        let team = (TeamId(uuid::Uuid::from_u128(2)), 1);
+        let team = (TenantId(uuid::Uuid::from_u128(3)), TeamId(uuid::Uuid::from_u128(2)), 1);
         let limits = RuleLimits::default();
         RuleRunner::default().pick(team, &rules, HashSet::from([AGENT]), message(), limits).await
     }

@@ -23,11 +23,11 @@ pub(crate) mod plans;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod saturated;
-mod setup;
+pub(crate) mod setup;
 pub(crate) mod spread;
 pub(crate) mod throughput;
 pub(crate) mod tokens;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::Path;
 use std::time::Duration;

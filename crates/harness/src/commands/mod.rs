@@ -5,6 +5,7 @@ mod chaos;
 mod contract;
 mod evidence;
 mod failover;
+mod loud;
 mod prices;
 mod prices_test;
 mod providers_test;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     RealModel(real_model::RealModel),
     Recovery(recovery::Recovery),
     Failover(failover::Failover),
+    Loud(loud::Loud),
     Evidence(evidence::EvidenceOf),
 }
 
@@ -43,6 +45,7 @@ impl Command {
             Self::RealModel(command) => command.run().await,
             Self::Recovery(command) => command.run().await,
             Self::Failover(command) => command.run().await,
+            Self::Loud(command) => command.run().await,
             Self::Evidence(command) => command.run().await,
         }
     }

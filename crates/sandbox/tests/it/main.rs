@@ -8,6 +8,8 @@ mod code_mode;
 #[cfg(test)]
 mod conversions;
 #[cfg(test)]
+mod evaluations;
+#[cfg(test)]
 mod hostile_child;
 #[cfg(test)]
 mod language;

@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use houston_sandbox::{Limits, NoTools, Program, Run, Sandbox, Script};
 
+/// The small program.
+pub(crate) fn program() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_houston-sandbox"), [""; 0])
+}
+
 /// A sandbox whose children are the small program.
 pub(crate) fn sandbox() -> Sandbox {
-    Sandbox::new(Program::new(env!("CARGO_BIN_EXE_houston-sandbox"), [""; 0]), 4)
+    Sandbox::new(program(), 4)
 }
 
 /// A script that has time on a slow machine, too.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::{AgentableId, TenantId, TriggerId, UserId};
 use houston_domain::mode::Mode;
-use houston_domain::plan::ExpressionError;
+use houston_domain::plan::{ExpressionError, all_plain};
 use houston_domain::trigger::effect::{
     Firing, MAX_FIRINGS, TriggerPlan, TriggerTask, filled, filled_title, filled_value,
 };
@@ -24,15 +24,29 @@ use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock
 type Made = std::result::Result<(Fired, Uuid, String), &'static str>;
 
 /// What a trigger says, with what happened in it.
-struct Texts<'a> {
+#[derive(Debug, Clone)]
+struct Texts {
     /// The message.
     content: String,
     /// The title of a task or a plan.
     title: String,
     /// The input of a plan.
     input: Value,
-    /// Where the run that it opens belongs in a trace: a `traceparent`.
-    traceparent: Option<&'a str>,
+}
+
+/// What a trigger says, evaluated while no transaction was open. It counts if the trigger still has these templates.
+#[derive(Debug)]
+pub(super) struct Filled {
+    instructions: String,
+    task: Option<TriggerTask>,
+    texts: std::result::Result<Texts, ExpressionError>,
+}
+
+/// What became of a trigger in a transaction.
+pub(super) enum Acted {
+    Fired(Fired),
+    /// Nothing: its templates have to be evaluated first, without a transaction.
+    Unfilled,
 }
 
 /// Posts to the agentable, or starts a task or a plan of it, unless the chain is too long, the trigger has fired too often, or its template
@@ -42,39 +56,82 @@ pub(super) async fn act(
     trigger: &Locked,
     (cause, before, traceparent): (&Cause, &Chain, Option<&str>),
     (limits, ids): (FiringLimits, FiringIds),
-    fairness: Fairness,
-) -> Result<Fired> {
+    (filled, fairness): (Option<&Filled>, Fairness),
+) -> Result<Acted> {
+    let (why, is_off) = 'refused: {
+        let Some(chain) = before.then(trigger.id) else { break 'refused ("loop".to_owned(), false) };
+        let Some(free_at) = allowance::count(trigger.free_at, ids.now, limits.per_hour) else {
+            break 'refused ("limit".to_owned(), false);
+        };
+        let is_same =
+            |filled: &&Filled| filled.instructions == trigger.instructions && filled.task == trigger.task;
+        let texts = match filled.filter(is_same) {
+            Some(filled) => filled.texts.clone(),
+            None if trigger.is_plain() => texts(trigger, cause),
+            None => return Ok(Acted::Unfilled),
+        };
+        let texts = match texts {
+            Ok(texts) => texts,
+            Err(error) => {
+                break 'refused (format!("template: {error}"), matches!(error, ExpressionError::Budget(_)));
+            }
+        };
+        let said = (&texts, traceparent);
+        let Some(made) = make(connection, trigger, (said, chain.depth), ids, fairness).await? else {
+            return Ok(Acted::Fired(Fired::Gone));
+        };
+        match made {
+            Ok((fired, run, made)) => {
+                let firing = Firing { made: Some(made), ..Firing::about(cause, ids.now) };
+                note_fired(connection, trigger.id, (run, &chain), &firing, free_at).await?;
+                return Ok(Acted::Fired(fired));
+            }
+            Err(why) => (why.to_owned(), false),
+        }
+    };
     let about = (cause, ids.now);
-    let Some(chain) = before.then(trigger.id) else {
-        return refuse(connection, trigger.id, about, "loop").await;
-    };
-    let Some(free_at) = allowance::count(trigger.free_at, ids.now, limits.per_hour) else {
-        return refuse(connection, trigger.id, about, "limit").await;
-    };
-    let texts = match texts(trigger, cause) {
-        Ok(texts) => Texts { traceparent, ..texts },
-        Err(error) => {
-            return refuse(connection, trigger.id, about, &format!("template: {error}")).await;
-        }
-    };
-    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(Fired::Gone) };
-    let made = match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-        None => tell(connection, (trigger, &row), (&texts, chain.depth), ids, fairness).await?,
-        Some((task, None)) => start(connection, (trigger, task), &texts, ids, fairness).await?,
-        Some((task, Some(plan))) => {
-            start_plan(connection, &row, (task, plan), &texts, (ids, fairness)).await?
-        }
-    };
-    let (fired, run, made) = match made {
-        Ok(made) => made,
-        Err(why) => return refuse(connection, trigger.id, about, why).await,
-    };
-    let firing = Firing { made: Some(made), ..Firing::about(cause, ids.now) };
-    note_fired(connection, trigger.id, (run, &chain), &firing, free_at).await?;
-    Ok(fired)
+    refuse(connection, trigger.id, about, (&why, is_off)).await.map(Acted::Fired)
 }
 
-fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts<'static>, ExpressionError> {
+/// Does what the trigger does. `None`: its agentable is gone.
+async fn make(
+    connection: &mut PgConnection,
+    trigger: &Locked,
+    (said, depth): ((&Texts, Option<&str>), i16),
+    ids: FiringIds,
+    fairness: Fairness,
+) -> Result<Option<Made>> {
+    let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(None) };
+    Ok(Some(match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
+        None => tell(connection, (trigger, &row), (said, depth), ids, fairness).await?,
+        Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
+        Some((task, Some(plan))) => start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?,
+    }))
+}
+
+impl Locked {
+    /// Whether evaluating its templates takes microseconds.
+    fn is_plain(&self) -> bool {
+        let input = self.task.as_ref().and_then(|task| task.plan.as_ref()).map(|plan| &plan.input);
+        let title = self.task.as_ref().map(|task| &task.title);
+        all_plain(&json!([self.instructions, title, input]))
+    }
+
+    /// Evaluates its templates where that may take long.
+    ///
+    /// # Errors
+    /// The process ends.
+    pub(super) async fn fill(self, cause: &Cause) -> Result<Filled> {
+        let cause = cause.clone();
+        let filled = houston_meter::compute(self.tenant.0, move || {
+            let texts = texts(&self, &cause);
+            Filled { instructions: self.instructions, task: self.task, texts }
+        });
+        filled.await.map_err(|_| crate::error::Error::Database(sqlx::Error::WorkerCrashed))
+    }
+}
+
+fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, ExpressionError> {
     let instructions = filled(&trigger.instructions, cause)?;
     let content = trigger_message(&trigger.name, &instructions, cause);
     let title = match &trigger.task {
@@ -84,14 +141,14 @@ fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts<'static>,
     };
     let plan = trigger.task.as_ref().and_then(|task| task.plan.as_ref());
     let input = plan.map_or(Ok(Value::Null), |plan| filled_value(&plan.input, cause))?;
-    Ok(Texts { content, title, input, traceparent: None })
+    Ok(Texts { content, title, input })
 }
 
 /// Posts the message: an open run reads it at its next step; otherwise it opens a run.
 async fn tell(
     connection: &mut PgConnection,
     (trigger, row): (&Locked, &LockedRow),
-    (texts, depth): (&Texts<'_>, i16),
+    ((texts, traceparent), depth): ((&Texts, Option<&str>), i16),
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -103,7 +160,7 @@ async fn tell(
         content: &texts.content,
         metadata: &json!({"type": Mode::Trigger, "trigger_id": trigger.id, "trigger_depth": depth}),
         event: None,
-        traceparent: texts.traceparent,
+        traceparent,
     };
     if deliver(connection, row, &message, fairness).await? != Delivery::Posted {
         return Ok(Err("archived"));
@@ -118,7 +175,7 @@ async fn tell(
 async fn start(
     connection: &mut PgConnection,
     (trigger, task): (&Locked, &TriggerTask),
-    Texts { content, title, traceparent, .. }: &Texts<'_>,
+    (Texts { content, title, .. }, traceparent): (&Texts, Option<&str>),
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -166,7 +223,7 @@ async fn start(
         ids.message.0,
         content,
         json!({"type": "task_started", "origin_type": Mode::Trigger, "trigger_id": trigger.id}),
-        *traceparent
+        traceparent
     )
     .execute(&mut *connection)
     .await?;
@@ -180,7 +237,7 @@ async fn start_plan(
     connection: &mut PgConnection,
     row: &LockedRow,
     (task, plan): (&TriggerTask, &TriggerPlan),
-    Texts { title, input, traceparent, .. }: &Texts<'_>,
+    (Texts { title, input, .. }, traceparent): (&Texts, Option<&str>),
     (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let parent = sqlx::query!(
@@ -213,7 +270,7 @@ async fn start_plan(
         input,
         attached: false,
         deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
-        traceparent: *traceparent,
+        traceparent,
     };
     insert_plan(connection, owner, &new, parent.depth + 1).await?;
     announce(connection, row, tenant, &new).await?;
@@ -271,25 +328,27 @@ async fn note_fired(
     Ok(())
 }
 
-/// Counts what did not fire, and says why.
+/// Counts what did not fire, and says why. A trigger that costs too much is switched off: its owner sees the reason, and may
+/// switch it on again.
 pub(super) async fn refuse(
     connection: &mut PgConnection,
     id: TriggerId,
     (cause, now): (&Cause, DateTime<Utc>),
-    why: &str,
+    (why, is_off): (&str, bool),
 ) -> Result<Fired> {
     let firing = Firing { refusal: Some(why.to_owned()), ..Firing::about(cause, now) };
     sqlx::query!(
         "-- store::trigger_effect::refuse
         update houston.triggers
-           set refused = refused + 1, refusal = $2,
+           set refused = refused + 1, refusal = $2, enabled = enabled and not $5::boolean,
                firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($3::jsonb || firings)
                                  with ordinality as e (f, nth) where nth <= $4)
          where id = $1",
         id.0,
         why,
         Json([&firing]) as Json<[&Firing; 1]>,
-        MAX_FIRINGS
+        MAX_FIRINGS,
+        is_off
     )
     .execute(connection)
     .await?;

@@ -2,13 +2,13 @@
 //! due, or that deletes the event it has heard. So each fires once, however many workers look, and whatever dies.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use houston_domain::id::{AgentableId, MessageId, RunId, TriggerId};
+use houston_domain::id::{AgentableId, MessageId, RunId, TenantId, TriggerId};
 use houston_domain::trigger::effect::TriggerTask;
 use houston_domain::trigger::{Cause, Chain, Rule, When};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::trigger_effect::{act, refuse};
+use super::trigger_effect::{Acted, Filled, act, refuse};
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::system_message::lock;
@@ -73,6 +73,7 @@ pub struct FiringIds {
 /// A locked trigger.
 pub(super) struct Locked {
     pub(super) id: TriggerId,
+    pub(super) tenant: TenantId,
     pub(super) agentable: AgentableId,
     pub(super) name: String,
     pub(super) instructions: String,
@@ -124,15 +125,31 @@ impl RunStore {
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
     pub async fn fire_at_time(&self, due: DueTrigger, limits: FiringLimits, ids: FiringIds) -> Result<Fired> {
+        let mut filled = None;
+        loop {
+            match self.try_at_time(due, (limits, ids), filled.as_ref()).await? {
+                Tried::Fired(fired) => return Ok(fired),
+                Tried::Unfilled(trigger, cause) => filled = Some(trigger.fill(&cause).await?),
+            }
+        }
+    }
+
+    async fn try_at_time(
+        &self,
+        due: DueTrigger,
+        (limits, ids): (FiringLimits, FiringIds),
+        filled: Option<&Filled>,
+    ) -> Result<Tried> {
+        const GONE: Result<Tried> = Ok(Tried::Fired(Fired::Gone));
         let mut tx = self.pool.begin().await?;
         // The agentable first, as an erasure does.
         if lock(&mut tx, due.agentable).await?.is_none() {
-            return Ok(Fired::Gone);
+            return GONE;
         }
-        let Some(trigger) = locked(&mut tx, due.id).await? else { return Ok(Fired::Gone) };
-        let Ok(Rule::Cron(rule)) = trigger.rule.rule() else { return Ok(Fired::Gone) };
+        let Some(trigger) = locked(&mut tx, due.id).await? else { return GONE };
+        let Ok(Rule::Cron(rule)) = trigger.rule.rule() else { return GONE };
         if trigger.next_at != Some(due.due_at) {
-            return Ok(Fired::Gone);
+            return GONE;
         }
         let what = rule.due(due.due_at, ids.now, limits.grace);
         sqlx::query!(
@@ -146,12 +163,18 @@ impl RunStore {
         .await?;
         let cause = Cause::time(due.due_at, rule.zone());
         let fired = if what.fires {
-            act(&mut tx, &trigger, (&cause, &Chain::default(), None), (limits, ids), self.fairness).await?
+            let why = (&cause, &Chain::default(), None);
+            let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
+            let Acted::Fired(fired) = acted else {
+                tx.rollback().await?;
+                return Ok(Tried::Unfilled(Box::new(trigger), Box::new(cause)));
+            };
+            fired
         } else {
-            refuse(&mut tx, trigger.id, (&cause, ids.now), "missed").await?
+            refuse(&mut tx, trigger.id, (&cause, ids.now), ("missed", false)).await?
         };
         tx.commit().await?;
-        Ok(fired)
+        Ok(Tried::Fired(fired))
     }
 
     /// Events that triggers have heard, without a message yet, the oldest first.
@@ -183,9 +206,24 @@ impl RunStore {
     /// # Errors
     /// As [`Self::has_triggers`]. Then nothing has happened.
     pub async fn fire_at_event(&self, heard: Heard, limits: FiringLimits, ids: FiringIds) -> Result<Fired> {
+        let mut filled = None;
+        loop {
+            match self.try_at_event(heard, (limits, ids), filled.as_ref()).await? {
+                Tried::Fired(fired) => return Ok(fired),
+                Tried::Unfilled(trigger, cause) => filled = Some(trigger.fill(&cause).await?),
+            }
+        }
+    }
+
+    async fn try_at_event(
+        &self,
+        heard: Heard,
+        (limits, ids): (FiringLimits, FiringIds),
+        filled: Option<&Filled>,
+    ) -> Result<Tried> {
         let mut tx = self.pool.begin().await?;
         if lock(&mut tx, heard.agentable).await?.is_none() {
-            return Ok(Fired::Gone);
+            return Ok(Tried::Fired(Fired::Gone));
         }
         // Before what was heard, as the request that deletes a trigger does.
         let trigger = locked(&mut tx, heard.trigger).await?;
@@ -202,26 +240,38 @@ impl RunStore {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        let Some(taken) = taken else { return Ok(Fired::Gone) };
+        let Some(taken) = taken else { return Ok(Tried::Fired(Fired::Gone)) };
         let fired = match trigger {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
                 let chain = Chain { triggers, depth: taken.depth };
                 let why = (&taken.cause.0, &chain, taken.traceparent.as_deref());
-                act(&mut tx, &trigger, why, (limits, ids), self.fairness).await?
+                let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
+                let Acted::Fired(fired) = acted else {
+                    tx.rollback().await?;
+                    return Ok(Tried::Unfilled(Box::new(trigger), Box::new(taken.cause.0)));
+                };
+                fired
             }
             None => Fired::Gone,
         };
         tx.commit().await?;
-        Ok(fired)
+        Ok(Tried::Fired(fired))
     }
+}
+
+/// What one transaction has done.
+enum Tried {
+    Fired(Fired),
+    /// Nothing: the templates of this trigger have to be evaluated first.
+    Unfilled(Box<Locked>, Box<Cause>),
 }
 
 /// The trigger, locked, if it is switched on.
 async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<Locked>> {
     let row = sqlx::query!(
         r#"-- store::trigger_firing::lock
-        select agentable_id, name, instructions, task as "task: Json<TriggerTask>", rule as "rule: Json<When>", next_at, free_at
+        select tenant_id, agentable_id, name, instructions, task as "task: Json<TriggerTask>", rule as "rule: Json<When>", next_at, free_at
           from houston.triggers where id = $1 and enabled for no key update"#,
         id.0
     )
@@ -229,6 +279,7 @@ async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<L
     .await?;
     Ok(row.map(|row| Locked {
         id,
+        tenant: TenantId(row.tenant_id),
         agentable: AgentableId(row.agentable_id),
         name: row.name,
         instructions: row.instructions,

@@ -7,6 +7,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
 use houston_domain::message::Source;
+use houston_domain::plan::ExpressionError;
 use houston_domain::trigger::effect::{Firing, MAX_FIRINGS};
 use houston_domain::trigger::keyword::MAX_MESSAGE_WORK;
 use houston_domain::trigger::{Cause, Chain, Rule, When};
@@ -213,6 +214,15 @@ const TENANT_WORK: u64 = 4 * USER_WORK;
 const RULE_WORK: u64 = 256 * 1024;
 const CONDITION_WORK: u64 = 1024 * 1024;
 
+/// Events for which a rule could not be evaluated.
+#[derive(Default)]
+struct Failures {
+    count: i64,
+    last: Firing,
+    /// Whether an evaluation took more than it may: the trigger is switched off.
+    is_off: bool,
+}
+
 /// Which triggers want to hear which events.
 #[derive(Default)]
 struct Verdicts {
@@ -220,8 +230,8 @@ struct Verdicts {
     events: Vec<OwnedEvent>,
     /// Indexes of a trigger and of an event.
     heard: Vec<(usize, usize)>,
-    /// Rules that could not be evaluated: how often, and the last time.
-    failed: BTreeMap<TriggerId, (i64, Firing)>,
+    /// Rules that could not be evaluated.
+    failed: BTreeMap<TriggerId, Failures>,
 }
 
 impl Verdicts {
@@ -261,10 +271,12 @@ impl Verdicts {
                 match hears(rule, event, user, &mut left) {
                     Ok(true) => self.heard.push((*nth, at)),
                     Ok(false) => {}
-                    Err(refusal) => {
-                        let (count, last) = self.failed.entry(one.id).or_insert((0, Firing::default()));
-                        *count += 1;
-                        *last = Firing { refusal: Some(refusal), ..Firing::about(&cause(event), now) };
+                    Err((refusal, is_off)) => {
+                        let failures = self.failed.entry(one.id).or_default();
+                        failures.count += 1;
+                        failures.is_off |= is_off;
+                        failures.last =
+                            Firing { refusal: Some(refusal), ..Firing::about(&cause(event), now) };
                     }
                 }
             }
@@ -293,14 +305,16 @@ impl Left {
     }
 }
 
-/// Whether the topic, the owner or the words are wanted, and the condition holds; or why that cannot be said.
+/// Whether the topic, the owner or the words are wanted, and the condition holds; or why that cannot be said, and whether the
+/// trigger is to be switched off.
 fn hears(
     rule: &Rule,
     event: &OwnedEvent,
     user: (TenantId, UserId),
     left: &mut Left,
-) -> std::result::Result<bool, String> {
+) -> std::result::Result<bool, (String, bool)> {
     const SPENT: &str = "the triggers of this user or tenant took too much work for so many events at once";
+    let spent = || (SPENT.to_owned(), false);
     match rule {
         Rule::Cron(_) => Ok(false),
         Rule::Event(rule) => {
@@ -308,10 +322,16 @@ fn hears(
                 return Ok(rule.chooses(event.event.event.topic(), &event.owner));
             }
             if left.of(user) < CONDITION_WORK {
-                return Err(SPENT.to_owned());
+                return Err(spent());
             }
             left.spend(user, CONDITION_WORK);
-            rule.holds(&cause(event)).map_err(|error| format!("condition: {error}"))
+            rule.holds(&cause(event)).map_err(|error| {
+                let is_over = matches!(error, ExpressionError::Budget(_));
+                if is_over {
+                    left.spend(user, USER_WORK);
+                }
+                (format!("condition: {error}"), is_over)
+            })
         }
         Rule::Keyword(words) => {
             let Some(text) = said_by_user(event) else { return Ok(false) };
@@ -320,8 +340,8 @@ fn hears(
             let found = words.matches(text, &mut remains);
             left.spend(user, allowed - remains);
             found.map_err(|error| match allowed < MAX_MESSAGE_WORK {
-                true => SPENT.to_owned(),
-                false => format!("regex: {error}"),
+                true => spent(),
+                false => (format!("regex: {error}"), false),
             })
         }
     }
@@ -329,15 +349,12 @@ fn hears(
 
 /// Counts conditions that failed, and says why. A trigger that is being changed is left out: the change
 /// may wait for the reader.
-async fn note_failures(
-    connection: &mut PgConnection,
-    failed: &BTreeMap<TriggerId, (i64, Firing)>,
-) -> Result<()> {
-    for (id, (count, last)) in failed {
+async fn note_failures(connection: &mut PgConnection, failed: &BTreeMap<TriggerId, Failures>) -> Result<()> {
+    for (id, Failures { count, last, is_off }) in failed {
         sqlx::query!(
             "-- store::trigger_reader::failed
             update houston.triggers t
-               set refused = t.refused + $2, refusal = $3,
+               set refused = t.refused + $2, refusal = $3, enabled = t.enabled and not $6::boolean,
                    firings = (select jsonb_agg(f order by nth) from jsonb_array_elements($4::jsonb || t.firings)
                                      with ordinality as e (f, nth) where nth <= $5)
               from (select id from houston.triggers where id = $1 for no key update skip locked) as l where t.id = l.id",
@@ -345,7 +362,8 @@ async fn note_failures(
             count,
             last.refusal,
             Json([last]) as Json<[&Firing; 1]>,
-            MAX_FIRINGS
+            MAX_FIRINGS,
+            is_off
         )
         .execute(&mut *connection)
         .await?;

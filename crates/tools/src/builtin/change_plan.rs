@@ -74,6 +74,10 @@ impl Tool for ChangePlan {
         situation.makes_plans
     }
 
+    fn takes_expressions(&self) -> bool {
+        true
+    }
+
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let Input { plan_id, version, remove, add, output, reason } = input::read(NAME, input)?;
         let kind = match plans::kind(context) {

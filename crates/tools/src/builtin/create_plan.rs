@@ -126,6 +126,10 @@ impl Tool for CreatePlan {
         situation.makes_plans
     }
 
+    fn takes_expressions(&self) -> bool {
+        true
+    }
+
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         let given: Input = input::read(NAME, input)?;
         let kind = match plans::kind(context) {

@@ -2,6 +2,7 @@
 
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_domain::transform::{MAX_SEARCHED_BYTES, MAX_TEXT_BYTES, Operation, transform};
+use houston_meter::Stopped;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -85,9 +86,10 @@ impl Tool for TransformText {
             return Ok(Plan::Answer(work()));
         }
         // An expression may take a while with each letter: not on a thread that drives runs.
+        let user = context.user.0;
         Ok(Plan::Execute(Box::pin(async move {
-            tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-                ToolResponse::failure(ToolErrorCode::IoError, format!("{NAME}: {error}"))
+            houston_meter::compute(user, work).await.unwrap_or_else(|Stopped| {
+                ToolResponse::failure(ToolErrorCode::IoError, format!("{NAME}: Houston is stopping"))
             })
         })))
     }

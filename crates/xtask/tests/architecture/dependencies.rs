@@ -14,11 +14,13 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     ("sandbox", &[]),
     // Files of a machine: `store` decides what is written, and this knows no table.
     ("folder", &["domain"]),
+    // Where foreign input is computed; which engines there are, the others know.
+    ("meter", &["domain"]),
     // Keys and bytes: `store` decides which objects there are.
     ("objects", &[]),
     // Where files of workspaces are in a folder, rows say what is to be written there, and what has been; and rows name each
     // object of attachments.
-    ("store", &["domain", "faults", "folder", "objects"]),
+    ("store", &["domain", "faults", "folder", "meter", "objects"]),
     ("queue", &["domain"]),
     // Counts what the others say; it has no rows and no texts.
     ("metrics", &["domain"]),
@@ -31,23 +33,23 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     // A tool that reads or writes Houston's own tables does so in the transaction of its step (`RecordTx`), so that its
     // effect and its texts are in one file. Code and documents are processed in the sandbox; requests go through the
     // guarded client.
-    ("tools", &["domain", "sandbox", "store", "web"]),
+    ("tools", &["domain", "meter", "sandbox", "store", "web"]),
     // The tools of other programs. They become tools like any other: nothing but `cli`, which reads the operator's file,
     // needs to know of servers. Servers over HTTP are reached through the guarded client, like every foreign address.
     ("mcp", &["domain", "tools", "web"]),
-    ("engine", &["domain", "faults", "store", "llm", "metrics", "spans", "tools", "queue"]),
+    ("engine", &["domain", "faults", "store", "llm", "meter", "metrics", "spans", "tools", "queue"]),
     // Events are sent to addresses of tenants through the guarded client, in the shape that clients of the API read.
     ("worker", &["domain", "engine", "faults", "metrics", "protocol", "queue", "store", "web"]),
     // Documents of endpoints that tenants send are checked by what later makes tools of them.
-    ("api", &["domain", "faults", "metrics", "protocol", "spans", "store", "queue", "web"]),
+    ("api", &["domain", "faults", "meter", "metrics", "protocol", "spans", "store", "queue", "web"]),
     // What it shows and does goes through the routes of the API, which `cli` hands to it: it reads what is on the wire, and
     // rules that clients have, too.
     ("console", &["domain", "protocol"]),
     (
         "cli",
         &[
-            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "metrics",
-            "objects", "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
+            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "meter",
+            "metrics", "objects", "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
         ],
     ),
     // The interface for programs. It starts a process as `houston dev` does, and that wiring is in `cli`: settings, servers,

@@ -9,6 +9,7 @@
 
 mod dependencies;
 mod documents;
+mod engines;
 mod faults;
 mod files;
 mod handles;

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer, Problem};
+use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer, Problem, tried};
 use serde_json::json;
 
-use crate::commands::{Context, Failure};
+use crate::commands::{Context, Failure, runtime};
 use crate::output::{print, print_json};
 
 /// Check a document without a server.
@@ -35,7 +35,12 @@ impl Check {
         let names = names.iter().map(String::as_str).filter(|name| *name != SEND_MESSAGE);
         let offered: Vec<&str> = names.collect();
         let problems = match Document::parse(&text, Offer { tools: &offered, steps: MAX_STEPS }) {
-            Ok(_) => Vec::new(),
+            Ok(_) => {
+                // Evaluates in child processes.
+                let _runtime = runtime()?;
+                let document = serde_json::from_str(&text).unwrap_or_default();
+                tried(&document).err().into_iter().collect()
+            }
             Err(problems) => problems,
         };
         report(&file.display().to_string(), &problems, json);

@@ -61,6 +61,25 @@ proptest! {
         }
     }
 
+    /// What is evaluated on the runtime's threads makes nothing much larger than what it reads.
+    #[test]
+    fn plain_expressions_do_not_grow(parts in proptest::collection::vec(prop_oneof![
+        Just("a.x"), Just("a.s"), Just("a"), Just("a.n"), Just(" + "), Just(" - "), Just("1"), Just("99999"), Just(" ~ "), Just(" * "), Just("[1:]"),
+        Just("|join"), Just("|join('0123456789abcdef')"), Just("|tojson"), Just("|upper"), Just("|lower"), Just("|e"), Just("|list"), Just("|string"),
+        Just("|default("), Just("|first"), Just("["), Just("]"), Just("("), Just(")"), Just(", "), Just("'t'"), Just(" if "), Just(" else "), Just(" in "),
+        Just(" == "), Just(" and "), Just("range"), Just(".items"), Just("not "), Just("{"), Just("}"), Just(" is defined"),
+    ], 1..16)) {
+        let source = parts.concat();
+        let reads = json!({"a": {"x": [1, "\"ŉ\\", [2, "b"]], "s": "<\"ΐ&>".repeat(3), "n": 3}});
+        for (source, is_template) in [(source.clone(), false), (format!("{{{{ {source} }}}}"), true)] {
+            if is_plain(&source, is_template) {
+                let ended = if is_template { render(&source, &reads, true).map(Value::from) } else { evaluate(&source, &reads) };
+                let text = ended.map(|value| value.to_string()).unwrap_or_else(|error| error.to_string());
+                prop_assert!(text.len() < 4_000 && !text.contains("more than"), "{} makes {}", source, text);
+            }
+        }
+    }
+
     #[test]
     fn made_of_parts_it_is_refused_or_ends(parts in proptest::collection::vec(prop_oneof![
         Just("{{ "), Just(" }}"), Just("{% "), Just(" %}"), Just("a.result"), Just("search.result['items']"), Just("for x in "), Just("endfor"),

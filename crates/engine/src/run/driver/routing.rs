@@ -8,6 +8,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::id::TenantId;
 use houston_domain::inner_call::inner_call;
 use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
@@ -65,7 +66,9 @@ pub(super) async fn route<'t, S: RunStorage>(
     let message = message(context, journal.services.config.teams.message_chars);
     let default = |reason| Pick { agent: fallback, by: RoutedBy::Default, reason };
     let pick = match team.router.by {
-        RouterKind::Rules => by_rules(journal.services, team, message).await.unwrap_or_else(default),
+        RouterKind::Rules => {
+            by_rules(journal.services, journal.owner.tenant, team, message).await.unwrap_or_else(default)
+        }
         RouterKind::Model => match by_model(journal, setup, team, &message, context).await? {
             RouterAnswer::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },
             RouterAnswer::Failed(reason) => {
@@ -85,6 +88,7 @@ pub(super) async fn route<'t, S: RunStorage>(
 /// The reason why no rule picked.
 async fn by_rules<'t>(
     services: &Services,
+    tenant: TenantId,
     team: &'t ServingTeam,
     message: String,
 ) -> Result<Pick<'t>, String> {
@@ -92,7 +96,7 @@ async fn by_rules<'t>(
     let enabled = team.agents.iter().filter(|agent| agent.enabled).map(|agent| agent.id).collect();
     let runner = &services.setups.agents.rules;
     let (index, id) =
-        runner.pick((team.id, team.version), &team.router.rules, enabled, message, limits).await?;
+        runner.pick((tenant, team.id, team.version), &team.router.rules, enabled, message, limits).await?;
     let agent = team.agents.iter().find(|agent| agent.id == id);
     let agent = agent.ok_or_else(|| "no rule holds".to_owned())?;
     Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", index + 1) })

@@ -159,7 +159,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.tools.note_written(&self.journal, &turn.calls);
         let history = self.run.history();
         let left = self.calls_left(turn.calls.len());
-        let mut plans = self.tools.plan(&self.journal, &turn.calls, (&said, left), history);
+        let refused = self.tools.try_expressions(&self.journal, &turn.calls).await;
+        let mut plans = self.tools.plan(&self.journal, &turn.calls, (&said, left), history, refused);
         self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored.

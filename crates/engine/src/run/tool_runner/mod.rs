@@ -23,6 +23,7 @@ mod task;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono_tz::Tz;
@@ -146,7 +147,26 @@ impl ToolRunner {
         if self.has_results { &self.offer_with_results } else { &self.offer }
     }
 
-    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are refused, and those beyond `left`, which the run may still
+    /// The responses to those calls whose expressions take more than an evaluation may.
+    pub(crate) async fn try_expressions<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        calls: &[ToolCall],
+    ) -> HashMap<String, ToolResponse> {
+        let mut refused = HashMap::new();
+        for call in calls {
+            if !self.offer().get(&call.name).is_some_and(|tool| tool.takes_expressions()) {
+                continue;
+            }
+            if let Err(problem) = houston_meter::try_expressions(journal.owner.tenant, &call.input).await {
+                let text = format!("{}: mend the plan and call this again:\n{problem}", call.name);
+                refused.insert(call.id.clone(), ToolResponse::failure(ToolErrorCode::ValidationError, text));
+            }
+        }
+        refused
+    }
+
+    /// Plans the calls of a turn. Calls beyond `max_tool_calls` are `refused`, and those beyond `left`, which the run may still
     /// make. `said`: the text beside the calls, which may say what they are for. `history`: that of the session, in which the user may have written their addresses.
     pub(crate) fn plan<S: RunStorage>(
         &self,
@@ -154,6 +174,7 @@ impl ToolRunner {
         calls: &[ToolCall],
         (said, left): (&str, usize),
         history: &[Entry],
+        mut refused: HashMap<String, ToolResponse>,
     ) -> Plans {
         let intents = Intents::of(said, calls);
         let mut plans = Plans::default();
@@ -167,6 +188,10 @@ impl ToolRunner {
                 };
                 let refused = ToolResponse::failure(ToolErrorCode::RateLimited, reason);
                 plans.answered.push((call.id.clone(), refused));
+                continue;
+            }
+            if let Some(response) = refused.remove(&call.id) {
+                plans.answered.push((call.id.clone(), response));
                 continue;
             }
             self.plan_call(journal, call, intents.of_call(nth), (history, &[]), &mut plans);

@@ -43,7 +43,7 @@ impl Turn {
     async fn run(&mut self, meanwhile: impl AsyncFnOnce(&Process)) -> ToolsOutcome {
         let mut journal = self.process.journal();
         let mut step = journal.next_step();
-        let plans = self.tools.plan(&journal, &self.calls, ("", usize::MAX), &[]);
+        let plans = self.tools.plan(&journal, &self.calls, ("", usize::MAX), &[], HashMap::new());
         let prepared = self.tools.prepare(&journal, &mut step, plans, &self.calls).await.unwrap();
         let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
         assert_eq!(step.intents.len(), self.calls.len());
@@ -180,7 +180,7 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let mut turn = Turn::new(vec![TestTool::new("pay", EffectClass::Effect, Behaviour::Answers)]);
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[]);
+    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[], HashMap::new());
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
     let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
     turn.process.trusted.store(false, Ordering::Relaxed);
@@ -239,7 +239,7 @@ async fn record_that_is_refused_the_second_time_stops_the_run() {
     turn.calls = vec![ToolCall { input: json!({"title": "A", "content": "B"}), ..call("c", "create_note") }];
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[]);
+    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[], HashMap::new());
     turn.process.storage.fail([crate::run::tests::memory_storage::Fault::BrokenBefore]);
     turn.process.storage.refuse_records([false, true]);
     let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();

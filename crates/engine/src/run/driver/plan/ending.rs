@@ -92,7 +92,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.journal.signals.cancel().cancel();
         works.abort_all();
         loop {
-            let advance = graph.advance(self.journal.now(), true);
+            let advance = graph.give_up(self.journal.now());
             let executors: Vec<_> = advance.cancel.iter().filter_map(|path| graph.executor(path)).collect();
             self.cancel_executors(&executors).await?;
             let ended = if status == RunStatus::Cancelled {

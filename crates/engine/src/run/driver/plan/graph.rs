@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, QuestionId};
+use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
-    Action, Advance, ChangedStep, Checklist, Delta, Document, Given, Heading, Limits, Listing, MAX_STEPS,
-    Offer, PlanChanges, State, States, Status, Step, advance, checklist, delta, step,
+    Action, Advance, ChangedStep, Checklist, Delta, Document, Failure, Given, Heading, Limits, Listing,
+    MAX_STEPS, Offer, PlanChanges, Resolved, State, States, Status, Step, advance, all_plain, checklist,
+    delta, resolve, step,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
 
 use super::begun::Begun;
+use crate::error::Interrupted;
 
 /// A plan with the states of its steps.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(super) struct Graph {
     limits: Limits,
     /// Whether a model can be asked to change it.
     has_planner: bool,
+    /// Whether all its expressions are plain, so that evaluating them holds no thread.
+    is_plain: bool,
 }
 
 impl Graph {
@@ -67,6 +71,7 @@ impl Graph {
             states.insert(path, state);
         }
         let committed = states.clone();
+        let is_plain = all_plain(&stored.document);
         let mut graph = Self {
             plan_id,
             stored,
@@ -81,6 +86,7 @@ impl Graph {
             replaced: None,
             limits,
             has_planner,
+            is_plain,
         };
         graph.listed = Some(graph.checklist(None));
         Ok(graph)
@@ -91,18 +97,65 @@ impl Graph {
         self.stored.changes
     }
 
-    pub(super) fn advance(&mut self, now: DateTime<Utc>, cancelled: bool) -> Advance {
-        let given = Given {
-            input: &self.stored.input,
+    /// Lets begin and settle what can.
+    ///
+    /// # Errors
+    /// The process ends.
+    pub(super) async fn advance(
+        &mut self,
+        tenant: TenantId,
+        now: DateTime<Utc>,
+    ) -> Result<Advance, Interrupted> {
+        let situation = self.situation(now, false);
+        if self.is_plain {
+            return Ok(situation.advance(&self.document, &mut self.states, &self.stored.input));
+        }
+        let (document, input) = (self.document.clone(), self.stored.input.clone());
+        let mut states = std::mem::take(&mut self.states);
+        let advanced = houston_meter::compute(tenant.0, move || {
+            let advance = situation.advance(&document, &mut states, &input);
+            (advance, states)
+        });
+        let (advance, states) = advanced.await.map_err(|_| Interrupted::Lost)?;
+        self.states = states;
+        Ok(advance)
+    }
+
+    /// Settles all steps, because the plan is given up. Nothing is evaluated.
+    pub(super) fn give_up(&mut self, now: DateTime<Utc>) -> Advance {
+        self.situation(now, true).advance(&self.document, &mut self.states, &self.stored.input)
+    }
+
+    fn situation(&self, now: DateTime<Utc>, cancelled: bool) -> Situation {
+        Situation {
             now,
-            paused: self.stored.paused,
             cancelled,
+            paused: self.stored.paused,
             deadline: self.stored.deadline,
             may_replan: self.has_planner
                 && self.stored.replans < i32::try_from(self.limits.replans).unwrap_or(0),
             at_once: self.limits.at_once + self.limits.executors,
-        };
-        advance(&self.document, &mut self.states, &given)
+        }
+    }
+
+    /// What the step of a path executes.
+    ///
+    /// # Errors
+    /// The process ends.
+    pub(super) async fn resolve(
+        &self,
+        tenant: TenantId,
+        now: DateTime<Utc>,
+        path: &str,
+    ) -> Result<Result<Resolved, Failure>, Interrupted> {
+        if self.is_plain {
+            return Ok(resolve(&self.document, &self.states, &self.stored.input, now, path));
+        }
+        let (document, input) = (self.document.clone(), self.stored.input.clone());
+        let (states, path) = (self.states.clone(), path.to_owned());
+        let resolved =
+            houston_meter::compute(tenant.0, move || resolve(&document, &states, &input, now, &path));
+        resolved.await.map_err(|_| Interrupted::Lost)
     }
 
     pub(super) fn step(&self, path: &str) -> Option<&Step> {
@@ -215,6 +268,7 @@ impl Graph {
 
     /// Replaces the document, because steps have failed.
     pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
+        self.is_plain = all_plain(&json);
         (self.stored.document, self.document, self.states) = (json, document, states);
         self.replaced = Some(reason);
     }
@@ -282,6 +336,24 @@ impl Graph {
             }
             _ => None,
         }
+    }
+}
+
+/// What decides how a plan goes on, besides its document and its states.
+#[derive(Debug, Clone, Copy)]
+struct Situation {
+    now: DateTime<Utc>,
+    cancelled: bool,
+    paused: bool,
+    deadline: DateTime<Utc>,
+    may_replan: bool,
+    at_once: usize,
+}
+
+impl Situation {
+    fn advance(self, document: &Document, states: &mut States, input: &Value) -> Advance {
+        let Self { now, cancelled, paused, deadline, may_replan, at_once } = self;
+        advance(document, states, &Given { input, now, paused, cancelled, deadline, may_replan, at_once })
     }
 }
 

@@ -153,7 +153,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         begun: &mut Begun,
     ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
         loop {
-            let advance = graph.advance(self.journal.now(), false);
+            let advance = graph.advance(self.journal.owner.tenant, self.journal.now()).await?;
             self.drop_cancelled(graph, &advance, works, begun).await?;
             if let Some(end) = advance.end {
                 return Ok(ControlFlow::Break(end));
@@ -322,7 +322,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn give_up_plan(&mut self) -> Result<DriveOutcome, Interrupted> {
         loop {
             if let Ok(mut graph) = self.load_graph().await? {
-                graph.advance(self.journal.now(), true);
+                graph.give_up(self.journal.now());
                 self.close_graph(&mut graph, &End::Failed(ending::given_up()));
             }
             match self.dead_letter().await {

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
 use houston_domain::history::{Block, Entry};
-use houston_domain::plan::{Failure, NewExecutor, Resolved, Status, resolve};
+use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::step::ModelCall;
 use houston_domain::tool_call::ToolCall;
@@ -145,7 +145,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let now = self.journal.now();
-        let resolved = resolve(&graph.document, &graph.states, &graph.stored.input, now, path);
+        let resolved = graph.resolve(self.journal.owner.tenant, now, path).await?;
         let attempt = graph.states.get(path).map_or(1, |state| state.attempt);
         match resolved {
             Err(failure) => self.record_failure(graph, path, failure),

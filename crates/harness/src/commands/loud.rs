@@ -1,0 +1,45 @@
+//! `cargo xtask loud`: measures what twenty tenants see of one that does everything at once.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::loud::{Plan, measure};
+use crate::service;
+use houston_testkit::console::{print, print_status};
+use houston_testkit::programs;
+
+/// Twenty tenants chat, alone and beside one that does everything at once that an ordinary key allows.
+#[derive(Debug, Args)]
+pub(crate) struct Loud {
+    /// Minutes of each of the two phases
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// The binary to measure, instead of building it
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+}
+
+impl Loud {
+    pub(crate) async fn run(self) -> Result<ExitCode> {
+        ensure!(self.minutes >= 0.1, "--minutes must be at least 0.1");
+        let binary = match &self.binary {
+            Some(binary) => binary.canonicalize()?,
+            None => {
+                print_status("building the release binary");
+                service::build_service().await?
+            }
+        };
+        let servers = programs::servers(|config| config.fsync = true)?;
+        let plan = Plan { phase: Duration::from_secs_f64(self.minutes * 60.0) };
+        let report = Box::pin(measure(&binary, &servers, plan)).await?;
+        print(&if self.json { serde_json::to_string(&report)? } else { report.table() })?;
+        Ok(if report.met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,140 @@
+//! `cargo xtask loud`: twenty tenants chat, alone and then beside one tenant who does everything at once that an ordinary key
+//! allows.
+
+mod quiet;
+mod report;
+mod tenant;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use houston_testkit::console::{Progress, print_status};
+use houston_testkit::houston::Houston;
+use houston_testkit::servers::TestServers;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bench::setup::{Replies, Setup};
+use crate::http::Connection;
+use crate::proc;
+pub(crate) use report::Report;
+
+use quiet::Quiet;
+use tenant::{Loud, slow_receiver};
+
+/// Of secrets of webhooks; it protects nothing here.
+const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+/// Tenants that chat.
+const QUIET: usize = 20;
+/// Pause between two looks at the process.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is measured of one phase.
+#[derive(Debug, Default)]
+struct Phase {
+    /// POST sent → first event of the stream.
+    first_events: Vec<Duration>,
+    /// Requests of quiet tenants that were answered with 5xx, or not.
+    failed: Vec<String>,
+    /// Longest time of `GET /livez`.
+    longest_livez: Duration,
+    most_memory: u64,
+}
+
+/// How long each phase lasts, and whether it ends with what was stored before a start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) phase: Duration,
+}
+
+/// Measures a service of one process.
+pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -> Result<Report> {
+    let receiver = slow_receiver().await?;
+    let houston = Houston::builder(program)
+        .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"http://{receiver}\"]"))
+        .set("HOUSTON_SECRETS_KEY", SECRETS_KEY);
+    let setup = Setup::start(houston, servers, Replies::Text).await?;
+    let keys: Vec<String> = (0..QUIET)
+        .map(|nth| setup.houston.setup.run(&["key", "create", "--tenant", &format!("quiet {nth}")]))
+        .collect::<Result<_, _>>()?;
+    let loud = setup.houston.setup.run(&["key", "create", "--tenant", "loud"])?;
+    let rest = setup.rest(Duration::from_secs(2)).await?;
+    // Warms up what the first messages of a process pay.
+    phase(&setup, &keys, None, plan.phase / 10, "warming up").await?;
+    let alone = phase(&setup, &keys, None, plan.phase, "twenty tenants").await?;
+    let actions = Arc::new(AtomicU64::new(0));
+    let tenant = Loud::prepare(&setup.houston, loud, receiver, Arc::clone(&actions)).await?;
+    let beside = phase(&setup, &keys, Some(&tenant), plan.phase, "beside a loud tenant").await?;
+    print_status("waiting until memory is returned");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let after = proc::rss_of(&setup.houston)?;
+    let Setup { houston, .. } = setup;
+    let began = Instant::now();
+    let stopped = houston.stop();
+    let stop = began.elapsed();
+    Ok(Report::new(
+        &alone,
+        &beside,
+        report::Ending {
+            rest_mb: rest.rss_mb,
+            after,
+            stop,
+            died: stopped.err().map(|error| error.to_string()),
+            actions: actions.load(Ordering::Relaxed),
+        },
+    ))
+}
+
+async fn phase(
+    setup: &Setup<'_>,
+    keys: &[String],
+    loud: Option<&Loud>,
+    lasts: Duration,
+    what: &str,
+) -> Result<Phase> {
+    let stop = CancellationToken::new();
+    let _stopped_in_the_end = stop.clone().drop_guard();
+    let mut chats = JoinSet::new();
+    for key in keys {
+        let quiet = Quiet::begin(setup.houston.address, key).await?;
+        chats.spawn(quiet.chat(stop.clone()));
+    }
+    let mut noise = JoinSet::new();
+    if let Some(loud) = loud {
+        loud.start(&mut noise, &stop);
+    }
+    let probes = tokio::spawn(livez(setup.houston.address, setup.houston.key.clone(), stop.clone()));
+    let mut progress = Progress::new(what, lasts.as_secs());
+    let (began, mut found) = (Instant::now(), Phase::default());
+    while began.elapsed() < lasts {
+        tokio::time::sleep(LOOK).await;
+        progress.reach(began.elapsed().as_secs());
+        found.most_memory =
+            found.most_memory.max(proc::rss_of(&setup.houston).context("the service has died")?);
+    }
+    stop.cancel();
+    while let Some(chat) = chats.join_next().await {
+        let chat = chat?;
+        found.first_events.extend(chat.first_events);
+        found.failed.extend(chat.failed);
+    }
+    found.longest_livez = probes.await??;
+    // What the loud tenant has begun goes on in the service; its own requests end.
+    noise.shutdown().await;
+    Ok(found)
+}
+
+/// The longest time that `GET /livez` took.
+async fn livez(address: std::net::SocketAddr, key: String, stop: CancellationToken) -> Result<Duration> {
+    let (mut connection, mut longest) = (Connection::open(address, &key).await?, Duration::ZERO);
+    while !stop.is_cancelled() {
+        let asked = Instant::now();
+        connection.get("/livez").await?;
+        longest = longest.max(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(longest)
+}

@@ -1,0 +1,237 @@
+//! The loud tenant: everything at once that an ordinary key allows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::Result;
+use houston_testkit::console::print_status;
+use houston_testkit::houston::Houston;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::quiet::breathe;
+use crate::http::Connection;
+
+/// Doubles a list 40 times.
+const DOUBLING: &str = "{% set ns=namespace(x=[1,2]) %}{% for i in range(40) %}{% set ns.x=ns.x+ns.x %}{% endfor %}{{ ns.x|length }}";
+/// The same, as often as data says: it cannot be refused when it is stored.
+const DOUBLING_BY_DATA: &str = "{% set ns=namespace(x=[1,2]) %}{% for i in range(input.n) %}{% set ns.x=ns.x+ns.x %}{% endfor %}{{ ns.x|length }}";
+/// Webhooks, and goals that are flooded.
+const WEBHOOKS: usize = 20;
+const GOALS: usize = 40;
+
+/// One kind of request, repeated.
+#[derive(Debug, Clone, Copy)]
+enum Noise {
+    Flood,
+    Cancel,
+    Patterns,
+    Plans,
+    Triggers,
+    Exports,
+    Bodies,
+    Documents,
+    Lists,
+}
+
+const NOISES: [Noise; 9] = [
+    Noise::Flood,
+    Noise::Cancel,
+    Noise::Patterns,
+    Noise::Plans,
+    Noise::Triggers,
+    Noise::Exports,
+    Noise::Bodies,
+    Noise::Documents,
+    Noise::Lists,
+];
+/// Connections of each kind.
+const AT_ONCE: usize = 4;
+
+/// A tenant with goals, triggers and webhooks.
+#[derive(Debug, Clone)]
+pub(super) struct Loud {
+    address: SocketAddr,
+    key: String,
+    user: String,
+    goals: Arc<Vec<String>>,
+    actions: Arc<AtomicU64>,
+}
+
+impl Loud {
+    /// Creates what it has before the noise begins.
+    pub(super) async fn prepare(
+        houston: &Houston,
+        key: String,
+        receiver: SocketAddr,
+        actions: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        print_status("preparing the loud tenant");
+        let mut connection = Connection::open(houston.address, &key).await?;
+        let user = connection.user("loud").await?;
+        let mut goals = Vec::new();
+        for nth in 0..GOALS {
+            goals.push(connection.goal(&user, &format!("loud {nth}")).await?);
+        }
+        for nth in 0..WEBHOOKS {
+            let url = format!("http://{receiver}/{nth}");
+            let body = json!({"url": url, "topics": ["**"]});
+            refusable(&mut connection, "/v1/webhooks", &body).await?;
+        }
+        let patterns =
+            [r"(?-i)(?:a?b?c?d?){1,1500}[^a-d]y", r"(a|b|c|d)*a(a|b|c|d){60}y", r"(?:[a-d]{1,9}){1,30}z"];
+        for regex in patterns {
+            let when = json!({"type": "keyword", "words": [], "regex": regex});
+            refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(&goals[0], &when, "x"))
+                .await?;
+        }
+        let conditions = [
+            "event.content|list|map('upper')|join(event.content)|length > 5",
+            "range(99999)|map('string')|list|length > 99998",
+            "event|tojson(indent=1000000000)|length == 1",
+        ];
+        for condition in conditions {
+            let when = json!({"type": "event", "topics": ["message.posted"], "if": condition});
+            refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(&goals[1], &when, "x"))
+                .await?;
+        }
+        Ok(Self { address: houston.address, key, user, goals: Arc::new(goals), actions })
+    }
+
+    pub(super) fn start(&self, noise: &mut JoinSet<()>, stop: &CancellationToken) {
+        for kind in NOISES {
+            for nth in 0..AT_ONCE {
+                let (tenant, stop) = (self.clone(), stop.clone());
+                noise.spawn(async move {
+                    let mut round = nth;
+                    while !stop.is_cancelled() {
+                        // A refusal is an answer; a broken connection is opened again.
+                        if let Ok(mut connection) = Connection::open(tenant.address, &tenant.key).await {
+                            while !stop.is_cancelled() {
+                                let began = Instant::now();
+                                round += AT_ONCE;
+                                if tenant.once(&mut connection, kind, round).await.is_err() {
+                                    break;
+                                }
+                                tenant.actions.fetch_add(1, Ordering::Relaxed);
+                                breathe(began).await;
+                            }
+                        }
+                        breathe(Instant::now()).await;
+                    }
+                });
+            }
+        }
+    }
+
+    async fn once(&self, connection: &mut Connection, kind: Noise, round: usize) -> Result<()> {
+        let goal = &self.goals[round % self.goals.len()];
+        match kind {
+            Noise::Flood => {
+                let body = json!({"content": format!("message {round}")});
+                refusable(connection, &format!("/v1/goals/{goal}/messages"), &body).await?;
+            }
+            Noise::Cancel => {
+                let sent =
+                    refusable(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "x"}))
+                        .await?;
+                if let Some(run) = sent["run_id"].as_str() {
+                    refusable(connection, &format!("/v1/runs/{run}/cancel"), &json!({})).await?;
+                }
+            }
+            Noise::Patterns => {
+                let body = json!({"content": letters(round, 60_000)});
+                refusable(connection, &format!("/v1/goals/{goal}/messages"), &body).await?;
+            }
+            Noise::Plans => {
+                let (prompt, n) =
+                    if round.is_multiple_of(2) { (DOUBLING, 1) } else { (DOUBLING_BY_DATA, 40) };
+                let steps = json!([{"id": "one", "type": "llm", "prompt": prompt}]);
+                let body = json!({"document": {"v": 1, "goal": "Count", "steps": steps}, "input": {"n": n}});
+                refusable(connection, &format!("/v1/goals/{goal}/plans"), &body).await?;
+            }
+            Noise::Triggers => {
+                let when = json!({"type": "event", "topics": ["message.posted"]});
+                let instructions = DOUBLING_BY_DATA.replace("input.n", "event.content|int");
+                let path = format!("/v1/users/{}/triggers", self.user);
+                refusable(connection, &path, &tell(goal, &when, &instructions)).await?;
+                refusable(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "40"}))
+                    .await?;
+            }
+            Noise::Exports => {
+                for part in ["export", "history", "prompt"] {
+                    connection.get(&format!("/v1/goals/{goal}/{part}")).await?;
+                }
+            }
+            Noise::Bodies => {
+                let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
+                let body = format!("{{\"content\": \"x\", \"metadata\": {{\"deep\": {deep}}}}}");
+                connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?;
+                let wide: Vec<u32> = (0..100_000).collect();
+                refusable(connection, "/v1/users", &json!({"name": "wide", "metadata": {"wide": wide}}))
+                    .await?;
+            }
+            Noise::Documents => {
+                let rules: Vec<Value> = (0..40)
+                    .map(|nth| json!({"when": {"regex": format!("(?-i){nth}a[ab]{{250}}[^ab]")}, "agent_id": goal}))
+                    .collect();
+                refusable(
+                    connection,
+                    "/v1/teams",
+                    &json!({"name": "t", "router": {"by": "rules", "rules": rules}}),
+                )
+                .await?;
+                let names = vec!["*a?????????????????????????????????????????b"; 100];
+                refusable(connection, "/v1/guards", &json!({"deny": names})).await?;
+            }
+            Noise::Lists => {
+                let path = format!("/v1/users/{}/triggers", self.user);
+                for path in [path.as_str(), "/v1/goals?limit=100", "/v1/runs?limit=100", "/v1/webhooks"] {
+                    connection.get(path).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Posts; the answer may be a refusal.
+async fn refusable(connection: &mut Connection, path: &str, body: &Value) -> Result<Value> {
+    let response = connection.post(path, &body.to_string()).await?;
+    Ok(serde_json::from_slice(&response.body).unwrap_or_default())
+}
+
+fn tell(goal: &str, when: &Value, instructions: &str) -> Value {
+    json!({"name": "loud", "when": when,
+           "then": {"type": "tell", "agentable_id": goal, "instructions": instructions}})
+}
+
+/// Letters `abcd` in no order.
+fn letters(seed: usize, count: usize) -> String {
+    let mut state = u32::try_from(seed % 1_000_000).unwrap_or_default() | 1;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + u8::try_from(state >> 30).unwrap_or_default())
+    };
+    (0..count).map(next).collect()
+}
+
+/// Takes requests and answers none.
+pub(super) async fn slow_receiver() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut read = [0; 1024];
+                while socket.read(&mut read).await.is_ok_and(|count| count > 0) {}
+            });
+        }
+    });
+    Ok(address)
+}
