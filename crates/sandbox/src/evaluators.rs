@@ -19,8 +19,8 @@ const USED_UP_MS: u64 = 1_000;
 const TIME: Duration = Duration::from_secs(10);
 /// Bytes of an answer.
 const ANSWER: usize = 4 << 20;
-/// SIGABRT: the end of a program whose memory is used up.
-const ABORTED: i32 = 6;
+/// SIGSEGV: the end of the stack. Memory that is used up is an abort, for which there is SIGABRT, or SIGSYS behind the walls.
+const SEGMENTATION_FAULT: i32 = 11;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -92,8 +92,8 @@ impl Evaluators {
             }
             Read::End => Err(match Death::of(child.wait().await) {
                 Death::OutOfTime => NoAnswer::Time,
-                Death::Signal(ABORTED) => NoAnswer::Memory,
-                Death::Signal(_) => NoAnswer::Depth,
+                Death::Signal(SEGMENTATION_FAULT) => NoAnswer::Depth,
+                Death::Signal(_) => NoAnswer::Memory,
                 Death::Code(code) => Error::NotASandbox(format!("it ended with code {code}")).into(),
             }),
         }
