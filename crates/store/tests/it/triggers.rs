@@ -76,7 +76,7 @@ pub(crate) async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
         test.runs().listen_for_triggers(READING, now).await.unwrap()
     {}
     let mut posted = 0;
-    for heard in test.runs().heard(1000).await.unwrap() {
+    for heard in test.runs().heard(1000, 1000).await.unwrap() {
         let fired = test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
         posted += usize::from(matches!(fired, Fired::Posted(_)));
     }
