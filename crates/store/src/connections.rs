@@ -142,17 +142,19 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// A pool that connects at its first use, to the first of the hosts. `newest`: if there may be several.
+    /// A pool that connects at its first use, to the first of the hosts. `newest`: if there may be several. What is idle for
+    /// `idle` is closed.
     pub(crate) fn new(
         hosts: &[PgConnectOptions],
         size: u32,
-        acquire_timeout: Duration,
+        (acquire_timeout, idle): (Duration, Duration),
         newest: Option<Newest>,
     ) -> Self {
         let state = Arc::new(State::new());
         let options = PgPoolOptions::new()
             .max_connections(size)
             .acquire_timeout(acquire_timeout)
+            .idle_timeout(idle)
             // No ping before each query, but after a pause: while a connection is idle, Postgres may close it
             // (`idle_session_timeout`), or a pooler, a firewall or a failover.
             .test_before_acquire(false);
@@ -197,6 +199,16 @@ impl Connections {
             self.state.timed_out.fetch_add(1, Ordering::Relaxed);
         }
         acquired
+    }
+
+    /// A connection that answers, for statements that are not run again if it was lost: a round trip more.
+    pub(crate) async fn acquire_answering(&self) -> sqlx::Result<PoolConnection<Postgres>> {
+        let mut connection = self.acquire().await?;
+        match connection.ping().await {
+            Err(error) if self.is_lost(&error) => self.acquire().await,
+            Err(error) => Err(error),
+            Ok(()) => Ok(connection),
+        }
     }
 
     /// Begins a transaction; once more if the connection was lost, on which nothing was done then.

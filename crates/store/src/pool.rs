@@ -32,6 +32,10 @@ use crate::workspace_file::settle::Folders;
 
 /// Most connections beside those of batches that keep session state: one listens, and migrations take another.
 const MAX_SESSIONS: u32 = 4;
+/// How long a connection may be idle until it is closed; and one of those with session state, of which the next use may be
+/// far.
+const IDLE: Duration = Duration::from_secs(600);
+const IDLE_SESSION: Duration = Duration::from_secs(5);
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -177,17 +181,17 @@ impl Store {
     /// [`Error::Database`](crate::Error::Database) when the URL cannot be parsed.
     pub fn open(config: &Config) -> Result<Self> {
         let addresses = addresses(&config.url, "houston")?;
-        let connections = |hosts: &[PgConnectOptions], size: u32| {
+        let connections = |hosts: &[PgConnectOptions], size: u32, idle: Duration| {
             let newest = (hosts.len() > 1).then(|| addresses.newest.clone());
-            Connections::new(hosts, size, config.acquire_timeout, newest)
+            Connections::new(hosts, size, (config.acquire_timeout, idle), newest)
         };
-        let of = |purpose| connections(&addresses.pool, config.connections.of(purpose));
+        let of = |purpose| connections(&addresses.pool, config.connections.of(purpose), IDLE);
         let pools = Pools {
             requests: of(Purpose::Requests),
             runs: of(Purpose::Runs),
             background: of(Purpose::Background),
         };
-        let sessions = connections(&addresses.sessions, MAX_SESSIONS);
+        let sessions = connections(&addresses.sessions, MAX_SESSIONS, IDLE_SESSION);
         Ok(Self::with_pools(pools, sessions.pool().clone(), addresses))
     }
 

@@ -62,6 +62,9 @@ impl<'s> TenantPool<'s> {
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
             Some(tenant) => TenantConnection::Secured(self.begun(entry("", tenant.0)).await?),
+            None if self.tenant.is_some() => {
+                TenantConnection::Free(self.shared.pool.acquire_answering().await?)
+            }
             None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
     }

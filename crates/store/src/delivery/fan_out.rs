@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::owned_event::{OwnedEvent, owned_page};
 use super::task_push;
 use crate::error::{Error, Result};
-use crate::event::{EventPosition, present};
+use crate::event::EventPosition;
+use crate::event::position::present;
 use crate::handle::RunStore;
 
 /// The name of the reader.

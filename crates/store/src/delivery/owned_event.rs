@@ -9,7 +9,8 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::event::{EventPosition, only, page_since};
+use crate::event::position::page_since;
+use crate::event::{EventPosition, only};
 use crate::handle::{ApiStore, Shared, TenantStore};
 
 /// An event and whose it is.

@@ -17,12 +17,12 @@ pub(crate) mod asked;
 pub(crate) mod batch;
 mod derived;
 mod outline;
-mod position;
+pub(crate) mod position;
 mod wait;
 
 pub(crate) use outline::Whole;
+pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
-pub(crate) use position::{only, page_since, present};
 
 /// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
