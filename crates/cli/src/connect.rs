@@ -257,7 +257,7 @@ pub(crate) async fn probe(database_url: &str) -> Result<(), String> {
 pub(crate) fn open(settings: &Settings, database_url: &str) -> Result<Store, Failure> {
     let config = StoreConfig {
         url: database_url.to_owned(),
-        max_connections: settings.orchestrator.worker.database_connections,
+        connections: settings.orchestrator.worker.connections(),
         // A request that gets no connection within this time is answered 503, and the client repeats it.
         acquire_timeout: Duration::from_secs(2),
     };

@@ -9,11 +9,11 @@ use anyhow::anyhow;
 use futures_util::future::join_all;
 use houston_domain::agentable::Urgency;
 use houston_metrics::cells::{PostgresSample, QueueSample};
-use houston_metrics::sampled::InUse;
+use houston_metrics::sampled::{Connections, InUse};
 use houston_metrics::{Metrics, Queue};
 use houston_queue::{RedisHealth, Slots};
-use houston_store::Store;
 use houston_store::health::queues::{KindDepth, QueueState};
+use houston_store::{Purpose, Store};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -121,9 +121,17 @@ struct Sampler {
 impl Sampler {
     async fn sample(&self) {
         let sampled = &self.metrics.sampled;
-        let connections = self.cells.iter().map(|cell| cell.store.connections());
-        let (used, free) = connections.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        sampled.set_connections(InUse { used, free });
+        for purpose in Purpose::ALL {
+            let mut sum = Connections::default();
+            for found in self.cells.iter().map(|cell| cell.store.connections(purpose)) {
+                sum.in_use.used += found.used;
+                sum.in_use.free += found.free;
+                sum.asked += found.asked;
+                sum.waited += found.waited;
+                sum.timed_out += found.timed_out;
+            }
+            sampled.set_connections(purpose.name(), sum);
+        }
         if let Some((used, free)) = self.slots.as_ref().map(Slots::in_use) {
             sampled.set_slots(InUse { used, free });
         }
@@ -163,7 +171,7 @@ impl Sampler {
 
     /// What the Postgres of a cell says.
     async fn ask(&self, cell: &Cell) -> houston_store::Result<PostgresSample> {
-        let runs = cell.store.runs();
+        let runs = cell.store.background();
         let mut queues = self.queues(&runs.queues().await?);
         let paused = runs.paused_lanes().await?;
         for (queue, sample) in Queue::ALL.into_iter().zip(&mut queues) {
@@ -198,5 +206,5 @@ impl Sampler {
 
 /// The size of the database of a cell; `None`: it takes too long to say, or failed.
 async fn size(cell: &Cell) -> Option<i64> {
-    timeout(SAMPLE_TIMEOUT, cell.store.runs().database_bytes()).await.ok()?.ok()
+    timeout(SAMPLE_TIMEOUT, cell.store.background().database_bytes()).await.ok()?.ok()
 }

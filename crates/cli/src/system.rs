@@ -199,6 +199,7 @@ impl System {
         let worker = Worker {
             engine: Arc::new(engine),
             store: cell.store.runs().clone(),
+            background: cell.store.background().clone(),
             database_url: cell.database_url.clone(),
             redis: Some(cell.redis.clone()),
             hints: cell.hints.clone(),
@@ -253,7 +254,7 @@ impl System {
             sinks: self.sinks(),
             foreign_servers: Arc::new(Foreign::new(self.loaded.mcp.own.clone())),
             models: Arc::new(Catalogue::new(explainer)),
-            explain: explainer.explain(cell.store.runs()),
+            explain: explainer.explain(cell.store.background()),
             feed: Arc::new(self.loaded.settings.feed_generation.clone()),
             check_ins: self.loaded.settings.agent_check_in.limits,
             plan_templates: Arc::clone(&self.loaded.templates),

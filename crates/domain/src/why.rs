@@ -306,9 +306,9 @@ impl Facts {
             return Reason::new(Cause::Fairness, text, Some(todo));
         }
         if waited < SWEPT_S && self.health.redis_is_away(self.state.at) {
-            let text = "Redis is away, so hints are not delivered: workers look into Postgres each second, and take it \
-                        if a slot is free.";
-            let todo = "Start Redis again, empty if need be; `houston doctor` says whether it answers.";
+            let text = "Redis is away or takes no writes, so hints are not delivered: workers look into Postgres each \
+                        second, and take it if a slot is free.";
+            let todo = "Start Redis again, empty if need be, or make room in it; `houston doctor` says what it refuses.";
             return Reason::new(Cause::RedisAway, text, Some(todo));
         }
         if waited < SWEPT_S {

@@ -69,7 +69,15 @@ impl Redis {
             .query_async(&mut connection)
             .await
             .map_err(Failure::from)?;
-        Ok(RedisServer::of(&info))
+        let written: Result<(), _> = self.write_and_delete().query_async(&mut connection).await;
+        Ok(RedisServer { refuses: written.err().map(|error| error.to_string()), ..RedisServer::of(&info) })
+    }
+
+    /// Shows whether Redis takes writes, and leaves nothing.
+    pub(crate) fn write_and_delete(&self) -> redis::Pipeline {
+        let (mut commands, key) = (redis::pipe(), self.key("takes-writes"));
+        commands.cmd("SET").arg(&key).arg(1).arg("EX").arg(60).ignore().cmd("DEL").arg(&key).ignore();
+        commands
     }
 
     /// Host and port, also of several servers, or the path of the socket; without password, for logs.
@@ -131,6 +139,8 @@ pub struct RedisServer {
     pub policy: String,
     /// The `maxmemory` in bytes; 0 is unlimited.
     pub max_bytes: u64,
+    /// Why it refuses writes, if it does: it is full, read-only, or cannot store its data.
+    pub refuses: Option<String>,
 }
 
 impl RedisServer {
@@ -142,6 +152,7 @@ impl RedisServer {
             version: text("redis_version"),
             policy: text("maxmemory_policy"),
             max_bytes: field("maxmemory").and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0),
+            refuses: None,
         }
     }
 

@@ -82,6 +82,18 @@ impl HintHealth {
     pub fn is_up(&self) -> bool {
         self.read.is_up() && self.write.is_up()
     }
+
+    /// Their state: down while one of the connections is.
+    #[must_use]
+    pub fn state(&self) -> RedisState {
+        use RedisState::{Absent, Down, Up};
+        match (self.read.state(), self.write.state()) {
+            (Down { since: a }, Down { since: b }) => Down { since: a.min(b) },
+            (down @ Down { .. }, _) | (_, down @ Down { .. }) => down,
+            (Up { since: a }, Up { since: b }) => Up { since: a.max(b) },
+            (Absent, other) | (other, Absent) => other,
+        }
+    }
 }
 
 /// Tracks one connection: publishes its health, computes the pauses between reconnects, and logs each outage once.

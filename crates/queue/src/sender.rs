@@ -143,9 +143,7 @@ impl Writer {
 
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
         let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
-        let mut probe = redis::pipe();
-        let key = self.redis.key("takes-writes");
-        probe.cmd("SET").arg(&key).arg(1).arg("EX").arg(60).ignore().cmd("DEL").arg(&key).ignore();
+        let probe = self.redis.write_and_delete();
         let stop = self.stop.clone();
         let mut outcome = self.connection.connect().await;
         let mut batch = Vec::new();

@@ -28,7 +28,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut argument = |what: &str| arguments.next().ok_or_else(|| format!("the {what} is missing"));
     let (url, tenant) = (argument("database url")?, TenantId(argument("tenant")?.parse::<Uuid>()?));
     let (goal, reads) = (AgentableId(argument("goal")?.parse::<Uuid>()?), argument("reads")?);
-    let config = Config { url, max_connections: 2, acquire_timeout: Duration::from_secs(30) };
+    let config =
+        Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: Duration::from_secs(30) };
     let store = Store::open(&config)?;
     let (mut secured, mut free) = (Vec::new(), Vec::new());
     for _ in 0..reads.parse::<usize>()? {

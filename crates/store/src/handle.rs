@@ -14,9 +14,10 @@ use sqlx::PgPool;
 use tokio::sync::OnceCell;
 
 use crate::api_key::Principal;
+use crate::connections::{Connections, Purpose};
 use crate::direct_start::DirectWorker;
 use crate::fairness::Fairness;
-use crate::pool::{Batchers, Store};
+use crate::pool::{Batchers, Pools, Store};
 use crate::primary::Addresses;
 use crate::reach::Reach;
 use crate::session::Archiving;
@@ -27,16 +28,19 @@ use crate::workspace_file::settle::Folders;
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Shared {
-    pub(crate) pool: PgPool,
-    /// The pool of connections with session state, for notifications and migrations, and whose options batches use: the
-    /// same as `pool`, unless that goes through a pooler.
+    /// Those of the purpose that the handle is for.
+    pub(crate) pool: Connections,
+    /// Those of each purpose.
+    pub(crate) pools: Arc<Pools>,
+    /// The pool of connections with session state, for notifications and migrations, and whose options batches use. They
+    /// never go through a pooler.
     pub(crate) sessions: PgPool,
     /// The hosts of both; none if the store was made from a pool.
     pub(crate) addresses: Arc<Addresses>,
     /// Whether requests of tenants are under [`row_security`](crate::row_security), once that was read.
     pub(crate) row_security: Arc<OnceCell<bool>>,
     /// The other cells, to find out which run kills its workers.
-    pub(crate) other_cells: Arc<[PgPool]>,
+    pub(crate) other_cells: Arc<[Connections]>,
     pub(crate) fairness: Fairness,
     pub(crate) archiving: Arc<Archiving>,
     /// Which kinds reach which.
@@ -63,6 +67,13 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// The same with the connections of a purpose.
+    pub(crate) fn with_connections_of(&self, purpose: Purpose) -> Arc<Self> {
+        let pool = self.pools.of(purpose).clone();
+        let folders = self.folders.as_ref().map(|folders| folders.with_connections(&pool));
+        Arc::new(Self { pool, folders, ..self.clone() })
+    }
+
     pub(crate) fn direct_worker(&self) -> Option<Arc<dyn DirectWorker>> {
         let worker = self.direct_worker.read().unwrap_or_else(PoisonError::into_inner);
         worker.as_ref()?.upgrade()
@@ -168,22 +179,28 @@ impl Store {
         &self.runs
     }
 
+    /// The handle for what nobody waits for: the same with connections of its own.
+    #[must_use]
+    pub fn background(&self) -> &RunStore {
+        &self.background
+    }
+
     /// The handle for requests of a tenant.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        self.runs.shared.tenant(tenant)
+        self.requests.tenant(tenant)
     }
 
     /// The handle for the API.
     #[must_use]
     pub fn api(&self) -> ApiStore {
-        ApiStore { shared: Arc::clone(&self.runs.shared) }
+        ApiStore { shared: Arc::clone(&self.requests) }
     }
 
     /// The handle for commands of the operator.
     #[must_use]
     pub fn operator(&self) -> OperatorStore<'_> {
-        OperatorStore { shared: &self.runs.shared }
+        OperatorStore { shared: &self.requests }
     }
 }
 
@@ -205,6 +222,6 @@ impl Deref for Store {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
-        &self.runs.shared
+        &self.requests
     }
 }

@@ -104,6 +104,7 @@
 //! call the new function: keep its arguments and its result compatible.
 
 mod batcher;
+pub mod connections;
 pub mod conversation;
 mod delivery;
 mod error;
@@ -127,6 +128,7 @@ mod tenant;
 mod tenant_pool;
 mod timeline;
 
+pub use connections::{Purpose, Sizes};
 pub use error::{Error, Result};
 pub use fairness::Fairness;
 pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};

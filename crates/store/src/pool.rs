@@ -1,10 +1,10 @@
-//! The connection pool and the settings of its database sessions.
+//! The connection pools and the settings of their database sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool};
 
 use houston_domain::custom_table::TablePresets;
 use houston_domain::knowledge::KnowledgeLimits;
@@ -15,6 +15,7 @@ use houston_objects::Objects;
 
 use crate::batcher::Batcher;
 use crate::claim::batch::Claims;
+use crate::connections::{Connections, Purpose, Sizes, Use};
 use crate::creation::batch::Creations;
 use crate::error::Result;
 use crate::event::batch::StreamReads;
@@ -29,12 +30,12 @@ use crate::session::Archiving;
 use crate::step::batch::Steps;
 use crate::workspace_file::settle::Folders;
 
-/// Most connections beside those of batches that keep session state, when the pool's go through a pooler: one listens,
-/// and migrations take another.
+/// Most connections beside those of batches that keep session state: one listens, and migrations take another.
 const MAX_SESSIONS: u32 = 4;
-/// How long a connection may be idle that is used without a ping, and how long a ping may take.
-const MAX_UNCHECKED: Duration = Duration::from_secs(1);
-const PING: Duration = Duration::from_secs(1);
+/// How long a connection may be idle until it is closed; and one of those with session state, of which the next use may be
+/// far.
+const IDLE: Duration = Duration::from_secs(600);
+const IDLE_SESSION: Duration = Duration::from_secs(5);
 
 /// How to reach Postgres.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,30 +44,30 @@ pub struct Config {
     /// the primary: `postgres://houston@a:5432,b:5432/houston`; and, with a pooler that keeps no session state, the address
     /// without it: `postgres://houston@pooler:6432/houston?direct=a:5432,b:5432`.
     pub url: String,
-    /// Maximum number of connections.
-    pub max_connections: u32,
+    /// Maximum number of connections for each purpose.
+    pub connections: Sizes,
     /// How long a caller waits for a free connection before [`sqlx::Error::PoolTimedOut`].
     pub acquire_timeout: Duration,
 }
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config").field("max_connections", &self.max_connections).finish_non_exhaustive()
+        f.debug_struct("Config").field("connections", &self.connections).finish_non_exhaustive()
     }
 }
 
-/// The pool of connections to Postgres, its settings and its schema; cheap to clone. Rows are read and written by the
-/// handles it makes.
+/// The pools of connections to Postgres, their settings and the schema; cheap to clone. Rows are read and written by the
+/// handles it makes. What it does itself uses the connections of requests.
 ///
 /// ```no_run
 /// # async fn example() -> houston_store::Result<()> {
 /// use std::time::Duration;
 ///
-/// use houston_store::{Config, Fairness, Store};
+/// use houston_store::{Config, Fairness, Sizes, Store};
 ///
 /// let config = Config {
 ///     url: "postgres://houston:secret@localhost:5432/houston".to_owned(),
-///     max_connections: 10,
+///     connections: Sizes::divide(10, 35, 20),
 ///     acquire_timeout: Duration::from_secs(5),
 /// };
 /// let store = Store::open(&config)?.with_fairness(Fairness { max_running: 5, ..Fairness::default() });
@@ -76,7 +77,32 @@ impl std::fmt::Debug for Config {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Store {
+    pub(crate) requests: Arc<Shared>,
     pub(crate) runs: RunStore,
+    pub(crate) background: RunStore,
+}
+
+/// The connections of each purpose.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    requests: Connections,
+    runs: Connections,
+    background: Connections,
+}
+
+impl Pools {
+    pub(crate) fn of(&self, purpose: Purpose) -> &Connections {
+        match purpose {
+            Purpose::Requests => &self.requests,
+            Purpose::Runs => &self.runs,
+            Purpose::Background => &self.background,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connections> {
+        Purpose::ALL.into_iter().map(|purpose| self.of(purpose))
+    }
 }
 
 /// What is written and read in batches.
@@ -148,40 +174,25 @@ pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
     PgConnectOptions::clone(&pool.connect_options())
 }
 
-/// Whether a connection can be used that was idle for so long. While one is idle, Postgres may close it
-/// (`idle_session_timeout`), or a pooler, a firewall or a failover: then a ping finds that out, and not a request.
-async fn is_usable(connection: &mut PgConnection, idle: Duration) -> bool {
-    idle < MAX_UNCHECKED || matches!(tokio::time::timeout(PING, connection.ping()).await, Ok(Ok(())))
-}
-
 impl Store {
-    /// Creates a pool that connects at its first use.
+    /// Creates pools that connect at their first use.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the URL cannot be parsed.
     pub fn open(config: &Config) -> Result<Self> {
         let addresses = addresses(&config.url, "houston")?;
-        let pool = |hosts: &[PgConnectOptions], max_connections: u32| {
-            let options = PgPoolOptions::new()
-                .max_connections(max_connections)
-                .acquire_timeout(config.acquire_timeout)
-                // No ping before each query, but after a pause: see `is_usable`.
-                .test_before_acquire(false);
+        let connections = |hosts: &[PgConnectOptions], size: u32, idle: Duration| {
             let newest = (hosts.len() > 1).then(|| addresses.newest.clone());
-            let options = match newest.clone() {
-                Some(newest) => newest.guard(options),
-                None => options,
-            };
-            let options = options.before_acquire(move |connection, metadata| {
-                let is_current = newest.as_ref().is_none_or(|newest| newest.is_current(metadata.age));
-                Box::pin(async move { Ok(is_current && is_usable(connection, metadata.idle_for).await) })
-            });
-            options.connect_lazy_with(hosts.first().cloned().unwrap_or_default())
+            Connections::new(hosts, size, (config.acquire_timeout, idle), newest)
         };
-        let main = pool(&addresses.pool, config.max_connections);
-        let sessions =
-            if addresses.has_pooler { pool(&addresses.sessions, MAX_SESSIONS) } else { main.clone() };
-        Ok(Self::with_pools(main, sessions, addresses))
+        let of = |purpose| connections(&addresses.pool, config.connections.of(purpose), IDLE);
+        let pools = Pools {
+            requests: of(Purpose::Requests),
+            runs: of(Purpose::Runs),
+            background: of(Purpose::Background),
+        };
+        let sessions = connections(&addresses.sessions, MAX_SESSIONS, IDLE_SESSION);
+        Ok(Self::with_pools(pools, sessions.pool().clone(), addresses))
     }
 
     /// Replaces the default [`Fairness`] limits.
@@ -225,7 +236,7 @@ impl Store {
     /// Names the other cells whose runs the workers of this one drive in the same process.
     #[must_use]
     pub fn with_other_cells<'s>(self, others: impl IntoIterator<Item = &'s Self>) -> Self {
-        let others = others.into_iter().map(|store| store.pool.clone()).collect();
+        let others = others.into_iter().map(|store| store.runs.pool.clone()).collect();
         self.changed(|shared| shared.other_cells = others)
     }
 
@@ -269,27 +280,22 @@ impl Store {
     /// The limits per user.
     #[must_use]
     pub fn fairness(&self) -> Fairness {
-        self.runs.shared.fairness
+        self.requests.fairness
     }
 
     fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
-        let mut shared = Arc::unwrap_or_clone(self.runs.shared);
+        let mut shared = Arc::unwrap_or_clone(self.requests);
         change(&mut shared);
-        Self { runs: RunStore { shared: Arc::new(shared) } }
+        Self::of(&shared)
     }
 
-    /// A store on an existing pool, with default limits; for tests.
-    #[must_use]
-    pub fn from_pool(pool: PgPool) -> Self {
-        Self::with_pools(pool.clone(), pool, Addresses::default())
-    }
-
-    fn with_pools(pool: PgPool, sessions: PgPool, addresses: Addresses) -> Self {
+    fn with_pools(pools: Pools, sessions: PgPool, addresses: Addresses) -> Self {
         let fairness = Fairness::default();
         let (archiving, reach): (Arc<Archiving>, Arc<Reach>) = Default::default();
-        let shared = Arc::new(Shared {
+        Self::of(&Shared {
             batchers: Batchers::new(&sessions, fairness, &archiving, &reach, RateLimits::default()),
-            pool,
+            pool: pools.requests.clone(),
+            pools: Arc::new(pools),
             sessions,
             addresses: Arc::new(addresses),
             row_security: Arc::default(),
@@ -305,8 +311,16 @@ impl Store {
             objects: None,
             is_unbatched: false,
             direct_worker: Arc::default(),
-        });
-        Self { runs: RunStore { shared } }
+        })
+    }
+
+    fn of(shared: &Shared) -> Self {
+        let of = |purpose| shared.with_connections_of(purpose);
+        Self {
+            requests: of(Purpose::Requests),
+            runs: RunStore { shared: of(Purpose::Runs) },
+            background: RunStore { shared: of(Purpose::Background) },
+        }
     }
 
     /// Checks that Postgres answers.
@@ -318,20 +332,19 @@ impl Store {
         Ok(())
     }
 
-    /// Connections of the pool that are used now, and those that could be besides.
+    /// How the connections of a purpose are used.
     #[must_use]
-    pub fn connections(&self) -> (usize, usize) {
-        let open = usize::try_from(self.pool.size()).unwrap_or(usize::MAX);
-        let most = usize::try_from(self.pool.options().get_max_connections()).unwrap_or(usize::MAX);
-        let used = open.saturating_sub(self.pool.num_idle());
-        (used, most.saturating_sub(used))
+    pub fn connections(&self, purpose: Purpose) -> Use {
+        self.pools.of(purpose).in_use()
     }
 
     /// Closes all connections.
     pub async fn close(&self) {
         self.batchers.close().await;
         self.sessions.close().await;
-        self.pool.close().await;
+        for connections in self.pools.iter() {
+            connections.close().await;
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
+use crate::connections::Connections;
 use crate::error::Result;
 use crate::pool::Store;
 use crate::timeline::{self, Newest};
@@ -180,7 +181,7 @@ async fn watch(connection: &mut PgConnection, newest: &Newest) {
     }
 }
 
-async fn follow(pool: &PgPool, hosts: &[PgConnectOptions], newest: &Newest) {
+async fn follow(pools: &[&PgPool], hosts: &[PgConnectOptions], newest: &Newest) {
     if hosts.len() < 2 {
         return;
     }
@@ -189,7 +190,8 @@ async fn follow(pool: &PgPool, hosts: &[PgConnectOptions], newest: &Newest) {
         match connect(hosts, newest).await {
             Ok((host, mut connection)) => {
                 let (name, port) = (host.get_host().to_owned(), host.get_port());
-                if point(pool, host) {
+                // All of them: `any` would stop at the first.
+                if pools.iter().filter(|pool| point(pool, host.clone())).count() > 0 {
                     tracing::info!(host = name, port, "another postgres is the primary");
                 }
                 said.clear();
@@ -214,10 +216,13 @@ impl Store {
     /// [`Error::Database`](crate::Error::Database) when none of the hosts is a primary, or only a former one.
     pub async fn find_primary(&self) -> Result<()> {
         let addresses = &self.addresses;
-        for (pool, hosts) in [(&self.pool, &addresses.pool), (&self.sessions, &addresses.sessions)] {
+        let pools: Vec<&PgPool> = self.pools.iter().map(Connections::pool).collect();
+        for (pools, hosts) in [(&pools[..], &addresses.pool), (&[&self.sessions], &addresses.sessions)] {
             if hosts.len() > 1 {
                 let (host, connection) = connect(hosts, &addresses.newest).await?;
-                point(pool, host);
+                for pool in pools {
+                    point(pool, host.clone());
+                }
                 connection.close().await?;
             }
         }
@@ -243,8 +248,14 @@ impl Store {
     /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
     pub async fn follow_primary(&self) {
         let Addresses { pool, sessions, has_pooler, newest } = &*self.addresses;
-        let sessions: &[PgConnectOptions] = if *has_pooler { sessions } else { &[] };
-        tokio::join!(follow(&self.pool, pool, newest), follow(&self.sessions, sessions, newest));
+        let mut pools: Vec<&PgPool> = self.pools.iter().map(Connections::pool).collect();
+        if *has_pooler {
+            let alone = [&self.sessions];
+            tokio::join!(follow(&pools, pool, newest), follow(&alone, sessions, newest));
+        } else {
+            pools.push(&self.sessions);
+            follow(&pools, pool, newest).await;
+        }
     }
 }
 

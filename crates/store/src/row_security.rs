@@ -11,8 +11,9 @@
 //!
 //! It stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
 
-use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection};
 
+use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::Shared;
 use crate::pool::{Store, connect_options_of};
@@ -99,7 +100,7 @@ impl Shared {
     }
 }
 
-async fn read(pool: &PgPool) -> sqlx::Result<RowSecurity> {
+async fn read(pool: &Connections) -> sqlx::Result<RowSecurity> {
     // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
     let (exists, is_member, is_applied): (bool, bool, bool) = sqlx::query_as(
         "-- store::row_security::read

@@ -8,9 +8,7 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{
-    Describe, Either, Execute, Executor, PgConnection, PgPool, Postgres, SqlSafeStr, SqlStr, Transaction,
-};
+use sqlx::{Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr, SqlStr, Transaction};
 
 use crate::handle::Shared;
 use crate::row_security::entry;
@@ -42,16 +40,20 @@ impl<'s> TenantPool<'s> {
     /// Begins a transaction.
     pub(crate) async fn begin(self) -> sqlx::Result<Transaction<'static, Postgres>> {
         match self.named().await? {
-            Some(tenant) => begun(&self.shared.pool, entry("", tenant.0)).await,
-            None => begun(&self.shared.pool, "begin").await,
+            Some(tenant) => self.begun(entry("", tenant.0)).await,
+            None => self.begun("begin").await,
         }
+    }
+
+    async fn begun(self, begin: impl SqlSafeStr) -> sqlx::Result<Transaction<'static, Postgres>> {
+        self.shared.pool.begin_with(begin.into_sql_str()).await
     }
 
     /// Begins a transaction that reads what is committed now, whatever is committed later.
     pub(crate) async fn begin_snapshot(self) -> sqlx::Result<Transaction<'static, Postgres>> {
         match self.named().await? {
-            Some(tenant) => begun(&self.shared.pool, entry(SNAPSHOT, tenant.0)).await,
-            None => begun(&self.shared.pool, "begin isolation level repeatable read read only").await,
+            Some(tenant) => self.begun(entry(SNAPSHOT, tenant.0)).await,
+            None => self.begun("begin isolation level repeatable read read only").await,
         }
     }
 
@@ -59,22 +61,13 @@ impl<'s> TenantPool<'s> {
     /// [`with_connection`](crate::tenant_pool::with_connection) calls it.
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
-            Some(tenant) => TenantConnection::Secured(begun(&self.shared.pool, entry("", tenant.0)).await?),
+            Some(tenant) => TenantConnection::Secured(self.begun(entry("", tenant.0)).await?),
+            None if self.tenant.is_some() => {
+                TenantConnection::Free(self.shared.pool.acquire_answering().await?)
+            }
             None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
     }
-}
-
-/// Begins a transaction, to its end also if the caller no longer waits: sqlx rolls back only what it knows to have begun, and
-/// would give the connection, with an open transaction in it, to others. What they wrote would be lost with it.
-async fn begun(pool: &PgPool, begin: impl SqlSafeStr) -> sqlx::Result<Transaction<'static, Postgres>> {
-    let connection = pool.acquire().await?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it ends after one statement, whose connection the pool waits for"
-    )]
-    let transaction = tokio::spawn(Transaction::begin(connection, Some(begin.into_sql_str())));
-    transaction.await.map_err(|_| sqlx::Error::WorkerCrashed)?
 }
 
 /// See [`TenantPool::connection`].
@@ -136,10 +129,13 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
         E: 'q + Execute<'q, Postgres>,
     {
         let all = async move {
-            let mut connection = self.connection().await?;
-            let all: Vec<_> = connection.fetch_many(query).try_collect().await?;
-            connection.done().await?;
-            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)))
+            let Some(tenant) = self.named().await? else {
+                return Ok(self.shared.pool.fetch_many(query));
+            };
+            let mut transaction = self.begun(entry("", tenant.0)).await?;
+            let all: Vec<_> = transaction.fetch_many(query).try_collect().await?;
+            transaction.commit().await?;
+            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)).boxed())
         };
         stream::once(all).try_flatten().boxed()
     }
@@ -150,9 +146,12 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
         E: 'q + Execute<'q, Postgres>,
     {
         Box::pin(async move {
-            let mut connection = self.connection().await?;
-            let row = connection.fetch_optional(query).await?;
-            connection.done().await?;
+            let Some(tenant) = self.named().await? else {
+                return self.shared.pool.fetch_optional(query).await;
+            };
+            let mut transaction = self.begun(entry("", tenant.0)).await?;
+            let row = transaction.fetch_optional(query).await?;
+            transaction.commit().await?;
             Ok(row)
         })
     }
@@ -165,12 +164,12 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
     where
         'p: 'e,
     {
-        self.shared.pool.prepare_with(sql, parameters)
+        (&self.shared.pool).prepare_with(sql, parameters)
     }
     fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
     where
         'p: 'e,
     {
-        self.shared.pool.describe(sql)
+        (&self.shared.pool).describe(sql)
     }
 }

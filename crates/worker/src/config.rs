@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use houston_queue::{HintSettings, Slots};
+use houston_store::Sizes;
 use serde::{Deserialize, Serialize};
 
 /// Hints that one round trip to Redis takes at most, so that idle workers share a burst.
@@ -69,6 +70,10 @@ pub struct WorkerConfig {
     pub maintenance_percent: u8,
     /// Database connections of the process.
     pub database_connections: u32,
+    /// Percent of them for runs, and for background work; the others are for requests.
+    pub run_connections_percent: u8,
+    /// See [`Self::run_connections_percent`].
+    pub background_connections_percent: u8,
     /// Milliseconds a model call, or tools that may be repeated, get to end once the process is stopping; then the run is
     /// handed over.
     pub hand_over_ms: u64,
@@ -77,6 +82,13 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// How many database connections each purpose has.
+    #[must_use]
+    pub fn connections(&self) -> Sizes {
+        let (runs, background) = (self.run_connections_percent, self.background_connections_percent);
+        Sizes::divide(self.database_connections, runs, background)
+    }
+
     /// How many hints of each lane the queue delivers at once: at least one.
     #[must_use]
     pub fn slots(&self) -> Slots {

@@ -36,6 +36,8 @@ pub struct Worker {
     pub engine: Arc<Engine>,
     /// The handle to Postgres.
     pub store: RunStore,
+    /// The same for what nobody waits for, with connections of its own.
+    pub background: RunStore,
     /// Connection URL of Postgres, for the connection of the lease.
     pub database_url: String,
     /// Redis, if there is one.
@@ -141,7 +143,7 @@ impl Worker {
         let current = keeper.start()?;
         let health = backend.health();
         let webhooks = self.webhooks.clone().start(
-            self.store.clone(),
+            self.background.clone(),
             (Arc::clone(&self.ids), Arc::clone(&self.metrics)),
             tracker,
             (stop.clone(), done.clone()),
@@ -164,7 +166,7 @@ impl Worker {
     fn start_triggers(&self, tracker: &TaskTracker, done: &CancellationToken) -> Arc<Notify> {
         let look_now = Arc::new(Notify::new());
         let triggers = Triggers {
-            store: self.store.clone(),
+            store: self.background.clone(),
             bus: self.bus.clone(),
             ids: Arc::clone(&self.ids),
             config: self.triggers,
@@ -214,11 +216,11 @@ impl Worker {
             now,
             done.clone(),
         ));
-        tracker.spawn(erase::run(self.store.clone(), self.sweep, done.clone()));
-        archive::start(&self.store, &self.engine, tracker, done);
+        tracker.spawn(erase::run(self.background.clone(), self.sweep, done.clone()));
+        archive::start(&self.background, &self.engine, tracker, done);
         let agent_types = self.engine.agent_types();
         let scheduler = schedule::Scheduler {
-            store: self.store.clone(),
+            store: self.background.clone(),
             bus: self.bus.clone(),
             ids: Arc::clone(&self.ids),
             schedules: self.schedules.clone(),
@@ -228,7 +230,7 @@ impl Worker {
         tracker.spawn(scheduler.run());
         tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
         let monitor = Monitor {
-            store: self.store.clone(),
+            store: self.background.clone(),
             redis: self.redis.clone(),
             hints: self.hints.clone(),
             bus: self.bus.clone(),

@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
 use houston_domain::why::Facts;
 use houston_protocol::why::WhyResponse;
-use houston_queue::{Lane, RedisState};
+use houston_queue::{HintHealth, Lane, RedisState};
 
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
@@ -69,7 +69,7 @@ async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result
     let found = app.api_store().health().await?;
     let checked_at = found.checked_at;
     let mut health = found.facts();
-    match app.state.redis.state() {
+    match HintHealth::new(app.state.redis.clone(), app.state.hints.health().clone()).state() {
         RedisState::Down { since } => health.redis_down_since = Some(since),
         RedisState::Up { since } if checked_at.is_some_and(|at| at < since) => health.forget_redis(),
         RedisState::Absent | RedisState::Up { .. } => {}

@@ -86,7 +86,11 @@ impl Drop for Server {
 
 /// The state with connections of the server's own runtime, and prompts that take a second to build.
 fn own(state: State, url: String, stop: &CancellationToken) -> State {
-    let config = houston_store::Config { url, max_connections: 10, acquire_timeout: Duration::from_secs(10) };
+    let config = houston_store::Config {
+        url,
+        connections: houston_store::Sizes::divide(10, 35, 20),
+        acquire_timeout: Duration::from_secs(10),
+    };
     let tasks = TaskTracker::new();
     let bus = DeltaBus::start(None, state.ids.next(), &tasks, stop.clone());
     State {

@@ -34,7 +34,7 @@ async fn exhausted_connection_pool_is_503_with_retry_after() {
     // A server with a single connection, which a request holds that waits for a lock.
     let config = houston_store::Config {
         url: api.servers.database_url().to_owned(),
-        max_connections: 1,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: Duration::from_millis(100),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -80,4 +80,41 @@ async fn exhausted_connection_pool_is_503_with_retry_after() {
     assert_eq!(first.status, 503, "waiting too long for a lock is 503, too");
     locker.kill().unwrap();
     locker.wait().unwrap();
+}
+
+/// An idle time-out, the restart of a pooler, a failover that is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_connections_cost_no_request() {
+    let api = TestApi::start().await;
+    let config = houston_store::Config {
+        url: api.servers.database_url().to_owned(),
+        connections: houston_store::Sizes { requests: 10, ..houston_store::Sizes::ones() },
+        acquire_timeout: PATIENCE,
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };
+    tokio_util::task::TaskTracker::new().spawn(serve(listener, state, api.stop.clone()));
+    let key = format!("Bearer {KEY}");
+    let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+    let paths = ["", "/messages", "/history", "/state"].map(|rest| api.path(rest));
+    let post = api.path("/messages");
+    let read = || async {
+        let reads = (0..20).map(|nth| request(address, "GET", &paths[nth % paths.len()], &headers, ""));
+        futures_util::future::join_all(reads).await
+    };
+    for _ in 0..3 {
+        let before: Vec<u16> = read().await.iter().map(|answer| answer.status).collect();
+        let others =
+            "pid <> pg_backend_pid() and datname = current_database() and backend_type = 'client backend'";
+        api.servers
+            .sql(&format!("select pg_terminate_backend(pid, 10000) from pg_stat_activity where {others}"))
+            .unwrap();
+        let posting = request(address, "POST", &post, &headers, r#"{"content": "hi"}"#);
+        let (after, posted) = tokio::join!(read(), posting);
+        assert_eq!(posted.status, 202, "{}", posted.text());
+        for (answer, before) in after.iter().zip(before) {
+            assert_eq!(answer.status, before, "{}", answer.text());
+        }
+    }
 }

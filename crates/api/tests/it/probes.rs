@@ -42,7 +42,7 @@ async fn probes_need_no_key_and_report_the_mode() {
     let away = readyz(&api, |answer| answer.json()["checks"]["postgres"] == "unavailable").await;
     assert_eq!((away.status, &away.json()["status"]), (503, &json!("not_ready")));
     // No connection is left, so that the pool tries to connect.
-    for _ in 0..=api.store.connections().1 {
+    for _ in 0..=api.store.connections(houston_store::Purpose::Requests).free {
         readyz(&api, |answer| answer.json()["checks"]["postgres"] == "unavailable").await;
     }
     let refused = api.post(&api.path("/messages"), json!({"content": "x"})).await;
@@ -95,7 +95,7 @@ async fn readyz_is_503_when_postgres_cannot_write() {
     set("set temp_file_limit = 64");
     let config = houston_store::Config {
         url: api.servers.database_url().to_owned(),
-        max_connections: 2,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: PATIENCE,
     };
     let state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };

@@ -23,7 +23,8 @@ pub(crate) async fn start(
     let (user, rest) = url.split_once('@').unwrap();
     let database = rest.split_once('/').unwrap().1.split('?').next().unwrap();
     let url = format!("{user}@{}/{database}", proxy.address());
-    let config = houston_store::Config { url, max_connections, acquire_timeout: PATIENCE / 4 };
+    let connections = houston_store::Sizes { requests: max_connections, ..houston_store::Sizes::ones() };
+    let config = houston_store::Config { url, connections, acquire_timeout: PATIENCE / 4 };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut state = State { store: Store::open(&config).unwrap().api(), ..api.state.clone() };

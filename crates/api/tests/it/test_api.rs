@@ -298,7 +298,11 @@ fn open_store(url: &str) -> Store {
 }
 
 fn open_store_within(url: &str, acquire_timeout: Duration) -> Store {
-    let config = houston_store::Config { url: url.to_owned(), max_connections: 10, acquire_timeout };
+    let config = houston_store::Config {
+        url: url.to_owned(),
+        connections: houston_store::Sizes::ones(),
+        acquire_timeout,
+    };
     Store::open(&config).unwrap()
 }
 

@@ -187,6 +187,13 @@ fn least(settings: &Settings) -> Option<Violation> {
 /// Shares of a worker's slots.
 fn shares(settings: &Settings) -> Option<Violation> {
     let worker = &settings.orchestrator.worker;
+    let connections =
+        u32::from(worker.run_connections_percent) + u32::from(worker.background_connections_percent);
+    if connections > 90 {
+        let reason =
+            "must be at most 90 together with background_connections_percent: requests need the rest";
+        return violation("orchestrator.worker.run_connections_percent", reason);
+    }
     let background = worker.background_percent;
     if background > 100 {
         return violation("orchestrator.worker.background_percent", "must be at most 100");

@@ -99,7 +99,11 @@ async fn metrics_say_what_an_installation_did() {
     let posts = r#"route="/v1/{kinds}/{id}/messages",method="POST",status="2xx""#;
     assert_eq!(value(&api, "houston_http_request_duration_seconds_count", posts), 1.0, "{api}");
     assert_eq!(value(&api, "houston_sse_resumes_total", ""), 1.0, "{api}");
-    assert!(value(&api, "houston_db_pool_connections", "free") > 0.0, "{api}");
+    for purpose in ["requests", "runs", "background"] {
+        assert!(value(&api, "houston_db_pool_connections", purpose) > 0.0, "{api}");
+    }
+    assert!(value(&api, "houston_db_pool_acquires_total", "requests") > 0.0, "{api}");
+    assert!(value(&api, "houston_db_pool_wait_seconds_total", "requests") > 0.0, "{api}");
     assert!(!api.contains("\nhouston_worker_slots{"), "an API has no slots: {api}");
 
     // The run's end reaches the client before the worker has counted it.

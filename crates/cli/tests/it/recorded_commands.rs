@@ -156,8 +156,11 @@ const ADDED: [(&str, &str); 4] =
     [("question", "0010"), ("grant", "0011"), ("trigger", "0012"), ("table", "0013")];
 
 async fn migrate(url: String) {
-    let config =
-        houston_store::Config { url, max_connections: 2, acquire_timeout: crate::test_houston::PATIENCE };
+    let config = houston_store::Config {
+        url,
+        connections: houston_store::Sizes::ones(),
+        acquire_timeout: crate::test_houston::PATIENCE,
+    };
     let store = houston_store::Store::open(&config).unwrap();
     store.migrate().await.unwrap();
     store.close().await;

@@ -380,7 +380,8 @@ fn cells(start: impl Fn() -> std::io::Result<TestInstallation>) -> TestInstallat
 }
 
 async fn migrate(url: String) {
-    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let config =
+        houston_store::Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: PATIENCE };
     let store = houston_store::Store::open(&config).unwrap();
     store.migrate().await.unwrap();
     store.close().await;
@@ -394,7 +395,8 @@ fn key() -> String {
 /// Migrates, and does what `houston key create --tenant test` does.
 async fn migrate_and_add_key(url: String) {
     migrate(url.clone()).await;
-    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let config =
+        houston_store::Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: PATIENCE };
     let store = houston_store::Store::open(&config).unwrap();
     let ids = Ids::new(Arc::new(SystemClock));
     let tenant = store.operator().ensure_tenant(ids.next(), "test").await.unwrap();

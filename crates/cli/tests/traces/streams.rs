@@ -60,7 +60,12 @@ pub(crate) struct Client {
 }
 
 fn open(url: &str) -> Store {
-    Store::open(&Config { url: url.to_owned(), max_connections: 10, acquire_timeout: PATIENCE }).unwrap()
+    Store::open(&Config {
+        url: url.to_owned(),
+        connections: houston_store::Sizes::ones(),
+        acquire_timeout: PATIENCE,
+    })
+    .unwrap()
 }
 
 async fn migrate(url: String) {

@@ -13,7 +13,8 @@ pub(crate) fn installation() -> TestInstallation {
 }
 
 async fn migrate(url: String) {
-    let config = houston_store::Config { url, max_connections: 1, acquire_timeout: PATIENCE };
+    let config =
+        houston_store::Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: PATIENCE };
     let store = houston_store::Store::open(&config).unwrap();
     store.migrate().await.unwrap();
     store.close().await;

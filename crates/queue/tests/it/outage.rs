@@ -59,8 +59,12 @@ async fn redis_that_takes_no_writes_counts_as_down_until_it_does() {
         let words = |command: [&'static str; 4]| command.into_iter().filter(|word| !word.is_empty());
         let _: String = setup.server.ask(&words(refuse).collect::<Vec<_>>()).await;
         eventually("the refusal is noticed", async || !health.is_up()).await;
+        assert!(matches!(health.state(), RedisState::Down { .. }));
+        let refused = setup.server.redis().server().await.unwrap().refuses;
+        assert!(refused.is_some(), "the command that refuses is {refuse:?}");
         let _: String = setup.server.ask(&words(accept).collect::<Vec<_>>()).await;
         eventually("its end is noticed", async || health.is_up()).await;
+        assert_eq!(setup.server.redis().server().await.unwrap().refuses, None);
     }
     setup.handles_hint(2).await;
     setup.worker.end().await;

@@ -10,10 +10,11 @@ use houston_domain::id::{AgentableId, DeliveryId, Ids, RunId, TenantId, UserId, 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::owned_event::OwnedEvent;
+use super::owned_event::{OwnedEvent, owned_page};
 use super::task_push;
 use crate::error::{Error, Result};
 use crate::event::EventPosition;
+use crate::event::position::present;
 use crate::handle::RunStore;
 
 /// The name of the reader.
@@ -206,12 +207,12 @@ impl RunStore {
         }
         let tenants: Vec<Uuid> = subscriptions.keys().map(|tenant| tenant.0).collect();
         let read = match position.parse::<EventPosition>() {
-            Ok(position) => self.owned_events_since(&position, limit, &tenants).await,
+            Ok(position) => owned_page(&mut tx, &position, limit, &tenants).await,
             Err(_) => Err(Error::UnknownPosition),
         };
         let page = match read {
             Err(Error::UnknownPosition) => {
-                let now = self.event_position().await?;
+                let now = present(&mut *tx).await?;
                 move_to(&mut tx, &now).await?;
                 tx.commit().await?;
                 return Ok(FannedOut::Restarted);

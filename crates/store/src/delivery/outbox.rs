@@ -22,6 +22,10 @@ pub struct DueDeliveries<'a> {
     pub busy: &'a [(WebhookId, i64)],
     /// How many it sends at once of one webhook.
     pub per_webhook: i64,
+    /// How many of which tenants it sends already.
+    pub busy_tenants: &'a [(TenantId, i64)],
+    /// How many it sends at once of one tenant.
+    pub per_tenant: i64,
     /// How many are claimed at most.
     pub limit: i64,
     /// Only those of webhooks with a higher id, so that all get their turn.
@@ -110,7 +114,7 @@ pub struct Answer<'a> {
 const MAX_ERROR: usize = 500;
 
 impl RunStore {
-    /// Claims the next deliveries that are due, at most one of each agentable and webhook.
+    /// Claims the next deliveries that are due, at most one of each agentable and webhook. Tenants take turns.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -120,6 +124,8 @@ impl RunStore {
         claim: Uuid,
     ) -> Result<Vec<ClaimedDelivery>> {
         let (busy, counts): (Vec<Uuid>, Vec<i64>) = due.busy.iter().map(|(id, n)| (id.0, *n)).unzip();
+        let (tenants, of_tenants): (Vec<Uuid>, Vec<i64>) =
+            due.busy_tenants.iter().map(|(id, n)| (id.0, *n)).unzip();
         let rows = sqlx::query!(
             r#"-- store::outbox::claim
             with recursive w as (
@@ -130,17 +136,22 @@ impl RunStore {
                 select (select o.webhook_id from houston.open_deliveries o
                          where o.webhook_id > w.webhook_id order by o.webhook_id limit 1)
                   from w where w.webhook_id is not null),
-            due as (
-                select o.webhook_id, o.agentable_id
+            -- Of each tenant the longest overdue come first, and of all tenants the first ones.
+            turns as (
+                select o.webhook_id, o.agentable_id, $10 - coalesce(t.n, 0) as room,
+                       row_number() over (partition by h.tenant_id order by o.due_at, o.webhook_id) as turn
                   from w
                   join houston.webhooks h on h.id = w.webhook_id and h.enabled
                   left join unnest($2::uuid[], $3::bigint[]) as b (id, n) on b.id = w.webhook_id
+                  left join unnest($9::uuid[], $11::bigint[]) as t (id, n) on t.id = h.tenant_id
                  cross join lateral (
-                       select o.webhook_id, o.agentable_id from houston.open_deliveries o
+                       select o.webhook_id, o.agentable_id, o.due_at from houston.open_deliveries o
                         where o.webhook_id = w.webhook_id and o.due_at <= $1
-                        order by o.due_at limit greatest($4 - coalesce(b.n, 0), 0)
-                          for no key update skip locked) o
-                 limit $5),
+                        order by o.due_at
+                        limit greatest(least($4 - coalesce(b.n, 0), $10 - coalesce(t.n, 0)), 0)
+                          for no key update skip locked) o),
+            due as (
+                select webhook_id, agentable_id from turns where turn <= room order by turn limit $5),
             claimed as (
                 update houston.open_deliveries o set due_at = $6, claim = $7 from due d
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
@@ -164,7 +175,10 @@ impl RunStore {
             due.limit,
             due.until,
             claim,
-            due.after.map_or(Uuid::nil(), |after| after.0)
+            due.after.map_or(Uuid::nil(), |after| after.0),
+            &tenants,
+            due.per_tenant,
+            &of_tenants
         )
         .fetch_all(&self.pool)
         .await?;

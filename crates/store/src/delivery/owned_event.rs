@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{AgentableId, TenantId, UserId};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::event::position::page_since;
 use crate::event::{EventPosition, only};
 use crate::handle::{ApiStore, Shared, TenantStore};
 
@@ -41,19 +43,10 @@ impl Shared {
         limit: i64,
         tenants: &[Uuid],
     ) -> Result<OwnedPage> {
-        let page = self.any_events_since(position, limit, Some(tenants)).await?;
-        let mut agentables: Vec<Uuid> = page.events.iter().map(|event| event.agentable.0).collect();
-        agentables.dedup();
-        let owners = if agentables.is_empty() {
-            HashMap::new()
-        } else {
-            self.event_owners(&agentables, tenants).await?
-        };
-        let events = page.events.into_iter().filter_map(|any| {
-            let owner = owners.get(&any.agentable)?.clone();
-            Some(OwnedEvent { tenant: any.tenant, owner, event: any.event })
-        });
-        Ok(OwnedPage { events: events.collect(), next: page.next, has_more: page.has_more })
+        let mut tx = self.pool_of(only(Some(tenants))).begin().await?;
+        let page = owned_page(&mut tx, position, limit, tenants).await?;
+        tx.commit().await?;
+        Ok(page)
     }
 
     /// Whose agentables these are, of these tenants.
@@ -62,17 +55,44 @@ impl Shared {
         agentables: &[Uuid],
         tenants: &[Uuid],
     ) -> Result<HashMap<AgentableId, EventOwner>> {
-        let rows = sqlx::query!(
-            "-- store::owned_event::owners
-            select id, kind, user_id from houston.agentables where tenant_id = any ($2) and id = any ($1)",
-            agentables,
-            tenants
-        )
-        .fetch_all(&self.pool_of(only(Some(tenants))))
-        .await?;
-        let owner = |id, kind, user| EventOwner { agentable: AgentableId(id), kind, user: UserId(user) };
-        Ok(rows.into_iter().map(|row| (AgentableId(row.id), owner(row.id, row.kind, row.user_id))).collect())
+        owners(&self.pool_of(only(Some(tenants))), agentables, tenants).await
     }
+}
+
+/// [`Shared::owned_events_since`], in a transaction of the caller.
+pub(crate) async fn owned_page(
+    connection: &mut PgConnection,
+    position: &EventPosition,
+    limit: i64,
+    tenants: &[Uuid],
+) -> Result<OwnedPage> {
+    let page = page_since(&mut *connection, position, limit, Some(tenants)).await?;
+    let mut agentables: Vec<Uuid> = page.events.iter().map(|event| event.agentable.0).collect();
+    agentables.dedup();
+    let owners =
+        if agentables.is_empty() { HashMap::new() } else { owners(connection, &agentables, tenants).await? };
+    let events = page.events.into_iter().filter_map(|any| {
+        let owner = owners.get(&any.agentable)?.clone();
+        Some(OwnedEvent { tenant: any.tenant, owner, event: any.event })
+    });
+    Ok(OwnedPage { events: events.collect(), next: page.next, has_more: page.has_more })
+}
+
+async fn owners(
+    executor: impl PgExecutor<'_>,
+    agentables: &[Uuid],
+    tenants: &[Uuid],
+) -> Result<HashMap<AgentableId, EventOwner>> {
+    let rows = sqlx::query!(
+        "-- store::owned_event::owners
+            select id, kind, user_id from houston.agentables where tenant_id = any ($2) and id = any ($1)",
+        agentables,
+        tenants
+    )
+    .fetch_all(executor)
+    .await?;
+    let owner = |id, kind, user| EventOwner { agentable: AgentableId(id), kind, user: UserId(user) };
+    Ok(rows.into_iter().map(|row| (AgentableId(row.id), owner(row.id, row.kind, row.user_id))).collect())
 }
 
 impl ApiStore {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use houston_domain::focus::FocusRef;
 use houston_domain::id::{AgentableId, TenantId, UserId};
-use sqlx::PgPool;
 
+use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -21,7 +21,7 @@ const MAX_ANSWERS: i64 = 200;
 /// The answers. Owned, so that an answer can be kept after the run that asked for it has gone on.
 #[derive(Debug, Clone)]
 pub struct ContextCache {
-    pool: PgPool,
+    pool: Connections,
 }
 
 /// Whose answer about what.

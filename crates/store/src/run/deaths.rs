@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use houston_domain::death::{Suspect, Verdict, judge};
 use houston_domain::id::{AgentableId, ProcessId};
-use sqlx::PgPool;
 use uuid::Uuid;
 
+use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -87,7 +87,7 @@ impl RunStore {
 
 /// The runs of a cell that died with one of the processes: known from earlier claims, or held by a dead worker and not
 /// claimed since.
-async fn suspects(pool: &PgPool, ends: &[String]) -> Result<Vec<Suspect>> {
+async fn suspects(pool: &Connections, ends: &[String]) -> Result<Vec<Suspect>> {
     let rows = sqlx::query!(
         r#"-- store::deaths::suspects
         select k.agentable_id as "agentable_id!", k.run_open as "run_open!", k.holder is not null and w.id is not null as "is_driven!",
@@ -114,7 +114,7 @@ async fn suspects(pool: &PgPool, ends: &[String]) -> Result<Vec<Suspect>> {
 }
 
 /// Takes the deaths of these processes back. Runs whose dead worker no claim has noticed are released without a death.
-async fn acquit(pool: &PgPool, but: AgentableId, ends: &[String]) -> Result<()> {
+async fn acquit(pool: &Connections, but: AgentableId, ends: &[String]) -> Result<()> {
     let others = suspects(pool, ends).await?.into_iter().filter(|other| other.agentable != but);
     let others: Vec<Suspect> = others.filter(|other| !other.is_driven).collect();
     let ids: Vec<Uuid> = others.iter().map(|other| other.agentable.0).collect();

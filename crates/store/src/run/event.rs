@@ -17,7 +17,7 @@ pub(crate) mod asked;
 pub(crate) mod batch;
 mod derived;
 mod outline;
-mod position;
+pub(crate) mod position;
 mod wait;
 
 pub(crate) use outline::Whole;

@@ -208,7 +208,11 @@ impl Shared {
         let mut connection = self.pool_of(Some(tenant)).connection().await?;
         let alone = match self.post_alone(&mut connection, tenant, agentable, post, key).await {
             Ok(alone) => alone,
-            Err(error) if is_duplicate(&error) => return self.posted_before(tenant, post).await,
+            Err(error) if is_duplicate(&error) => {
+                // What reads it takes another connection.
+                drop(connection);
+                return self.posted_before(tenant, post).await;
+            }
             Err(error) => return Err(refusal(error, self.fairness.max_pending)),
         };
         connection.done().await?;

@@ -177,16 +177,29 @@ impl RunStore {
         Ok(Tried::Fired(fired))
     }
 
-    /// Events that triggers have heard, without a message yet, the oldest first.
+    /// Events that triggers have heard, without a message yet: of each tenant the oldest, `of_tenant` at most, and tenants
+    /// take turns.
     ///
     /// # Errors
     /// As [`Self::has_triggers`].
-    pub async fn heard(&self, limit: i64) -> Result<Vec<Heard>> {
+    pub async fn heard(&self, limit: i64, of_tenant: i64) -> Result<Vec<Heard>> {
         let rows = sqlx::query!(
-            "-- store::trigger_firing::heard
-            select trigger_id, agentable_id, parent_id, seq from houston.trigger_firings
-             order by created_at, parent_id, seq limit $1",
-            limit
+            r#"-- store::trigger_firing::heard
+            with recursive t as (
+                -- The tenants, each found by one step in the index.
+                (select f.tenant_id from houston.trigger_firings f order by f.tenant_id limit 1)
+                union all
+                select (select f.tenant_id from houston.trigger_firings f
+                         where f.tenant_id > t.tenant_id order by f.tenant_id limit 1)
+                  from t where t.tenant_id is not null)
+            select f.trigger_id as "trigger_id!", f.agentable_id as "agentable_id!", f.parent_id as "parent_id!", f.seq as "seq!"
+              from t cross join lateral (
+                   select o.*, row_number() over (order by o.created_at, o.parent_id, o.seq) as turn
+                     from (select * from houston.trigger_firings f where f.tenant_id = t.tenant_id
+                            order by f.created_at, f.parent_id, f.seq limit $2) o) f
+             order by f.turn, f.created_at limit $1"#,
+            limit,
+            of_tenant
         )
         .fetch_all(&self.pool)
         .await?;

@@ -10,8 +10,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::cell::Cells;
 use houston_domain::id::{TenantId, WebhookId};
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
+use crate::connections::Connections;
 use crate::error::Result;
 use crate::handle::ApiStore;
 use crate::webhook;
@@ -19,8 +20,8 @@ use crate::webhook;
 /// Copies from the first cell to the others. With one cell it does nothing.
 #[derive(Debug, Clone)]
 pub struct Copies {
-    home: PgPool,
-    others: Vec<PgPool>,
+    home: Connections,
+    others: Vec<Connections>,
 }
 
 impl Copies {
@@ -119,7 +120,7 @@ impl Copies {
 }
 
 /// Makes the rows of a tenant those of the home.
-async fn replace(other: &PgPool, tenant: TenantId, rows: &Value, home: &mut PgConnection) -> Result<()> {
+async fn replace(other: &Connections, tenant: TenantId, rows: &Value, home: &mut PgConnection) -> Result<()> {
     let mut tx = other.begin().await?;
     sqlx::query!(
         "-- store::copies::tenant

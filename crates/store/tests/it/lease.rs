@@ -60,7 +60,7 @@ async fn promoted_standby_suspects_no_living_worker() {
     });
     let config = Config {
         url: standby.database_url().to_owned(),
-        max_connections: 2,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: Duration::from_secs(5),
     };
     let promoted = Store::open(&config).unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use houston_domain::id::WorkerId;
 use houston_store::lease::LeaseConnection;
-use houston_store::{Config, Store};
+use houston_store::{Config, Sizes, Store};
 use houston_testkit::fault_proxy::{Fault, FaultProxy, Target};
 use houston_testkit::servers::TestServers;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ impl TwoHosts {
 }
 
 fn open(url: String) -> Store {
-    Store::open(&Config { url, max_connections: 2, acquire_timeout: Duration::from_secs(5) }).unwrap()
+    Store::open(&Config { url, connections: Sizes::ones(), acquire_timeout: Duration::from_secs(5) }).unwrap()
 }
 
 async fn answers(store: &Store) {
@@ -112,8 +112,9 @@ async fn former_primary_is_refused_while_the_new_one_is_away() {
     let refused = LeaseConnection::open(&url, worker, Duration::from_secs(60)).await.unwrap_err();
     assert!(refused.to_string().contains("former primary"), "{refused}");
     // Points to the first host, as before a search.
-    let other = Store::open(&Config { url, max_connections: 1, acquire_timeout: Duration::from_millis(500) })
-        .unwrap();
+    let other =
+        Store::open(&Config { url, connections: Sizes::ones(), acquire_timeout: Duration::from_millis(500) })
+            .unwrap();
     other.ping().await.unwrap_err();
     other.close().await;
 
@@ -140,20 +141,32 @@ async fn pooled_connections_lack_the_settings_of_sessions() {
     store.close().await;
 }
 
-/// A server that closes what is idle, a pooler that is started again, a failover that is over: no request pays for it.
+/// A server that closes what is idle, a pooler that is started again, a failover that is over: no request pays for it,
+/// whether the connections have been idle for long or were used just now.
 #[tokio::test]
 async fn connections_closed_while_idle_cost_no_request() {
     let test = TestStore::start().await;
-    let store = crate::test_store::open(test.database.url());
-    let ten = || join_all((0..10).map(|_| store.ping()));
-    ten().await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    // So long that a connection counts as idle.
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
-    test.sql(
-        "select pg_terminate_backend(pid, 10000) from pg_stat_activity
-          where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
-    );
-    let refused: Vec<_> = ten().await.into_iter().filter_map(Result::err).collect();
-    assert!(refused.is_empty(), "{refused:?}");
+    let store = Store::open(&Config {
+        url: test.database.url().to_owned(),
+        connections: Sizes { requests: 10, ..Sizes::ones() },
+        acquire_timeout: PATIENCE,
+    })
+    .unwrap();
+    let api = store.api();
+    let reads = || async { join_all((0..20).map(|_| store.ping())).await };
+    let transactions = || async { join_all((0..20).map(|_| api.check_disk_space())).await };
+    for pause in [Duration::ZERO, Duration::ZERO, Duration::from_millis(1_100)] {
+        for is_read in [true, false] {
+            reads().await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+            tokio::time::sleep(pause).await;
+            test.sql(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity
+                  where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
+            );
+            let done = if is_read { reads().await } else { transactions().await };
+            let refused: Vec<_> = done.into_iter().filter_map(Result::err).collect();
+            assert!(refused.is_empty(), "{refused:?}");
+        }
+    }
     store.close().await;
 }

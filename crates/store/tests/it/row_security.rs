@@ -127,7 +127,7 @@ async fn connection_keeps_neither_role_nor_tenant() {
     let test = TestStore::start().await;
     let one = Config {
         url: test.database.url().to_owned(),
-        max_connections: 1,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: Duration::from_secs(30),
     };
     let store = Store::open(&one).unwrap();
@@ -212,7 +212,8 @@ async fn login_without_rights_works_with_and_without_the_roles() {
     let stranger = store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
     assert!(store.tenant(stranger).agentable("goal", goal).await.is_err());
 
-    let one = Config { url, max_connections: 1, acquire_timeout: Duration::from_secs(30) };
+    let one =
+        Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: Duration::from_secs(30) };
     let one = Store::open(&one).unwrap();
     one.tenant(tenant).agentable("goal", goal).await.unwrap();
     test.sql("revoke houston_api from limited");
@@ -233,7 +234,7 @@ async fn request_that_is_given_up_leaves_no_transaction_open() {
     let test = TestStore::start().await;
     let one = Config {
         url: test.database.url().to_owned(),
-        max_connections: 1,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: Duration::from_secs(60),
     };
     let one = Store::open(&one).unwrap();

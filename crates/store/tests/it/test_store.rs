@@ -184,8 +184,11 @@ impl TestStore {
 }
 
 pub(crate) fn open(url: &str) -> Store {
-    let config =
-        Config { url: url.to_owned(), max_connections: 10, acquire_timeout: Duration::from_secs(30) };
+    let config = Config {
+        url: url.to_owned(),
+        connections: houston_store::Sizes::ones(),
+        acquire_timeout: Duration::from_secs(30),
+    };
     Store::open(&config).unwrap()
 }
 

@@ -44,7 +44,7 @@ async fn dying_reader(test: &TestStore, open: &AtomicUsize) -> usize {
 
 async fn fire_heard(test: &TestStore) {
     let limits = FiringLimits { per_hour: 100_000, ..LIMITS };
-    for heard in test.runs().heard(1000).await.unwrap() {
+    for heard in test.runs().heard(1000, 1000).await.unwrap() {
         let now = test.ids.clock().now();
         test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
     }

@@ -10,7 +10,7 @@ use houston_store::trigger_reader::{Listened, Reading};
 use serde_json::Value;
 
 use crate::step::{answer, done};
-use crate::test_store::TestStore;
+use crate::test_store::{TestStore, goal};
 
 pub(crate) const LIMITS: FiringLimits = FiringLimits { per_hour: 60, grace: TimeDelta::minutes(5) };
 /// Small pages, and turns after which another reader goes on where one has died.
@@ -76,7 +76,7 @@ pub(crate) async fn hear(test: &TestStore, limits: FiringLimits) -> usize {
         test.runs().listen_for_triggers(READING, now).await.unwrap()
     {}
     let mut posted = 0;
-    for heard in test.runs().heard(1000).await.unwrap() {
+    for heard in test.runs().heard(1000, 1000).await.unwrap() {
         let fired = test.runs().fire_at_event(heard, limits, ids(test, now)).await.unwrap();
         posted += usize::from(matches!(fired, Fired::Posted(_)));
     }
@@ -269,4 +269,26 @@ async fn firings_are_limited_and_switched_off() {
     test.requests().change_trigger(id, off, test.ids.clock().now()).await.unwrap();
     test.post_to(test.goal, "hi").await.unwrap();
     assert_eq!(hear(&test, LIMITS).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_take_turns_with_what_triggers_have_heard() {
+    let test = TestStore::start().await;
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let theirs = goal(&test.store, &test.ids, stranger).await;
+    for (tenant, goal, count, minutes) in [(test.tenant, test.goal, 5, 60), (stranger, theirs, 2, 1)] {
+        let (tenant, goal) = (tenant.0, goal.0);
+        test.sql(&format!(
+            "insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth,
+                                                  created_at)
+             select gen_random_uuid(), '{tenant}', '{goal}', '{goal}', n, 'run.started', '{{}}', '{{}}', 1,
+                    now() - interval '{minutes} minutes' from generate_series(1, {count}) n"
+        ));
+    }
+    let heard = async |limit, of_tenant| {
+        let heard = test.runs().heard(limit, of_tenant).await.unwrap();
+        heard.into_iter().map(|one| (one.agentable == theirs, one.event.1)).collect::<Vec<_>>()
+    };
+    assert_eq!(heard(3, 10).await, [(false, 1), (true, 1), (false, 2)], "each its turn, the oldest first");
+    assert_eq!(heard(10, 3).await.len(), 5, "three of one and two of the other");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, WebhookId};
+use houston_domain::id::{AgentableId, TenantId, WebhookId};
 use houston_domain::step::RunTransition;
 use houston_store::Error;
 use houston_store::fan_out::FannedOut;
@@ -141,6 +141,8 @@ async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
     let due = DueDeliveries {
         busy: &[],
         per_webhook,
+        busy_tenants: &[],
+        per_tenant: 100,
         limit: 100,
         after: None,
         now,
@@ -151,6 +153,64 @@ async fn claim(test: &TestStore, per_webhook: i64) -> Vec<ClaimedDelivery> {
     let mut claimed = test.runs().claim_deliveries(&due, claim).await.unwrap();
     claimed.sort_by_key(|delivery| delivery.agentable);
     claimed
+}
+
+/// A webhook of a tenant with a delivery for each of these, which is due since so many minutes.
+async fn overdue(test: &TestStore, tenant: TenantId, goals: &[AgentableId], minutes: u32) {
+    let id = test.ids.next();
+    let new = NewWebhook {
+        id,
+        url: "https://hooks.example.com",
+        description: "",
+        topics: &["**".to_owned()],
+        user: None,
+        kind: None,
+        agentable: None,
+        sealed: b"secret",
+    };
+    test.store.tenant(tenant).create_webhook(&new).await.unwrap();
+    for goal in goals {
+        let (webhook, goal, tenant) = (id.0, goal.0, tenant.0);
+        test.sql(&format!(
+            "insert into houston.open_deliveries (webhook_id, agentable_id, tenant_id, due_at)
+             values ('{webhook}', '{goal}', '{tenant}', now() - interval '{minutes} minutes');
+             insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
+             values (gen_random_uuid(), '{tenant}', '{webhook}', '{goal}', 1, 'run.started', now())"
+        ));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_webhooks_of_a_tenant_hold_back_no_other_tenant() {
+    let test = TestStore::start().await;
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let theirs = goal(&test.store, &test.ids, stranger).await;
+    let other = goal(&test.store, &test.ids, test.tenant).await;
+    for _ in 0..5 {
+        overdue(&test, test.tenant, &[test.goal, other], 60).await;
+    }
+    overdue(&test, stranger, &[theirs], 1).await;
+    let now = test.ids.clock().now();
+    let claim = async |busy: i64, limit| {
+        let due = DueDeliveries {
+            busy: &[],
+            per_webhook: 4,
+            busy_tenants: &[(test.tenant, busy)],
+            per_tenant: 3,
+            limit,
+            after: None,
+            now,
+            until: now + TimeDelta::minutes(1),
+        };
+        let claimed = test.runs().claim_deliveries(&due, uuid::Uuid::from_u128(7)).await.unwrap();
+        let of = |tenant| claimed.iter().filter(|delivery| delivery.tenant == tenant).count();
+        (of(test.tenant), of(stranger))
+    };
+    assert_eq!(claim(3, 10).await, (0, 1), "a tenant that is busy enough");
+    assert_eq!(claim(2, 10).await, (1, 0), "room for one more");
+    test.sql("update houston.open_deliveries set due_at = now() - interval '1 minute', claim = null");
+    assert_eq!(claim(0, 2).await, (1, 1), "each its turn");
+    assert_eq!(claim(0, 10).await, (3, 0), "as many as one tenant may have");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,8 @@ pub(crate) fn filled(script: &str) -> TestDatabase {
 }
 
 async fn migrate(url: String) {
-    let config = Config { url, max_connections: 2, acquire_timeout: Duration::from_secs(30) };
+    let config =
+        Config { url, connections: houston_store::Sizes::ones(), acquire_timeout: Duration::from_secs(30) };
     let store = Store::open(&config).unwrap();
     store.migrate().await.unwrap();
     store.close().await;

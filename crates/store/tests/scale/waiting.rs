@@ -151,7 +151,7 @@ async fn ten_thousand_waiting_runs_cost_little_and_slow_nothing() {
 
     let config = Config {
         url: database.url().to_owned(),
-        max_connections: 2,
+        connections: houston_store::Sizes::ones(),
         acquire_timeout: std::time::Duration::from_secs(30),
     };
     let store = Store::open(&config).unwrap();

@@ -9,8 +9,14 @@ pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
         let Some(redis) = &monitor.redis else {
             return Ok(Finding::ok("not checked: HOUSTON_REDIS_URL is not set here"));
         };
-        Ok(match depths(redis).await {
-            Ok(lanes) => {
+        let found =
+            async { Ok::<_, houston_queue::Error>((depths(redis).await?, redis.server().await?.refuses)) };
+        Ok(match found.await {
+            Ok((_, Some(why))) => Finding::warn(format!(
+                "{} refuses writes: {why}; workers poll Postgres every second instead",
+                redis.address()
+            )),
+            Ok((lanes, None)) => {
                 let lanes: Vec<String> =
                     lanes.iter().map(|(lane, count)| format!("{} {}", count, lane.as_str())).collect();
                 Finding::ok(format!("waiting hints: {}", lanes.join(", ")))

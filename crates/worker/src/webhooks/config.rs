@@ -23,6 +23,8 @@ pub struct WebhooksConfig {
     pub at_once: usize,
     /// Requests at once to one webhook.
     pub per_webhook: i64,
+    /// Requests at once to all webhooks of one tenant.
+    pub per_tenant: i64,
     /// Seconds after which a delivery that was claimed is sent by another process.
     pub claim_s: u64,
     /// Days for which settled deliveries are kept.
@@ -55,6 +57,7 @@ impl WebhooksConfig {
         let least = [
             ("webhooks.page", self.page),
             ("webhooks.per_webhook", self.per_webhook),
+            ("webhooks.per_tenant", self.per_tenant),
             ("webhooks.at_once", i64::try_from(self.at_once).unwrap_or(i64::MAX)),
             ("webhooks.retry.attempts", i64::from(self.retry.attempts)),
             ("webhooks.retry.first_s", i64::try_from(self.retry.first_s).unwrap_or(i64::MAX)),

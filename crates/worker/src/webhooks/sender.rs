@@ -1,12 +1,13 @@
 //! Sends deliveries that are due.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::WebhookId;
+use houston_domain::id::{TenantId, WebhookId};
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_metrics::worker::Delivery;
@@ -56,8 +57,8 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
 struct Outbox {
     shared: Shared,
     sending: Sending,
-    /// The webhook of each task that sends.
-    open: HashMap<Id, WebhookId>,
+    /// The tenant and the webhook of each task that sends.
+    open: HashMap<Id, (TenantId, WebhookId)>,
     /// The last webhook that was claimed for, if there may be others after it.
     after: Option<WebhookId>,
 }
@@ -87,13 +88,14 @@ impl Outbox {
         if room == 0 {
             return Ok(true);
         }
-        let mut counts: HashMap<WebhookId, i64> = HashMap::new();
-        self.open.values().for_each(|webhook| *counts.entry(*webhook).or_default() += 1);
-        let busy: Vec<(WebhookId, i64)> = counts.into_iter().collect();
+        let busy = counts(self.open.values().map(|(_, webhook)| *webhook));
+        let busy_tenants = counts(self.open.values().map(|(tenant, _)| *tenant));
         let now = ids.clock().now();
         let due = DueDeliveries {
             busy: &busy,
             per_webhook: webhooks.config.per_webhook,
+            busy_tenants: &busy_tenants,
+            per_tenant: webhooks.config.per_tenant,
             limit: i64::try_from(room).unwrap_or(i64::MAX),
             after: self.after,
             now,
@@ -105,9 +107,9 @@ impl Outbox {
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
-            let (shared, webhook) = (self.shared.clone(), delivery.webhook);
+            let (shared, whose) = (self.shared.clone(), (delivery.tenant, delivery.webhook));
             let sends = self.sending.spawn(async move { deliver(&shared, &delivery, event).await });
-            self.open.insert(sends.id(), webhook);
+            self.open.insert(sends.id(), whose);
         }
         Ok(true)
     }
@@ -133,6 +135,13 @@ impl Outbox {
             }
         }
     }
+}
+
+/// How often each is there.
+fn counts<T: Hash + Eq>(all: impl Iterator<Item = T>) -> Vec<(T, i64)> {
+    let mut counts: HashMap<T, i64> = HashMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts.into_iter().collect()
 }
 
 /// The id of a claim.

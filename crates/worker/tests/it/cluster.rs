@@ -281,8 +281,11 @@ pub(crate) fn monitor_config() -> MonitorConfig {
 
 /// Opens a pool; each worker has its own.
 pub(crate) fn open(url: &str) -> Store {
-    let config =
-        StoreConfig { url: url.to_owned(), max_connections: 20, acquire_timeout: Duration::from_secs(30) };
+    let config = StoreConfig {
+        url: url.to_owned(),
+        connections: houston_store::Sizes::ones(),
+        acquire_timeout: Duration::from_secs(30),
+    };
     Store::open(&config).unwrap()
 }
 

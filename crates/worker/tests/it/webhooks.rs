@@ -308,3 +308,26 @@ async fn replay_delivers_what_was_before_the_webhook() {
     }
     worker.drain().await;
 }
+
+/// With one connection for each purpose: what is sent holds none.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_receivers_hold_no_connection() {
+    let (cluster, _, sinks) = cluster(1).await;
+    let sink = &sinks[0];
+    sink.now(Does::Hang);
+    let mut webhooks = Vec::new();
+    for _ in 0..20 {
+        webhooks.push(subscribe(&cluster, &sink.url, &["**"]).await);
+    }
+    let _worker = cluster.worker();
+    let first = cluster.post(cluster.goal, "hello").await;
+    eventually("as many as may be are being sent", || async { (sink.received().len() >= 16).then_some(()) })
+        .await;
+    for webhook in webhooks {
+        cluster.requests().webhook(webhook).await.unwrap();
+    }
+    cluster.wait_for_end(first.run).await;
+    let second = cluster.post(cluster.goal, "again").await;
+    cluster.wait_for_end(second.run).await;
+    assert_eq!(sink.received().len(), 16, "a tenant has no more at once");
+}

@@ -166,12 +166,15 @@ impl TestCluster {
             background_percent: 50,
             maintenance_percent: 25,
             database_connections: 20,
+            run_connections_percent: 35,
+            background_connections_percent: 20,
             hand_over_ms: 1200,
             drain_s: 5,
         };
         let worker = Worker {
             engine,
             store: store.runs().clone(),
+            background: store.background().clone(),
             database_url: self.servers.database_url().to_owned(),
             redis: Some(redis),
             hints,

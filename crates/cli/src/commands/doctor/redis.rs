@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::clock::SystemClock;
-use houston_queue::{DEFAULT_PREFIX, Redis};
+use houston_queue::{DEFAULT_PREFIX, Redis, RedisServer};
 
 use super::finding::{Finding, ok, red, warn};
 
@@ -26,6 +26,12 @@ pub(super) async fn redis(url: &str) -> Finding {
         red("redis", format!("{address} is unreachable: {why}"), todo)
     };
     match tokio::time::timeout(TIMEOUT, redis.server()).await {
+        Ok(Ok(RedisServer { refuses: Some(why), version, .. })) => red(
+            "redis",
+            format!("{address} answers, version {version}, but refuses writes: {why}"),
+            "make room in it (maxmemory), or name the master in HOUSTON_REDIS_URL; hints cannot be stored, so runs begin up to \
+             a second later",
+        ),
         Ok(Ok(server)) if server.evicts() => warn(
             "redis",
             format!(

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use houston_domain::id::{AgentableId, TenantId};
 use houston_folder::{Error as FolderError, Folder, Root};
-use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::folder::{look, moved_from, path_of};
 use super::merged::Place;
+use crate::connections::Connections;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 
@@ -23,7 +23,7 @@ const IDS: usize = 1_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Folders {
     pub(super) root: Arc<Root>,
-    pool: PgPool,
+    pool: Connections,
 }
 
 /// What a row asks for.
@@ -34,8 +34,12 @@ struct Task {
 }
 
 impl Folders {
-    pub(crate) fn new(root: Arc<Root>, pool: &PgPool) -> Self {
+    pub(crate) fn new(root: Arc<Root>, pool: &Connections) -> Self {
         Self { root, pool: pool.clone() }
+    }
+
+    pub(crate) fn with_connections(&self, pool: &Connections) -> Self {
+        Self::new(Arc::clone(&self.root), pool)
     }
 
     /// Does what the rows of an agentable say. What cannot be done now is done later: readers see the rows.

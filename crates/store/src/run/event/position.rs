@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, TenantId};
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::batch::{self, StreamRead};
@@ -189,13 +190,7 @@ impl Shared {
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn event_position(&self) -> Result<EventPosition> {
-        let snapshot = sqlx::query_scalar!(
-            r#"-- store::event::position::now
-            select pg_current_snapshot()::text as "snapshot!""#
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(EventPosition { seen: Snapshot(snapshot), page: None })
+        present(&self.pool).await
     }
 
     /// Whether no event that became visible after `position` was deleted by age.
@@ -223,61 +218,72 @@ impl Shared {
         limit: i64,
         tenants: Option<&[Uuid]>,
     ) -> Result<EventPage> {
-        let limit = limit.max(1);
-        let (target, stretches) = self.stretches_since(position, limit, tenants).await?;
-        let mut room = limit;
-        let mut reads = Vec::new();
-        for stretch in &stretches {
-            let count = (stretch.last - stretch.first + 1).min(room);
-            room -= count;
-            let (agentable, tenant) = (stretch.agentable, stretch.tenant);
-            let after = Some(stretch.first - 1);
-            reads.push(StreamRead { agentable, tenant, kind: None, after, limit: count });
-            if room == 0 {
-                break;
-            }
-        }
-        let last = reads.last().map(|read| (read.agentable, read.after.unwrap_or(0) + read.limit));
-        let next = match last.filter(|_| room == 0) {
-            Some((agentable, seq)) => {
-                EventPosition { seen: position.seen.clone(), page: Some((target, agentable, seq)) }
-            }
-            None => EventPosition { seen: target, page: None },
-        };
-        let mut events = Vec::new();
-        if !reads.is_empty() {
-            let mut connection = self.pool_of(only(tenants)).connection().await?;
-            let pages = batch::read(&mut connection, &reads).await?;
-            connection.done().await?;
-            for (read, page) in reads.iter().zip(pages) {
-                // Without the row of its lock, the agentable was erased in between.
-                let Some((_, page)) = page? else { continue };
-                let (tenant, agentable) = (read.tenant, read.agentable);
-                events.extend(page.into_iter().map(|event| AnyEvent { tenant, agentable, event }));
-            }
-        }
-        let has_more = next.page.is_some();
-        Ok(EventPage { events, next, has_more })
-    }
-
-    /// Up to which snapshot the page reads, and where: events of one agentable become visible in the order of their
-    /// positions, so those between two snapshots are a range without a gap.
-    async fn stretches_since(
-        &self,
-        position: &EventPosition,
-        limit: i64,
-        tenants: Option<&[Uuid]>,
-    ) -> Result<(Snapshot, Vec<Stretch>)> {
-        let (target, agentable, seq) = match &position.page {
-            Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),
-            None => (None, Uuid::nil(), 0),
-        };
         let mut tx = self.pool_of(only(tenants)).begin().await?;
-        // A plan is made before the range of transactions is known. A scan would read whole tables.
-        sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off")
-            .execute(&mut *tx)
-            .await?;
-        let rows = sqlx::query!(
+        let page = page_since(&mut tx, position, limit, tenants).await?;
+        tx.commit().await?;
+        Ok(page)
+    }
+}
+
+/// [`Shared::any_events_since`], in a transaction of the caller.
+pub(crate) async fn page_since(
+    connection: &mut PgConnection,
+    position: &EventPosition,
+    limit: i64,
+    tenants: Option<&[Uuid]>,
+) -> Result<EventPage> {
+    let limit = limit.max(1);
+    let (target, stretches) = stretches_since(&mut *connection, position, limit, tenants).await?;
+    let mut room = limit;
+    let mut reads = Vec::new();
+    for stretch in &stretches {
+        let count = (stretch.last - stretch.first + 1).min(room);
+        room -= count;
+        let (agentable, tenant) = (stretch.agentable, stretch.tenant);
+        let after = Some(stretch.first - 1);
+        reads.push(StreamRead { agentable, tenant, kind: None, after, limit: count });
+        if room == 0 {
+            break;
+        }
+    }
+    let last = reads.last().map(|read| (read.agentable, read.after.unwrap_or(0) + read.limit));
+    let next = match last.filter(|_| room == 0) {
+        Some((agentable, seq)) => {
+            EventPosition { seen: position.seen.clone(), page: Some((target, agentable, seq)) }
+        }
+        None => EventPosition { seen: target, page: None },
+    };
+    let mut events = Vec::new();
+    if !reads.is_empty() {
+        let pages = batch::read(connection, &reads).await?;
+        for (read, page) in reads.iter().zip(pages) {
+            // Without the row of its lock, the agentable was erased in between.
+            let Some((_, page)) = page? else { continue };
+            let (tenant, agentable) = (read.tenant, read.agentable);
+            events.extend(page.into_iter().map(|event| AnyEvent { tenant, agentable, event }));
+        }
+    }
+    let has_more = next.page.is_some();
+    Ok(EventPage { events, next, has_more })
+}
+
+/// Up to which snapshot the page reads, and where: events of one agentable become visible in the order of their
+/// positions, so those between two snapshots are a range without a gap.
+async fn stretches_since(
+    connection: &mut PgConnection,
+    position: &EventPosition,
+    limit: i64,
+    tenants: Option<&[Uuid]>,
+) -> Result<(Snapshot, Vec<Stretch>)> {
+    let (target, agentable, seq) = match &position.page {
+        Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),
+        None => (None, Uuid::nil(), 0),
+    };
+    // A plan is made before the range of transactions is known. A scan would read whole tables.
+    sqlx::query!("-- store::event::position::setting\nset local enable_seqscan = off")
+        .execute(&mut *connection)
+        .await?;
+    let rows = sqlx::query!(
             r#"-- store::event::position::since
             with t as materialized (select coalesce($2::text::pg_snapshot, pg_current_snapshot()) as s),
             -- The first and the last transaction that may be in question, for the indexes.
@@ -317,21 +323,30 @@ impl Shared {
             limit,
             tenants
         )
-        .fetch_all(&mut *tx)
+        .fetch_all(connection)
         .await?;
-        tx.commit().await?;
-        let first = rows.first().ok_or(Error::UnknownPosition)?;
-        let target = Snapshot(first.target.clone());
-        if position.seen.end().max(target.end()) > first.end.unsigned_abs() {
-            return Err(Error::UnknownPosition);
-        }
-        let stretches = rows.into_iter().filter_map(|row| {
-            let (first, last) = row.first.zip(row.last)?;
-            let (agentable, tenant) = row.agentable.zip(row.tenant)?;
-            Some(Stretch { agentable: AgentableId(agentable), tenant: TenantId(tenant), first, last })
-        });
-        Ok((target, stretches.collect()))
+    let first = rows.first().ok_or(Error::UnknownPosition)?;
+    let target = Snapshot(first.target.clone());
+    if position.seen.end().max(target.end()) > first.end.unsigned_abs() {
+        return Err(Error::UnknownPosition);
     }
+    let stretches = rows.into_iter().filter_map(|row| {
+        let (first, last) = row.first.zip(row.last)?;
+        let (agentable, tenant) = row.agentable.zip(row.tenant)?;
+        Some(Stretch { agentable: AgentableId(agentable), tenant: TenantId(tenant), first, last })
+    });
+    Ok((target, stretches.collect()))
+}
+
+/// [`Shared::event_position`], for a transaction of the caller.
+pub(crate) async fn present(executor: impl PgExecutor<'_>) -> Result<EventPosition> {
+    let snapshot = sqlx::query_scalar!(
+        r#"-- store::event::position::now
+            select pg_current_snapshot()::text as "snapshot!""#
+    )
+    .fetch_one(executor)
+    .await?;
+    Ok(EventPosition { seen: Snapshot(snapshot), page: None })
 }
 
 #[cfg(test)]
