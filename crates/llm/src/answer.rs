@@ -85,7 +85,7 @@ impl ReadTotals {
                     text.len()
                 }
                 Event::ToolStart { id, name, .. } => id.len() + name.len(),
-                Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
+                Event::Usage(_) | Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
             };
         }
         if self.written > LONGEST_ANSWER {
@@ -162,8 +162,12 @@ impl AnswerStream {
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        let decoded = self.events.len();
-        self.reader.push(bytes, &mut self.events)?;
+        let (decoded, had_begun) = (self.events.len(), self.reader.has_begun());
+        let pushed = self.reader.push(bytes, &mut self.events);
+        if self.reader.has_begun() && !had_begun {
+            self.events.insert(decoded, Event::Usage(Box::default()));
+        }
+        pushed?;
         self.totals.events(self.events.iter().skip(decoded))?;
         if let Some(Event::Done(_)) = self.events.back() {
             self.timer.as_mut().reset(Instant::now() + LINGER);

@@ -19,6 +19,7 @@ fn call(cost: Option<&str>) -> Option<ModelCall> {
         model: "gpt-5-mini".into(),
         iteration: 1,
         usage: Usage { cost, ..usage },
+        estimated: false,
         reported: cost.is_some(),
         timing: None,
     })

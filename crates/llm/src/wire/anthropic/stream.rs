@@ -175,6 +175,10 @@ impl AnthropicDecoder {
         }
     }
 
+    fn report(&self, out: &mut VecDeque<Event>) {
+        out.push_back(Event::Usage(Box::new(self.usage.normalised())));
+    }
+
     fn finish(&mut self, out: &mut VecDeque<Event>) {
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         for (_, part) in std::mem::take(&mut self.blocks) {
@@ -277,6 +281,7 @@ impl Decoder for AnthropicDecoder {
             "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
+                self.report(out);
             }
             "content_block_start" => self.open(index, event.content_block.unwrap_or(RawValue::NULL), out)?,
             "content_block_delta" => {
@@ -285,6 +290,7 @@ impl Decoder for AnthropicDecoder {
             "content_block_stop" => self.close(index, out),
             "message_delta" => {
                 self.usage.update(event.usage.unwrap_or_default());
+                self.report(out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop = Some(stop_reason(&reason, self.end)?);
                 }

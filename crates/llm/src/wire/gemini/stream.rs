@@ -95,7 +95,10 @@ impl GeminiDecoder {
         if is_error(chunk.error) {
             return Err(error::in_stream(data));
         }
-        self.usage.update(chunk.usage_metadata.unwrap_or_default());
+        if let Some(usage) = chunk.usage_metadata {
+            self.usage.update(usage);
+            out.push_back(Event::Usage(Box::new(self.usage.normalised())));
+        }
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.stop = Some(StopReason::Refusal);
         }

@@ -69,7 +69,10 @@ impl ChatDecoder {
         if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
             return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
         }
-        self.usage = chunk.usage().or(self.usage);
+        if let Some(usage) = chunk.usage() {
+            self.usage = Some(usage);
+            out.push_back(Event::Usage(Box::new(usage)));
+        }
         chunk
             .choices
             .iter()

@@ -219,6 +219,7 @@ impl ResponsesDecoder {
 
     /// Handles the final response object.
     fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        out.extend(answer.usage.map(|usage| Event::Usage(Box::new(normalised(usage)))));
         if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
             return Err(reported(failure));
         }
@@ -323,6 +324,9 @@ impl Decoder for ResponsesDecoder {
             }
             "response.failed" | "response.cancelled" => {
                 let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing)).ok();
+                // A failed answer may have used something.
+                let usage = failure.as_ref().and_then(|answer| answer.usage).map(normalised);
+                out.extend(usage.map(|usage| Event::Usage(Box::new(usage))));
                 let failure = failure.and_then(|answer| answer.error).filter(|error| is_error(Some(error)));
                 return Err(failure.map_or_else(|| error::broken_off(&event.kind), reported));
             }

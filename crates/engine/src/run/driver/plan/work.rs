@@ -72,14 +72,12 @@ impl Works {
         }
     }
 
-    /// Gives up everything.
+    /// Gives up everything, at once: what models have been asked has ended then.
     pub(super) fn abort_all(&mut self) {
-        for handle in std::mem::take(&mut self.handles).into_values() {
-            handle.abort.abort();
-        }
+        *self = Self::default();
     }
 
-    /// The next calls that have finished. Of those that a model was paid for, one at a time: a commit has one.
+    /// The next calls that have finished.
     pub(super) async fn next(&mut self) -> Vec<Finished> {
         loop {
             if self.finished.is_empty() {
@@ -94,14 +92,10 @@ impl Works {
             }
             let mut taken = Vec::new();
             while let Some(finished) = self.finished.pop_front() {
-                let is_paid = finished.cost.is_some();
                 if self.has(&finished.path, finished.attempt) {
                     self.handles.remove(&finished.path);
                 }
                 taken.push(finished);
-                if is_paid {
-                    break;
-                }
             }
             if !taken.is_empty() {
                 return taken;
