@@ -102,7 +102,8 @@ struct Metered {
 impl Metered {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let started = Instant::now();
-        let stream = self.inner.stream(request).await?;
+        // Entered here, and not once more by what it may consist of.
+        let stream = self.inner.stream(&Request { ledger: None, ..*request }).await?;
         let entry = request.ledger.map(|ledger| {
             let model = self.inner.description().clone();
             let input_tokens =

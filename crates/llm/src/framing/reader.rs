@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, Usage};
 use serde::de::IgnoredAny;
 
 use super::{Fault, Framing};
@@ -46,6 +46,11 @@ impl Reader {
     /// Whether anything of an answer was received, even if no [`Event`] followed from it.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// What the provider has counted so far.
+    pub(crate) fn counted(&self) -> Usage {
+        self.decoder.counted()
     }
 
     /// Handles the end of the connection. If the last event was cut off, so was the answer.

@@ -155,7 +155,7 @@ fn model(pieces: &'static Pieces, ends: &'static [End]) -> Arc<dyn Model> {
         let nth = nth.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         ends[nth.min(ends.len() - 1)].serve(pieces, &mut connection);
     });
-    let timeouts = Timeouts { idle: Duration::from_millis(300), ..Timeouts::default() };
+    let timeouts = Timeouts { idle: Duration::from_secs(4), ..Timeouts::default() };
     let choice = Choice {
         base_url: Some(base),
         wire: Some(pieces.wire),
@@ -176,12 +176,11 @@ async fn entered(model: &dyn Model, is_dropped: bool) -> Vec<ModelCall> {
         ledger: Some(&ledger),
         ..Request::default()
     };
-    let read = async {
-        let Ok(mut stream) = model.stream(&request).await else { return };
-        while let Some(Ok(_)) = stream.next().await {}
-    };
-    let within = if is_dropped { Duration::from_millis(150) } else { Duration::from_secs(60) };
-    let _ = tokio::time::timeout(within, read).await;
+    // What comes without a pause has come then.
+    let pause = if is_dropped { Duration::from_secs(2) } else { Duration::from_secs(60) };
+    if let Ok(Ok(mut stream)) = tokio::time::timeout(pause, model.stream(&request)).await {
+        while let Ok(Some(Ok(_))) = tokio::time::timeout(pause, stream.next()).await {}
+    }
     ledger.take().into_iter().map(|used| used.call(1, chrono::DateTime::UNIX_EPOCH)).collect()
 }
 

@@ -25,6 +25,10 @@ impl Model for Counting {
         self.0.description()
     }
 
+    fn is_metered(&self) -> bool {
+        self.0.is_metered()
+    }
+
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(async move {
             let (inner, count) = (self.0.stream(request).await?, Arc::clone(&self.1));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -175,10 +175,6 @@ impl AnthropicDecoder {
         }
     }
 
-    fn report(&self, out: &mut VecDeque<Event>) {
-        out.push_back(Event::Usage(Box::new(self.usage.normalised())));
-    }
-
     fn finish(&mut self, out: &mut VecDeque<Event>) {
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         for (_, part) in std::mem::take(&mut self.blocks) {
@@ -281,7 +277,6 @@ impl Decoder for AnthropicDecoder {
             "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
-                self.report(out);
             }
             "content_block_start" => self.open(index, event.content_block.unwrap_or(RawValue::NULL), out)?,
             "content_block_delta" => {
@@ -290,7 +285,6 @@ impl Decoder for AnthropicDecoder {
             "content_block_stop" => self.close(index, out),
             "message_delta" => {
                 self.usage.update(event.usage.unwrap_or_default());
-                self.report(out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop = Some(stop_reason(&reason, self.end)?);
                 }
@@ -307,6 +301,10 @@ impl Decoder for AnthropicDecoder {
 
     fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage.normalised()
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -95,10 +95,7 @@ impl GeminiDecoder {
         if is_error(chunk.error) {
             return Err(error::in_stream(data));
         }
-        if let Some(usage) = chunk.usage_metadata {
-            self.usage.update(usage);
-            out.push_back(Event::Usage(Box::new(self.usage.normalised())));
-        }
+        self.usage.update(chunk.usage_metadata.unwrap_or_default());
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.stop = Some(StopReason::Refusal);
         }
@@ -258,6 +255,10 @@ impl Decoder for GeminiDecoder {
     }
 
     /// One answer, or the array of chunks that Gemini sends without `alt=sse`.
+    fn counted(&self) -> Usage {
+        self.usage.normalised()
+    }
+
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match serde_json::from_str::<Vec<&RawValue>>(body) {
             Ok(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk.get(), out))?,

@@ -69,10 +69,7 @@ impl ChatDecoder {
         if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
             return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
         }
-        if let Some(usage) = chunk.usage() {
-            self.usage = Some(usage);
-            out.push_back(Event::Usage(Box::new(usage)));
-        }
+        self.usage = chunk.usage().or(self.usage);
         chunk
             .choices
             .iter()
@@ -263,6 +260,10 @@ impl Decoder for ChatDecoder {
             AnswerEnd::Unknown => self.stop.is_some() && self.usage.is_some(),
         };
         if is_whole || self.done { self.finish(out) } else { Err(error::cut_off()) }
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage.unwrap_or_default()
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {

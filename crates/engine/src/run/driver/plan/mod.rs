@@ -104,7 +104,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let until = match self.settle(graph, works, begun).await? {
             ControlFlow::Continue(until) => until,
             ControlFlow::Break(end) => {
-                return Ok(match self.end_plan(graph, begun, end).await? {
+                return Ok(match self.end_plan(graph, works, begun, end).await? {
                     ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
                     // A changed plan is committed with what begins by it.
                     ControlFlow::Continue(()) if graph.has_changed() => ControlFlow::Continue(Next::GoOn),

@@ -88,10 +88,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for (path, attempt) in graph.running_here() {
             if here.get(&path) != Some(&attempt) {
                 self.begin_step(graph, &path, Begin::Again, begun).await?;
+                self.book_lost_call(&path, begun);
                 houston_faults::fault!("C33")?;
             }
         }
         Ok(())
+    }
+
+    /// A worker has died while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
+    /// was sent.
+    fn book_lost_call(&self, path: &str, begun: &Begun) {
+        if self.attempt.deaths > 0
+            && let Some((.., Work::Llm { prompt, .. })) = begun.works.iter().rfind(|(of, ..)| of == path)
+        {
+            let sent = tokens::estimate(ROLE) + tokens::estimate(prompt);
+            self.journal.ledger.enter_lost(self.setup.model.description(), sent);
+        }
     }
 
     async fn closed_questions(&self, graph: &Graph) -> Result<Vec<(String, Question)>, Interrupted> {

@@ -77,6 +77,13 @@ impl Works {
         *self = Self::default();
     }
 
+    /// Lets what was given up end, so that what models have been asked is in the ledger.
+    pub(super) fn settle(&mut self) {
+        while let Some(Some(more)) = self.running.next().now_or_never() {
+            self.finished.extend(more.ok());
+        }
+    }
+
     /// The next calls that have finished.
     pub(super) async fn next(&mut self) -> Vec<Finished> {
         loop {
@@ -87,9 +94,7 @@ impl Works {
                     None => return std::future::pending().await,
                 }
             }
-            while let Some(Some(more)) = self.running.next().now_or_never() {
-                self.finished.extend(more.ok());
-            }
+            self.settle();
             let mut taken = Vec::new();
             while let Some(finished) = self.finished.pop_front() {
                 if self.has(&finished.path, finished.attempt) {
