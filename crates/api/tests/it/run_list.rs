@@ -226,9 +226,9 @@ async fn usage_is_by_model_call() {
     api.sql("update houston.runs set model = null");
     api.sql(
         "insert into houston.model_calls
-         select (jsonb_populate_record(c, jsonb_build_object(
+         select (jsonb_populate_record(o.c, jsonb_build_object(
                     'write_id', gen_random_uuid(), 'provider', 'openai', 'model', 'gpt-5-mini', 'cost', null))).*
-           from (select * from houston.model_calls limit 1) c",
+           from (select c from houston.model_calls c limit 1) o",
     );
     let usage = api.get("/v1/usage").await.ok();
     let models: Vec<_> = usage["models"]
