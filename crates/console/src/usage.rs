@@ -155,7 +155,7 @@ fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
         Row { runs_href: runs(term), ..row(name, &of.spent, all) }
     });
     let models = usage.models.iter().map(|of| {
-        let name = if of.model.is_empty() { "no model answered".to_owned() } else { of.model.clone() };
+        let name = of.model.clone();
         row(name, &of.spent, all)
     });
     let order = "the most expensive first";

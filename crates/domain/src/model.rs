@@ -25,6 +25,9 @@ pub struct Usage {
     /// Input tokens that were written to the provider's cache.
     #[serde(default)]
     pub cache_write_tokens: u64,
+    /// Those of them that are kept for an hour, which costs more. 0 once the call is priced.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub long_cache_write_tokens: u64,
     /// Output tokens that were spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
@@ -48,6 +51,11 @@ pub struct BilledTokens {
 
 /// Maximum plausible cost of one call, in US dollars.
 const LARGEST_COST: Decimal = Decimal::from_parts(100_000, 0, 0, false, 0);
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
 
 impl Usage {
     /// Whether a reported cost can be that of one call: 0 to 100,000 US dollars. Any other value is an error, which
@@ -79,6 +87,7 @@ impl std::ops::AddAssign for Usage {
         add(&mut self.output_tokens, other.output_tokens);
         add(&mut self.cache_read_tokens, other.cache_read_tokens);
         add(&mut self.cache_write_tokens, other.cache_write_tokens);
+        add(&mut self.long_cache_write_tokens, other.long_cache_write_tokens);
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
         self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }

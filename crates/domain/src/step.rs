@@ -61,7 +61,7 @@ pub struct LargeResult {
     pub content: String,
 }
 
-/// An answered model call.
+/// A model call: its provider has begun to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ModelCall {
     /// The part before the slash in `anthropic/claude-…`.
@@ -74,6 +74,9 @@ pub struct ModelCall {
     pub usage: Usage,
     /// Whether the provider itself reported the cost.
     pub reported: bool,
+    /// Whether tokens are estimated, because the answer was cut off before the provider reported them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// How long it took; `None`: it was not measured.
     pub timing: Option<CallTiming>,
 }
@@ -202,6 +205,8 @@ pub struct Step {
     pub model: Option<String>,
     /// The model call whose answer this step commits, with its cost.
     pub call: Option<ModelCall>,
+    /// Further model calls that have ended since the previous step, however they ended; each is counted once, by its id.
+    pub more_calls: Vec<(WriteId, ModelCall)>,
     /// Questions that the run asks, and those it closes because their answers are not wanted any more. Boxed, like the
     /// next field, because most steps have none.
     pub questions: Option<Box<QuestionChanges>>,

@@ -43,6 +43,8 @@ pub(crate) struct AnswerStream {
     failure: Option<ModelError>,
     context: Arc<CallContext>,
     request_id: Option<String>,
+    /// Input and output tokens that the provider has counted; `None`: it has not begun.
+    counts: Option<(u64, u64)>,
     timeouts: Timeouts,
     last_byte: Instant,
     deadline: Instant,
@@ -85,7 +87,7 @@ impl ReadTotals {
                     text.len()
                 }
                 Event::ToolStart { id, name, .. } => id.len() + name.len(),
-                Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
+                Event::Usage(_) | Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
             };
         }
         if self.written > LONGEST_ANSWER {
@@ -113,6 +115,7 @@ impl AnswerStream {
             failure: None,
             context,
             request_id,
+            counts: None,
             timeouts,
             last_byte,
             deadline,
@@ -163,7 +166,15 @@ impl AnswerStream {
 
     fn decode(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
         let decoded = self.events.len();
-        self.reader.push(bytes, &mut self.events)?;
+        let pushed = self.reader.push(bytes, &mut self.events);
+        if self.reader.has_begun() {
+            let counted = self.reader.counted();
+            let counts = Some((counted.input_tokens, counted.output_tokens));
+            if std::mem::replace(&mut self.counts, counts) != counts {
+                self.events.insert(decoded, Event::Usage(Box::new(counted)));
+            }
+        }
+        pushed?;
         self.totals.events(self.events.iter().skip(decoded))?;
         if let Some(Event::Done(_)) = self.events.back() {
             self.timer.as_mut().reset(Instant::now() + LINGER);

@@ -26,25 +26,15 @@ pub struct Answer {
     pub model: Description,
 }
 
+/// What the error of a call says whose answers violate the request's schema.
+pub const MISMATCH: &str = "did not match the schema";
+
 /// Asks `model` and waits for the complete answer. An answer that violates the request's schema is sent back once,
 /// with a description of the violation.
 ///
 /// # Errors
 /// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too.
 pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
-    call_counted(model, request, &mut None).await
-}
-
-/// As [`call`]. `counted` gets the model that answered last and the tokens of all answers, also of those that are no answer to
-/// the caller because they violate the schema, or because the caller stops waiting.
-///
-/// # Errors
-/// As [`call`].
-pub async fn call_counted(
-    model: &dyn Model,
-    request: &Request<'_>,
-    counted: &mut Option<(Description, Usage)>,
-) -> Result<Answer, ModelError> {
     let Some(answer_schema) = request.answer_schema else { return ask(model, request).await };
     let mut system = request.system.to_vec();
     system.push(SystemPart { text: instruction(&answer_schema), cached: false });
@@ -54,7 +44,6 @@ pub async fn call_counted(
         Ok(value) => return Ok(Answer { value: Some(value), ..first }),
         Err(fault) => fault,
     };
-    *counted = Some((first.model.clone(), first.usage));
     tracing::warn!(model = %first.model, fault, "the answer violates its schema; asking again");
     let mut entries = request.entries.to_vec();
     // A history must not contain an empty text.
@@ -66,12 +55,11 @@ pub async fn call_counted(
     let second = ask(model, &Request { entries: &entries, input_tokens: None, ..request }).await?;
     let mut usage = first.usage;
     usage += second.usage;
-    *counted = Some((second.model.clone(), usage));
     match read(&answer_schema, &second) {
         Ok(value) => Ok(Answer { value: Some(value), usage, ..second }),
         Err(fault) => {
             let message = format!(
-                "{}: two answers in a row did not match the schema `{}`: {fault}",
+                "{}: two answers in a row {MISMATCH} `{}`: {fault}",
                 second.model, answer_schema.name
             );
             Err(ModelError::new(ModelErrorCode::InvalidResponse, message))

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_domain::storable::storable;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -15,7 +17,7 @@ use crate::answer::AnswerStream;
 use crate::capabilities;
 use crate::error;
 use crate::framing::{Framing, Reader};
-use crate::http::Http;
+use crate::http::{Http, Timeouts};
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
 use crate::scrub::Scrubber;
@@ -190,7 +192,8 @@ impl HttpModel {
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let framing = self.wire.framing();
         if matches!(framing, Framing::Sse(_)) && content_type.starts_with("application/json") {
-            return self.whole(response, decoder).await;
+            let whole = whole(response, framing, decoder, self.http.timeouts, deadline);
+            return Ok(whole_stream(whole, context));
         }
         if content_type.starts_with("text/html") {
             return Err(error::invalid(
@@ -201,13 +204,35 @@ impl HttpModel {
         Ok(Box::pin(AnswerStream::new(response, reader, context, self.http.timeouts, deadline)))
     }
 
-    /// Reads an answer in one piece: from a server that does not stream, or a stream with the content type JSON.
-    async fn whole(
-        &self,
-        response: Response,
-        mut decoder: Box<dyn Decoder>,
-    ) -> Result<EventStream, ModelError> {
-        let body = self.read(response, LONGEST_BODY + 1).await?;
+    /// Reads the error body and classifies it. A body that cannot be read in time leaves the status to decide alone.
+    async fn refusal(&self, response: Response) -> ModelError {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let read = read(response, error::LONGEST_REFUSAL, self.http.timeouts.idle);
+        let body = read.await.unwrap_or_default();
+        error::refused(status, &headers, &body)
+    }
+}
+
+/// Reads an answer in one piece: from a server that does not stream, or a stream with the content type JSON.
+///
+/// # Errors
+/// Those of the connection and of the provider, and whether anything was received before.
+async fn whole(
+    response: Response,
+    framing: Framing,
+    mut decoder: Box<dyn Decoder>,
+    timeouts: Timeouts,
+    deadline: Instant,
+) -> Result<VecDeque<Event>, (ModelError, bool)> {
+    let request_id = error::request_id(response.headers());
+    let named = |error: ModelError| ModelError { request_id: error.request_id.or(request_id), ..error };
+    let read = timeout_at(deadline, read(response, LONGEST_BODY + 1, timeouts.idle)).await;
+    let body = match read {
+        Ok(Ok(body)) => body,
+        Ok(Err((error, received))) => return Err((named(error), received > 0)),
+        Err(_) => return Err((total_timeout(timeouts.total), true)),
+    };
+    let decode = || {
         if body.len() > LONGEST_BODY {
             return Err(error::invalid("the answer is longer than 8 MiB"));
         }
@@ -216,40 +241,61 @@ impl HttpModel {
         if body.trim_start().starts_with(['{', '[']) {
             decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
         } else {
-            let mut reader = Reader::new(self.wire.framing(), decoder);
+            let mut reader = Reader::new(framing, decoder);
             reader.push(body.as_bytes(), &mut events)?;
             reader.end(&mut events)?;
         }
-        Ok(Box::pin(futures_util::stream::iter(events.into_iter().map(Event::into_storable).map(Ok))))
-    }
+        Ok(events)
+    };
+    decode().map_err(|error| (named(error), false))
+}
 
-    /// Reads the error body and classifies it. A body that cannot be read in time leaves the status to decide alone.
-    async fn refusal(&self, response: Response) -> ModelError {
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = self.read(response, error::LONGEST_REFUSAL).await.unwrap_or_default();
-        error::refused(status, &headers, &body)
-    }
+/// The events of an answer in one piece. The provider has accepted the request before.
+fn whole_stream(
+    whole: impl Future<Output = Result<VecDeque<Event>, (ModelError, bool)>> + Send + 'static,
+    context: Arc<CallContext>,
+) -> EventStream {
+    Box::pin(stream::once(whole).flat_map(move |read| {
+        let events: VecDeque<Result<Event, ModelError>> = match read {
+            Ok(events) => events.into_iter().map(Event::into_storable).map(Ok).collect(),
+            Err((error, begun)) => {
+                let begun = begun.then(|| Ok(Event::Usage(Box::default())));
+                begun.into_iter().chain([Err(context.complete(error))]).collect()
+            }
+        };
+        stream::iter(events)
+    }))
+}
 
-    /// Reads at most `longest` bytes of the body.
-    async fn read(&self, mut response: Response, longest: usize) -> Result<Vec<u8>, ModelError> {
-        let idle = self.http.timeouts.idle;
-        let mut body = Vec::new();
-        while body.len() < longest {
-            let chunk = timeout(idle, response.chunk()).await.map_err(|_| idle_timeout("no data", idle))?;
-            let Some(chunk) = chunk.map_err(error::transport)? else { break };
-            body.extend_from_slice(&chunk[..chunk.len().min(longest - body.len())]);
-        }
-        Ok(body)
+/// Reads at most `longest` bytes of the body.
+///
+/// # Errors
+/// That of the connection, and how many bytes were received before.
+async fn read(
+    mut response: Response,
+    longest: usize,
+    idle: Duration,
+) -> Result<Vec<u8>, (ModelError, usize)> {
+    let mut body = Vec::new();
+    while body.len() < longest {
+        let chunk = match timeout(idle, response.chunk()).await {
+            Ok(Ok(chunk)) => chunk,
+            Ok(Err(error)) => return Err((error::transport(error), body.len())),
+            Err(_) => return Err((idle_timeout("no data", idle), body.len())),
+        };
+        let Some(chunk) = chunk else { break };
+        body.extend_from_slice(&chunk[..chunk.len().min(longest - body.len())]);
     }
+    Ok(body)
 }
 
 /// The error of a call that received nothing for `limit`.
-pub(crate) fn idle_timeout(what: &str, limit: std::time::Duration) -> ModelError {
+pub(crate) fn idle_timeout(what: &str, limit: Duration) -> ModelError {
     ModelError::new(ModelErrorCode::Timeout, format!("{what} for {limit:?}"))
 }
 
 /// The error of an answer that was not complete within `limit`.
-pub(crate) fn total_timeout(limit: std::time::Duration) -> ModelError {
+pub(crate) fn total_timeout(limit: Duration) -> ModelError {
     ModelError::new(ModelErrorCode::Timeout, format!("the answer was not complete after {limit:?}"))
 }
 

@@ -5,6 +5,7 @@
 //! ```text
 //! parse_choice / detect_all   which models: the configured ones, or those whose keys are set
 //! connect                     one provider's model, over HTTP
+//! metered                     enters what each call used, however it ended, into the ledger of its request
 //! Guards::guard               circuit breaker, immediate retries, latency
 //! Fallback                    several models as one; `router` orders them for each request
 //! Model::stream / call        a stream of events / one complete answer
@@ -29,6 +30,8 @@
 //! - Credentials appear in no error, log or `Debug` output, in whatever encoding a provider quotes them
 //!   ([`redacted_address`]). Settings come from the caller: this crate does not read the environment.
 //! - Everything read from a provider is limited in size and time.
+//! - Each answer that a provider began is entered into the [`Ledger`] of its request once, also if it was cut off, retried, or
+//!   dropped.
 //! - Money is decimal. A model without a known price costs `None`, never 0 ([`price`]).
 //!
 //! # Deliberately absent
@@ -68,6 +71,7 @@ mod framing;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+pub mod ledger;
 pub mod model;
 pub mod price;
 pub mod provider;
@@ -83,11 +87,12 @@ pub mod tokens;
 pub mod unavailable;
 pub mod wire;
 
-pub use call::{Answer, call, call_counted};
+pub use call::{Answer, MISMATCH, call};
 pub use capabilities::Capabilities;
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
+pub use ledger::{Ledger, metered};
 pub use model::{
     AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Switch, SystemPart,
 };

@@ -9,12 +9,14 @@ use futures_util::future::BoxFuture;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::image::SentImage;
-use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use serde_json::Value;
 
 use crate::capabilities::Capabilities;
+use crate::ledger::Ledger;
+use crate::routing::router::Need;
 use crate::secret::Fingerprint;
 
 /// A language model, or several behind one interface.
@@ -30,6 +32,11 @@ pub trait Model: Send + Sync {
     /// All models that may answer a request; more than one for a fallback chain.
     fn candidates(&self) -> Vec<&Description> {
         vec![self.description()]
+    }
+
+    /// Whether what its calls use is entered into [`Request::ledger`]: see [`metered`](crate::ledger::metered).
+    fn is_metered(&self) -> bool {
+        false
     }
 
     /// Sends `request` and returns the answer as it is being written. Dropping the future or the stream cancels the
@@ -123,6 +130,8 @@ pub struct Request<'a> {
     /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
     /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,
+    /// Where calls of [metered](crate::ledger::metered) models enter what they use.
+    pub ledger: Option<&'a Ledger>,
 }
 
 /// What a model reads in the place of an image.
@@ -224,6 +233,8 @@ pub enum Event {
         /// The next piece of the JSON text; may be cut between any two characters.
         json: String,
     },
+    /// What the provider has counted so far. Only the wrapper that meters a model sees it.
+    Usage(Box<Usage>),
     /// A model failed before its answer started, and the next model is asked. Precedes
     /// [`Answering`](Self::Answering).
     Fallback(Box<Switch>),
@@ -243,7 +254,7 @@ impl Event {
             }
             Self::ToolStart { id, name, .. } => [id, name].into_iter().for_each(storable),
             Self::Done(turn) => make_storable(turn),
-            Self::Fallback(_) | Self::Answering(_) => {}
+            Self::Usage(_) | Self::Fallback(_) | Self::Answering(_) => {}
         }
         self
     }
@@ -298,12 +309,12 @@ pub struct Description {
 }
 
 impl Description {
-    /// Whether the model is sent images: only if the tables say that it sees, because one that does not refuses the whole
-    /// request.
+    /// Whether the model is sent images: see [`Need::is_met`].
     #[must_use]
     pub fn sees(&self) -> bool {
         self.simulated
-            || Capabilities::find(&self.provider, &self.model).and_then(|found| found.vision) == Some(true)
+            || Capabilities::find(&self.provider, &self.model)
+                .is_some_and(|found| Need::Vision.is_met(&found))
     }
 }
 

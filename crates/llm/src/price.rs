@@ -105,6 +105,7 @@ fn counts(usage: &Usage) -> Result<Counts, PriceError> {
         ("output_tokens", billed.output_tokens),
         ("cache_read_tokens", part(usage.cache_read_tokens)),
         ("cache_write_tokens", part(usage.cache_write_tokens)),
+        ("cache_write_1h_tokens", part(usage.long_cache_write_tokens)),
         ("output_reasoning_tokens", part(usage.reasoning_tokens)),
     ];
     for (unit, count) in all {

@@ -72,7 +72,7 @@ pub struct RunError {
     pub message: Option<String>,
 }
 
-/// The model calls of a run: `{"data": […]}`. Calls whose answer was lost in a crash are not included.
+/// The model calls of a run, however they ended: `{"data": […]}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelCallsResponse {
@@ -100,6 +100,10 @@ pub struct ModelCallResponse {
     pub cost: Option<Decimal>,
     /// `provider` if the provider reported it, `list` if it was computed from the price list.
     pub cost_source: Option<String>,
+    /// Whether tokens are estimated, because the answer was cut off before the provider reported them: cancelled, broken off, or
+    /// lost with its worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     pub created_at: Time,
 }
 

@@ -24,7 +24,7 @@ pub struct UsageResponse {
     pub total: Spent,
     pub users: Vec<UserSpent>,
     pub agents: Vec<AgentSpent>,
-    /// By the model that answered last.
+    /// By the model that was called.
     pub models: Vec<ModelSpent>,
     pub days: Vec<DaySpent>,
     pub budgets: Budgets,

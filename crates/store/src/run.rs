@@ -107,6 +107,7 @@ macro_rules! run {
                 cache_write_tokens: tokens(r.cache_write_tokens),
                 reasoning_tokens: tokens(r.reasoning_tokens),
                 cost: None,
+                long_cache_write_tokens: 0,
                 billed: None,
             },
             cost: Cost::of(r.cost, r.unpriced_calls),

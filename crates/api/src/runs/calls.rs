@@ -1,5 +1,4 @@
-//! `GET /v1/runs/{id}/model_calls`: usage and cost of each model call of a run. Calls whose answer was lost because the
-//! worker died are missing.
+//! `GET /v1/runs/{id}/model_calls`: usage and cost of each model call of a run, however it ended.
 
 use std::sync::Arc;
 
@@ -27,6 +26,7 @@ fn response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResponse 
         usage: Usage { cost: None, ..call.usage },
         cost,
         cost_source: cost.map(|_| if call.reported { "provider" } else { "list" }.to_owned()),
+        estimated: call.estimated,
         created_at: Time(at),
     }
 }

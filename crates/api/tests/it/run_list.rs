@@ -213,3 +213,37 @@ async fn usage_names_who_spent_most() {
     assert_eq!((&other["total"]["runs"], &other["users"]), (&json!(0), &json!([])));
     api.get("/v1/usage?hours=0").await.refused(422, "invalid_request");
 }
+
+#[tokio::test]
+async fn usage_is_by_model_call() {
+    let api = TestApi::start().await;
+    let worker = Worker::start(&api).await;
+    for _ in 0..2 {
+        api.post_message("hi").await;
+        worker.claim().await.answer("hi").await;
+    }
+    // As the run of a plan: it has no model of its own, and its calls have several.
+    api.sql("update houston.runs set model = null");
+    api.sql(
+        "insert into houston.model_calls
+         select (jsonb_populate_record(o.c, jsonb_build_object(
+                    'write_id', gen_random_uuid(), 'provider', 'openai', 'model', 'gpt-5-mini', 'cost', null))).*
+           from (select c from houston.model_calls c limit 1) o",
+    );
+    let usage = api.get("/v1/usage").await.ok();
+    let models: Vec<_> = usage["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| json!([of["model"], of["runs"], of["model_calls"], of["unpriced_calls"]]))
+        .collect();
+    assert_eq!(models, [json!(["simulated/fast", 2, 2, 0]), json!(["openai/gpt-5-mini", 1, 1, 1])]);
+    let total = &usage["total"];
+    assert_eq!((&total["runs"], &total["model_calls"]), (&json!(2), &json!(3)), "{total}");
+    assert_eq!(usage["users"][0]["runs"], 2, "a run counts once, however many models it has called");
+    // Calls that are not kept any more: the sums of the run count.
+    api.sql("delete from houston.model_calls");
+    let usage = api.get("/v1/usage").await.ok();
+    assert_eq!((&usage["total"]["runs"], &usage["total"]["cost"]), (&json!(2), &json!("0.003")));
+    assert_eq!(usage["models"], json!([]));
+}

@@ -433,6 +433,7 @@ impl<'s> Worker<'s> {
             cells: vec![],
             pauses: vec![],
             large_results: vec![],
+            more_calls: vec![],
             questions: None,
             state: None,
             plan: None,

@@ -349,7 +349,7 @@ impl Changes<'_> {
         let end = self.status().map(|status| RunEnd {
             status,
             iterations: step.iterations,
-            usage: Usage { billed: None, ..*usage },
+            usage: Usage { long_cache_write_tokens: 0, billed: None, ..*usage },
             error_code: code.map(str::to_owned),
             error_message: message.map(str::to_owned),
         });

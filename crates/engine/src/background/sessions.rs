@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use houston_domain::agent::budget::{Budget, Spent};
 use houston_domain::id::{Ids, RunId};
-use houston_domain::step::ModelCall;
+use houston_llm::Ledger;
 use houston_store::RunStore;
 use houston_store::session_summary::{NewSummary, PendingSummary};
 use tokio_util::sync::CancellationToken;
@@ -86,16 +86,19 @@ impl Sessions {
         let settings = self.store.archiving().settings;
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
-        let answer = match &self.model {
+        let ledger = Ledger::default();
+        let summary = match &self.model {
             Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
-                self.ask_for_summary(model, one, &conversation).await
+                self.ask_for_summary(model, one, &conversation, &ledger).await
             }
             _ => None,
         };
-        let (summary, call) = answer.map_or((None, None), |(summary, call)| (summary, Some(call)));
+        let now = self.ids.clock().now();
+        let calls = ledger.take().into_iter().map(|used| (self.ids.beside(one.agentable), used.call(0, now)));
+        let calls: Vec<_> = calls.collect();
         let new = NewSummary {
             summary: summary.as_deref(),
-            call: call.as_ref(),
+            calls: &calls,
             message_count: conversation.messages,
             token_count: conversation.tokens,
             // After too many failed attempts the searchable text is left out, because it may be the cause.
@@ -128,13 +131,14 @@ impl Sessions {
         }
     }
 
-    /// The model's summary and its call. The summary is `None` for an unusable answer; the result is `None` without answer.
+    /// The model's summary; `None` without a usable answer.
     async fn ask_for_summary(
         &self,
         model: &SideModel,
         one: &PendingSummary,
         conversation: &Conversation,
-    ) -> Option<(Option<String>, ModelCall)> {
+        ledger: &Ledger,
+    ) -> Option<String> {
         let (settings, budget) = (self.store.archiving().settings, self.budget);
         let question = Question {
             instructions: INSTRUCTIONS,
@@ -156,10 +160,9 @@ impl Sessions {
         } else {
             Spent::default()
         };
-        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now())).await {
-            Ok(answered) => Some((Some(cut(answered.text)), answered.call)),
-            Err(NoAnswer::Empty(call)) => Some((None, *call)),
-            Err(NoAnswer::Simulated) => None,
+        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now(), ledger)).await {
+            Ok(answered) => Some(cut(answered.text)),
+            Err(NoAnswer::Empty | NoAnswer::Simulated) => None,
             Err(reason) => {
                 tracing::warn!(session = %one.session, %reason, "the model wrote no session summary: its extract stays");
                 None

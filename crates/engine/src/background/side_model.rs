@@ -6,10 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelError, ModelErrorCode, StopReason, Usage};
-use houston_domain::step::ModelCall;
+use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
 use houston_domain::storable::storable;
-use houston_llm::{AnswerSchema, Description, Image, Model, Request, SystemPart, call_counted, tokens};
+use houston_llm::{AnswerSchema, Image, Ledger, MISMATCH, Model, Request, SystemPart, call, metered, tokens};
 use rust_decimal::Decimal;
 use serde_json::Value;
 
@@ -46,8 +45,10 @@ pub(crate) struct Answered {
     /// The text: not empty, without characters that Postgres cannot store. JSON, if the question has a schema.
     pub(crate) text: String,
     pub(crate) cut: Cut,
-    /// The call, for the run's costs; its iteration is 0.
-    pub(crate) call: ModelCall,
+    /// The model that answered, as `provider/model`.
+    pub(crate) model: String,
+    /// What the answer cost, where its caller knows that.
+    pub(crate) cost: Option<Decimal>,
 }
 
 /// Why there is no answer.
@@ -62,21 +63,23 @@ pub(crate) enum NoAnswer {
     /// The call failed.
     #[error(transparent)]
     Failed(#[from] ModelError),
-    /// The answer is empty or a refusal. Contains the call, for its costs.
+    /// The answer is empty or a refusal.
     #[error("the answer is empty or a refusal")]
-    Empty(Box<ModelCall>),
-    /// The answer does not match the schema, also when asked for again. Contains both calls as one, for their costs.
+    Empty,
+    /// The answer does not match the schema, also when asked for again.
     #[error("the answer does not match the schema")]
-    Invalid(Box<ModelCall>),
+    Invalid,
 }
 
 impl SideModel {
     pub(crate) fn new(model: Arc<dyn Model>) -> Self {
+        let model = metered(model);
         let prices = Prices::of(&*model);
         Self { model, prices }
     }
 
-    /// Calls the model, unless that might exceed the budget. `budget` are the limits and what is spent.
+    /// Calls the model, unless that might exceed the budget. `budget` are the limits and what is spent. What the call uses is in
+    /// `ledger` once it has ended, also if this future is dropped.
     ///
     /// # Errors
     /// [`NoAnswer`]: the model is simulated, over budget, failed, or answered nothing usable.
@@ -85,11 +88,12 @@ impl SideModel {
         question: Question<'_>,
         budget: (&Budget, &Spent),
         now: DateTime<Utc>,
+        ledger: &Ledger,
     ) -> Result<Answered, NoAnswer> {
         if self.model.description().simulated {
             return Err(NoAnswer::Simulated);
         }
-        self.ask_any(question, budget, now).await
+        self.ask_any(question, budget, now, ledger).await
     }
 
     /// The same for a model that may be the simulated one.
@@ -101,6 +105,7 @@ impl SideModel {
         question: Question<'_>,
         budget: (&Budget, &Spent),
         now: DateTime<Utc>,
+        ledger: &Ledger,
     ) -> Result<Answered, NoAnswer> {
         let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
         let entries = [Entry::user(vec![Block::text(question.text)])];
@@ -110,6 +115,7 @@ impl SideModel {
             max_output_tokens: question.max_output_tokens,
             answer_schema: question.schema.map(|schema| AnswerSchema { name: "answer", schema }),
             image: question.image,
+            ledger: Some(ledger),
             ..Request::default()
         };
         let (limits, spent) = budget;
@@ -118,31 +124,25 @@ impl SideModel {
             let next = self.prices.max_cost(sent, question.max_output_tokens, now, limits.refuse_unpriced);
             limits.check(spent, next)?;
         }
-        let mut counted = None;
-        let answer =
-            tokio::time::timeout(question.within, call_counted(&*self.model, &request, &mut counted)).await;
-        let answer = match answer {
+        let answer = match tokio::time::timeout(question.within, call(&*self.model, &request)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) if counted.is_none() => return Err(error.into()),
-            Err(_) if counted.is_none() => {
+            Ok(Err(error)) if error.message.contains(MISMATCH) => return Err(NoAnswer::Invalid),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => {
                 let error = ModelError::new(ModelErrorCode::Timeout, "the model did not answer in time");
                 return Err(error.into());
             }
-            Ok(Err(_)) | Err(_) => {
-                let call = counted.map(|(model, usage)| self.priced(&model, usage, now)).unwrap_or_default();
-                return Err(NoAnswer::Invalid(Box::new(call)));
-            }
         };
-        let call = self.priced(&answer.model, answer.usage, now);
         let mut text = match &answer.value {
             Some(value) => value.to_string(),
             None => answer.text.trim().to_owned(),
         };
         storable(&mut text);
         if text.is_empty() || answer.stop == StopReason::Refusal {
-            return Err(NoAnswer::Empty(Box::new(call)));
+            return Err(NoAnswer::Empty);
         }
-        Ok(Answered { text, call, cut: Cut(answer.stop == StopReason::MaxTokens) })
+        let (model, cut) = (answer.model.to_string(), Cut(answer.stop == StopReason::MaxTokens));
+        Ok(Answered { text, cut, model, cost: None })
     }
 
     /// The most that an answer to the question may cost, in US dollars; `more`: tokens besides those of its texts.
@@ -165,23 +165,5 @@ impl SideModel {
     /// The model that is asked first, as `provider/model`.
     pub(crate) fn name(&self) -> String {
         self.model.description().to_string()
-    }
-
-    fn priced(&self, answering: &Description, mut usage: Usage, now: DateTime<Utc>) -> ModelCall {
-        let reported = self.prices.apply(answering, &mut usage, now);
-        let Description { provider, model, .. } = answering.clone();
-        ModelCall { provider, model, iteration: 0, usage, reported, timing: None }
-    }
-}
-
-impl Answered {
-    /// The model that answered, as `provider/model`.
-    pub(crate) fn model(&self) -> String {
-        format!("{}/{}", self.call.provider, self.call.model)
-    }
-
-    /// The call, assigned to an iteration.
-    pub(crate) fn in_iteration(self, number: u32) -> ModelCall {
-        ModelCall { iteration: number, ..self.call }
     }
 }

@@ -12,6 +12,7 @@ use houston_domain::event::Live;
 use houston_domain::frame::indented;
 use houston_domain::id::{AgentableId, Ids};
 use houston_domain::title::{from_answer, from_words};
+use houston_llm::Ledger;
 use houston_queue::DeltaBus;
 use houston_store::RunStore;
 use houston_store::title::TitleRequest;
@@ -106,15 +107,16 @@ impl Titles {
     }
 
     async fn write_one(&self, request: &TitleRequest) -> houston_store::Result<bool> {
-        let answered = self.ask_for_title(request).await?;
+        let ledger = Ledger::default();
+        let answered = self.ask_for_title(request, &ledger).await?;
         let max_chars = self.config.max_chars;
         let found = answered.as_ref().and_then(|answered| from_answer(&answered.text, max_chars));
         let title = found.unwrap_or_else(|| first_words(request, max_chars));
-        let call = answered.map(|answered| answered.call);
-        let done = self
-            .store
-            .set_title(request.agentable, &title, self.ids.beside(request.agentable), call.as_ref())
-            .await?;
+        let now = self.ids.clock().now();
+        let calls =
+            ledger.take().into_iter().map(|used| (self.ids.beside(request.agentable), used.call(0, now)));
+        let calls: Vec<_> = calls.collect();
+        let done = self.store.set_title(request.agentable, &title, &calls).await?;
         let Some(event) = done else { return Ok(false) };
         tracing::info!(agentable = %request.agentable, "title set");
         self.bus.publish(request.agentable, Live::Committed(vec![event]));
@@ -122,7 +124,11 @@ impl Titles {
     }
 
     /// A model's answer, or `None` if there is no model or its call fails.
-    async fn ask_for_title(&self, request: &TitleRequest) -> houston_store::Result<Option<Answered>> {
+    async fn ask_for_title(
+        &self,
+        request: &TitleRequest,
+        ledger: &Ledger,
+    ) -> houston_store::Result<Option<Answered>> {
         let Some(model) = &self.model else { return Ok(None) };
         let config = self.config;
         let question = Question {
@@ -139,7 +145,7 @@ impl Titles {
         } else {
             Spent::default()
         };
-        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now())).await {
+        match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now(), ledger)).await {
             Ok(answered) => Ok(Some(answered)),
             Err(reason) => {
                 tracing::info!(agentable = %request.agentable, %reason, "no model wrote a title: using the first words");

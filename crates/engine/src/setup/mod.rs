@@ -25,7 +25,7 @@ use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_of
 use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
-use houston_llm::{Capabilities, Description, Model, tokens};
+use houston_llm::{Capabilities, Description, Model, metered, tokens};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
@@ -160,6 +160,7 @@ pub(crate) fn build_setup(
     tools: &Registry,
     guards: &Arc<Layer>,
 ) -> Result<Setup, SetupError> {
+    let model = metered(model);
     let able = model.description().supports_tools;
     let names: &[String] = if able { &agent_type.tools } else { &[] };
     let offer =

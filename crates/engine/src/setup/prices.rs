@@ -8,31 +8,15 @@ use rust_decimal::Decimal;
 /// Safety margin on estimated input tokens, in percent: see `houston_llm::context_budget`.
 const RESERVE_PERCENT: u64 = 10;
 
-/// The models that may answer, each with its price if known.
+/// The price of each model that may answer, if known.
 #[derive(Debug, Clone)]
-pub struct Prices(Vec<(Description, Option<Price>)>);
+pub struct Prices(Vec<Option<Price>>);
 
 impl Prices {
     /// The prices of `model` and its fallbacks.
     pub(crate) fn of(model: &dyn Model) -> Self {
-        let priced = |one: &Description| (one.clone(), Price::find(&one.provider, &one.model));
+        let priced = |one: &Description| Price::find(&one.provider, &one.model);
         Self(model.candidates().into_iter().map(priced).collect())
-    }
-
-    fn of_answering(&self, answering: &Description) -> Option<&Price> {
-        self.0.iter().find(|(one, _)| one == answering)?.1.as_ref()
-    }
-
-    /// Writes the cost of an answer by `answering` into its `usage`, and returns whether the provider reported it. An
-    /// implausible report is ignored. The cost of an answer without token counts is unknown (`None`).
-    pub(crate) fn apply(&self, answering: &Description, usage: &mut Usage, at: DateTime<Utc>) -> bool {
-        usage.cost = usage.cost.filter(Usage::is_plausible_cost);
-        let reported = usage.cost.is_some();
-        if !reported && usage.input_tokens.saturating_add(usage.output_tokens) > 0 {
-            usage.cost = self.of_answering(answering).and_then(|price| price.cost(usage, at));
-        }
-        usage.billed = None;
-        reported
     }
 
     /// The most that a call may cost, in US dollars: with about `tokens` of input and up to `answer` tokens of output. With
@@ -50,7 +34,7 @@ impl Prices {
 
     /// What the most expensive model takes for `usage`; with `all`, `None` unless each price is known.
     fn highest_cost(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
-        let costs = || self.0.iter().map(|(_, price)| price.as_ref().and_then(|price| price.cost(usage, at)));
+        let costs = || self.0.iter().map(|price| price.as_ref().and_then(|price| price.cost(usage, at)));
         if all && costs().any(|cost| cost.is_none()) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, Usage};
 use serde::de::IgnoredAny;
 
 use super::{Fault, Framing};
@@ -17,13 +17,15 @@ pub(crate) struct Reader {
     decoder: Box<dyn Decoder>,
     /// Whether any event was decoded.
     started: bool,
+    /// Whether one was decoded that is no error.
+    begun: bool,
     /// The first JSON outside of events that is not an error: possibly the whole answer.
     bare: Option<String>,
 }
 
 impl Reader {
     pub(crate) fn new(framing: Framing, decoder: Box<dyn Decoder>) -> Self {
-        Self { framing, decoder, started: false, bare: None }
+        Self { framing, decoder, started: false, begun: false, bare: None }
     }
 
     /// Decodes the next bytes. Nothing is read after [`Event::Done`].
@@ -39,6 +41,16 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Whether anything of an answer was received, even if no [`Event`] followed from it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// What the provider has counted so far.
+    pub(crate) fn counted(&self) -> Usage {
+        self.decoder.counted()
     }
 
     /// Handles the end of the connection. If the last event was cut off, so was the answer.
@@ -73,8 +85,11 @@ impl Reader {
         let repaired = repaired(event.data);
         let data = repaired.as_deref().unwrap_or(event.data);
         if event.framed {
-            self.started |= !data.trim().is_empty();
-            return self.decoder.event(event.name, data, out);
+            let is_blank = data.trim().is_empty();
+            self.started |= !is_blank;
+            self.decoder.event(event.name, data, out)?;
+            self.begun |= !is_blank;
+            return Ok(());
         }
         if let Some(error) = error::reported(data) {
             return Err(error);

@@ -23,6 +23,9 @@ fn listed_model_has_list_price() {
     assert_eq!(price.cost(&read, at(NOW)), dollars("0.0033"));
     let written = Usage { cache_write_tokens: 1_000, ..usage(2_000, 0) };
     assert_eq!(price.cost(&written, at(NOW)), dollars("0.00675"));
+    // What is kept for an hour costs twice the price of input, not 1.25 times.
+    let kept = Usage { cache_write_tokens: 1_000, long_cache_write_tokens: 400, ..usage(2_000, 0) };
+    assert_eq!(price.cost(&kept, at(NOW)), dollars("0.00765"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use self::key::not_configured;
 pub use self::rows::PROVIDERS;
 use crate::client::{CallContext, HttpModel};
 use crate::http::Http;
+use crate::ledger::metered;
 use crate::model::{Description, Model};
 use crate::scrub::redacted_address;
 use crate::secret::Secret;
@@ -240,5 +241,5 @@ pub fn connect_with(
         )));
     };
     HttpModel::new(CallContext::new(choice.description(), key, &url), wire, row.dialect, url, row.auth, http)
-        .map(|model| Arc::new(model.with_tokens(tokens)) as Arc<dyn Model>)
+        .map(|model| metered(Arc::new(model.with_tokens(tokens))))
 }

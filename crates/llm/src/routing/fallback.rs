@@ -22,6 +22,7 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
+use crate::ledger::metered;
 use crate::model::{Description, Event, EventStream, Model, Request, Switch};
 use crate::routing::latency::Latencies;
 use crate::routing::retry::start;
@@ -49,9 +50,14 @@ impl Fallback {
         models: Vec<(Candidate, Arc<dyn Model>)>,
         latencies: Latencies,
     ) -> Option<Self> {
-        let (candidates, models): (Vec<_>, Vec<_>) = models.into_iter().unzip();
-        let needs = Needs { always: &always, ..Needs::default() };
-        let first = order(strategy, &needs, &candidates, &|_| None).asked.first().copied().unwrap_or(0);
+        let (candidates, models): (Vec<_>, Vec<_>) =
+            models.into_iter().map(|(candidate, model)| (candidate, metered(model))).unzip();
+        // As for a request with tools, unless no model supports them: what is prepared for the first must suit the one that answers.
+        let first = |tools| {
+            let needs = Needs { always: &always, tools, ..Needs::default() };
+            order(strategy, &needs, &candidates, &|_| None).asked.first().copied()
+        };
+        let first = first(true).or_else(|| first(false)).unwrap_or(0);
         let description = candidates.get(first)?.description.clone();
         Some(Self { strategy, always, candidates, models, latencies, description })
     }
@@ -151,6 +157,10 @@ fn no_suitable_model() -> ModelError {
 impl Model for Fallback {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    fn is_metered(&self) -> bool {
+        true
     }
 
     fn candidates(&self) -> Vec<&Description> {

@@ -19,6 +19,7 @@ use houston_metrics::Metrics;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::ledger::metered;
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::{Latencies, Stopwatch};
@@ -134,7 +135,8 @@ impl Guards {
         let description = model.description().clone();
         let meter = Meter::new(&self.0.metrics, &description, Arc::clone(&time.clock));
         let breaker = Arc::new(SharedBreaker { breaker, time, description });
-        let guarded = GuardedModel { inner: model, breaker, latencies: self.0.latencies.clone(), meter };
+        let guarded =
+            GuardedModel { inner: metered(model), breaker, latencies: self.0.latencies.clone(), meter };
         Arc::new(Retrying::new(Arc::new(guarded), policy).within(budget))
     }
 
@@ -259,6 +261,10 @@ impl Model for GuardedModel {
 
     fn key(&self) -> Option<Fingerprint> {
         self.inner.key()
+    }
+
+    fn is_metered(&self) -> bool {
+        true
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {

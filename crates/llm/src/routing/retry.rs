@@ -19,6 +19,7 @@ use houston_domain::model::ModelError;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use crate::ledger::metered;
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::routing::guard::SharedRetryBudget;
 use crate::secret::Fingerprint;
@@ -59,13 +60,13 @@ impl Retrying {
     /// Wraps `inner` with retries by `policy`.
     #[must_use]
     pub fn new(inner: Arc<dyn Model>, policy: RetryPolicy) -> Self {
-        Self { inner, policy, random: Mutex::new(rand::make_rng()), budget: None }
+        Self { inner: metered(inner), policy, random: Mutex::new(rand::make_rng()), budget: None }
     }
 
     /// Like [`new`](Self::new), with a seeded random generator for tests.
     #[must_use]
     pub fn seeded(inner: Arc<dyn Model>, policy: RetryPolicy, seed: u64) -> Self {
-        Self { inner, policy, random: Mutex::new(StdRng::seed_from_u64(seed)), budget: None }
+        Self { inner: metered(inner), policy, random: Mutex::new(StdRng::seed_from_u64(seed)), budget: None }
     }
 
     /// Limits the retries to `budget`.
@@ -148,6 +149,10 @@ impl Model for Retrying {
 
     fn key(&self) -> Option<Fingerprint> {
         self.inner.key()
+    }
+
+    fn is_metered(&self) -> bool {
+        true
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {

@@ -1,8 +1,8 @@
 //! Selects the models suitable for a request and the order in which they are asked. Pure functions: the same
 //! arguments give the same order.
 //!
-//! A feature counts as missing only if a table says so. A model that no table lists may be asked for everything,
-//! because it was configured deliberately.
+//! What the tables do not say about a model counts the same wherever it matters: see [`Need::is_met`]. A model of which it is
+//! unknown whether it has what is needed is asked only if no other can be: it was configured deliberately.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -74,6 +74,32 @@ pub enum Need {
 }
 
 impl Need {
+    /// Whether a model meets it.
+    ///
+    /// | feature | if no table says |
+    /// |---|---|
+    /// | tools | met: nearly all models have them, and an agent is of little use without |
+    /// | images | not met: a model that does not see refuses the whole request |
+    /// | JSON schema | met: the schema is described in the prompt as well |
+    #[must_use]
+    pub fn is_met(self, able: &Capabilities) -> bool {
+        match self {
+            Self::Tools => able.tools != Some(false),
+            Self::Vision => able.vision == Some(true),
+            Self::JsonSchema => able.json_schema != Some(false),
+        }
+    }
+
+    /// Whether a table says that a model does not meet it.
+    fn is_lacking(self, able: &Capabilities) -> bool {
+        let said = match self {
+            Self::Tools => able.tools,
+            Self::Vision => able.vision,
+            Self::JsonSchema => able.json_schema,
+        };
+        said == Some(false)
+    }
+
     /// All features.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Vision, Self::JsonSchema];
 
@@ -121,8 +147,9 @@ impl Candidate {
         let self_hosted = Provider::named(provider).is_ok_and(|row| !row.needs_key);
         let self_hosted = self_hosted.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
         let listed = Capabilities::find(provider, model).unwrap_or_default();
+        let vision = if description.simulated { Some(true) } else { listed.vision };
         Self {
-            capabilities: Capabilities { tools: Some(description.supports_tools), ..listed },
+            capabilities: Capabilities { tools: Some(description.supports_tools), vision, ..listed },
             rates: Price::find(provider, model).and_then(|price| Rates::of(&price, now)).or(self_hosted),
             quality: rank(model, ranks),
             description,
@@ -217,8 +244,8 @@ pub struct Order {
 
 /// Orders `candidates` for a request. `latency` returns the expected duration of an answer, if it was measured. A
 /// model is skipped if it lacks a needed feature, or if the estimated request does not fit into its context window
-/// with the reserve. If that skips all models, those are asked whose window may still be large enough given the error
-/// of the estimate.
+/// with the reserve. If no model is known to have the features, those are considered that are not known to lack them. If that
+/// skips all models, those are asked whose window may still be large enough given the error of the estimate.
 pub fn order(
     strategy: Strategy,
     needs: &Needs<'_>,
@@ -227,8 +254,15 @@ pub fn order(
 ) -> Order {
     let mut order = Order::default();
     let mut tight = Vec::new();
+    let is_any_able = candidates
+        .iter()
+        .any(|candidate| missing(&candidate.capabilities, needs, |need, able| !need.is_met(able)).is_none());
+    let is_missing = |need: Need, able: &Capabilities| match is_any_able {
+        true => !need.is_met(able),
+        false => need.is_lacking(able),
+    };
     for (index, candidate) in candidates.iter().enumerate() {
-        if let Some(need) = missing_feature(&candidate.capabilities, needs) {
+        if let Some(need) = missing(&candidate.capabilities, needs, is_missing) {
             order.skipped.push((index, SkipReason::MissingFeature(need)));
             continue;
         }
@@ -251,21 +285,19 @@ pub fn order(
     order.skipped.sort_by_key(|(index, _)| *index);
     sort(strategy, needs, candidates, latency, &mut order.asked);
     if needs.schema {
-        order.asked.sort_by_key(|index| candidates[*index].capabilities.json_schema == Some(false));
+        order.asked.sort_by_key(|index| !Need::JsonSchema.is_met(&candidates[*index].capabilities));
     }
     order
 }
 
-fn missing_feature(able: &Capabilities, needs: &Needs<'_>) -> Option<Need> {
+/// The first needed feature that is missing.
+fn missing(
+    able: &Capabilities,
+    needs: &Needs<'_>,
+    is_missing: impl Fn(Need, &Capabilities) -> bool,
+) -> Option<Need> {
     let tools = needs.tools.then_some(Need::Tools);
-    tools.into_iter().chain(needs.always.iter().copied()).find(|need| {
-        let able = match need {
-            Need::Tools => able.tools,
-            Need::Vision => able.vision,
-            Need::JsonSchema => able.json_schema,
-        };
-        able == Some(false)
-    })
+    tools.into_iter().chain(needs.always.iter().copied()).find(|need| is_missing(*need, able))
 }
 
 /// Sorts by the strategy; equal candidates keep their order.

@@ -19,7 +19,7 @@ pub(crate) mod usage;
 
 use std::collections::VecDeque;
 
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::framing::Framing;
@@ -144,6 +144,11 @@ pub(crate) trait Decoder: Send {
     /// # Errors
     /// `NETWORK_ERROR` unless the end mark of the wire was received.
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+
+    /// What the provider has counted so far; 0 where it has not.
+    fn counted(&self) -> Usage {
+        Usage::default()
+    }
 
     /// Decodes a complete answer from a server that does not stream.
     ///

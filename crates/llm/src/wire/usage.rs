@@ -69,6 +69,7 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
         output_tokens,
         cache_read_tokens: read,
         cache_write_tokens: written.min(input_tokens - read),
+        long_cache_write_tokens: 0,
         reasoning_tokens: reasoning.min(output_tokens),
         cost: reported.cost,
         billed: None,

@@ -10,6 +10,8 @@ mod detection;
 #[cfg(test)]
 mod fallback;
 #[cfg(test)]
+mod ledger;
+#[cfg(test)]
 mod provider;
 #[cfg(test)]
 mod server;

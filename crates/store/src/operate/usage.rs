@@ -1,4 +1,4 @@
-//! What ended runs cost: by user, agent, model and day.
+//! What the model calls of ended runs cost: by user, agent, model and day.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum Of {
     User(UserId, String),
     /// Of agentables of a kind: those that an agent of their own answers for, or those that have none.
     Agent(String, Option<(AgentId, String)>),
-    /// Of runs that a model answered last, as `provider/model`; empty: none has answered.
+    /// Of calls of a model, as `provider/model`.
     Model(String),
     /// Of runs that ended on a day, UTC.
     Day(NaiveDate),
@@ -144,24 +144,43 @@ impl Shared {
             Row,
             r#"-- store::usage::of_ended
             with ended as materialized (
-                select r.tenant_id, r.agentable_id, coalesce(r.model, '') as model, (r.ended_at at time zone 'UTC')::date as day,
-                       r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cost, r.unpriced_calls
+                select r.id, r.tenant_id, r.agentable_id, coalesce(r.model, '') as model,
+                       (r.ended_at at time zone 'UTC')::date as day, r.iterations, r.input_tokens, r.output_tokens,
+                       r.cache_read_tokens, r.cost, r.unpriced_calls
                   from houston.runs r
                  where r.ended_at > now() - make_interval(secs => $2) order by r.ended_at desc limit $3),
-            -- In one go: first by agentable would be slower, because most of them have few of these runs.
-            sums as (
-                select grouping(a.user_id, a.kind, e.model, e.day) as part, a.user_id, a.kind, a.agent_id, e.model, e.day,
-                       count(*) as runs, sum(e.iterations) as calls, sum(e.input_tokens) as input, sum(e.output_tokens) as output,
-                       sum(e.cache_read_tokens) as cached, sum(e.cost) as cost, sum(e.unpriced_calls) as unpriced
+            -- What the calls of each model took in each run. A run whose calls are not kept any more counts by its sums.
+            used as (
+                select a.user_id, a.kind, a.agent_id, coalesce(c.model, e.model) as model, e.day,
+                       c.nth is null or c.nth = 1 as is_first, coalesce(c.calls, e.iterations) as calls,
+                       coalesce(c.input, e.input_tokens) as input, coalesce(c.output, e.output_tokens) as output,
+                       coalesce(c.cached, e.cache_read_tokens) as cached,
+                       case when c.nth is null then e.cost else c.cost end as cost,
+                       coalesce(c.unpriced, e.unpriced_calls) as unpriced
                   from ended e
                  cross join lateral (
                        -- One by one: a join might read all agentables.
                        select g.user_id, g.agent_id, g.kind from houston.agentables g
                         where g.id = e.agentable_id and g.tenant_id = $1 limit 1) as a
-                 where e.tenant_id = $1
-                 group by grouping sets ((a.user_id), (a.kind, a.agent_id), (e.model), (e.day), ())),
+                  left join lateral (
+                       select m.provider || '/' || m.model as model, row_number() over (order by m.provider, m.model) as nth,
+                              count(*) as calls, sum(m.input_tokens) as input, sum(m.output_tokens) as output,
+                              sum(m.cache_read_tokens) as cached, sum(m.cost) as cost, count(*) - count(m.cost) as unpriced
+                         from houston.model_calls m where m.run_id = e.id group by m.provider, m.model) as c on true
+                 where e.tenant_id = $1),
+            -- In one go: first by agentable would be slower, because most of them have few of these runs.
+            sums as (
+                select grouping(u.user_id, u.kind, u.model, u.day) as part, u.user_id, u.kind, u.agent_id, u.model, u.day,
+                       -- A run counts once, but for each model that answered in it.
+                       case when grouping(u.model) = 0 then count(*) else count(*) filter (where u.is_first) end as runs,
+                       sum(u.calls) as calls, sum(u.input) as input, sum(u.output) as output, sum(u.cached) as cached,
+                       sum(u.cost) as cost, sum(u.unpriced) as unpriced
+                  from used u
+                 group by grouping sets ((u.user_id), (u.kind, u.agent_id), (u.model), (u.day), ())),
             placed as (
-                select s.*, row_number() over (partition by s.part order by coalesce(s.cost, 0) desc, s.input desc) as place from sums s)
+                select s.*, row_number() over (partition by s.part order by coalesce(s.cost, 0) desc, s.input desc) as place from sums s
+                 -- No model has answered.
+                 where s.model is distinct from '')
             select p.user_id as "user_id?", p.kind as "kind?", p.agent_id as "agent_id?", p.model as "model?", p.day as "day?",
                    (select u.name from houston.users u where u.id = p.user_id and u.tenant_id = $1) as "user_name?",
                    (select g.name from houston.agents g where g.id = p.agent_id and g.tenant_id = $1) as "agent_name?",

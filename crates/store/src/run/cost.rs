@@ -1,7 +1,7 @@
 //! What model calls cost: each call with its run, and sums by run, agentable, user and day.
 //!
-//! A call is counted by the statement that commits the step with its answer, so exactly once. If that step is never
-//! committed (the worker died or lost its lock), the call is not counted, although the provider bills it.
+//! A call is counted by the transaction that commits the step after it has ended, however it ended, so exactly once. If that step
+//! is never committed, because the worker died or lost its lock, the next attempt counts an estimate in its place.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
@@ -84,8 +84,8 @@ pub(crate) async fn count_call(
         calls as (
             insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
                                              input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                                             reasoning_tokens, cost, reported, first_event_ms, took_ms, created_at)
-            select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, $14, $15, t.at
+                                             reasoning_tokens, cost, reported, first_event_ms, took_ms, estimated, created_at)
+            select $2, $3, c.tenant_id, $1, $5, $6, $7, $8, $9, $10, $11, $12, $4, $13, $14, $15, $16, t.at
               from costs c cross join t)
         insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
         select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, $4, 1, ($4 is null)::integer from costs c cross join t
@@ -106,7 +106,8 @@ pub(crate) async fn count_call(
         tokens(usage.reasoning_tokens),
         call.reported,
         call.timing.map(|timing| millis(timing.first_event_ms)),
-        call.timing.map(|timing| millis(timing.took_ms))
+        call.timing.map(|timing| millis(timing.took_ms)),
+        call.estimated
     )
     .execute(connection)
     .await?;
@@ -163,7 +164,7 @@ impl TenantStore<'_> {
         let calls = sqlx::query!(
             "-- store::cost::calls
             select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-                   reasoning_tokens, cost, reported, created_at
+                   reasoning_tokens, cost, reported, estimated, created_at
               from houston.model_calls where tenant_id = $1 and run_id = $2 order by created_at, iteration",
             self.tenant.0,
             run.0
@@ -182,10 +183,12 @@ impl TenantStore<'_> {
                     cache_write_tokens: tokens(call.cache_write_tokens),
                     reasoning_tokens: tokens(call.reasoning_tokens),
                     cost: call.cost,
+                    long_cache_write_tokens: 0,
                     billed: None,
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,
+                estimated: call.estimated,
                 timing: None,
             },
             at: call.created_at,

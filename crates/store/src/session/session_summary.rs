@@ -38,8 +38,8 @@ pub struct PendingSummary {
 pub struct NewSummary<'a> {
     /// The summary a model wrote; `None`: the extract stays.
     pub summary: Option<&'a str>,
-    /// The model call that wrote it.
-    pub call: Option<&'a ModelCall>,
+    /// The model calls that were made to write it.
+    pub calls: &'a [(WriteId, ModelCall)],
     /// Number of messages of both sides.
     pub message_count: i32,
     /// Estimated tokens of all entries.
@@ -104,7 +104,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// Stores the summary of a session, unless it was stored before, and counts the model call under the session,
+    /// Stores the summary of a session, unless it was stored before, and counts the model calls under the session,
     /// since it belongs to no run. Returns whether it was stored.
     ///
     /// # Errors
@@ -130,8 +130,10 @@ impl RunStore {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        if let (Some(agentable), Some(call)) = (written, new.call) {
-            count_call(&mut tx, AgentableId(agentable), session.0, WriteId(session.0), call).await?;
+        if let Some(agentable) = written {
+            for (id, call) in new.calls {
+                count_call(&mut tx, AgentableId(agentable), session.0, *id, call).await?;
+            }
         }
         tx.commit().await?;
         Ok(written.is_some())

@@ -118,7 +118,8 @@ impl RunStore {
             .collect())
     }
 
-    /// Sets the title of an agentable that has none, and counts the model call that found it. Returns the event for
+    /// Sets the title of an agentable that has none, and counts the model calls that were made to
+    /// find it. Returns the event for
     /// live streams; `None` when the agentable has a title by now.
     ///
     /// # Errors
@@ -127,8 +128,7 @@ impl RunStore {
         &self,
         agentable: AgentableId,
         title: &str,
-        write: WriteId,
-        call: Option<&ModelCall>,
+        calls: &[(WriteId, ModelCall)],
     ) -> Result<Option<Committed>> {
         let mut tx = self.pool.begin().await?;
         let Some(run) = lock(&mut tx, agentable).await? else { return Ok(None) };
@@ -159,8 +159,8 @@ impl RunStore {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        if let (Some(_), Some(call)) = (&row, call) {
-            count_call(&mut tx, agentable, run.0, write, call).await?;
+        for (id, call) in calls {
+            count_call(&mut tx, agentable, run.0, *id, call).await?;
         }
         tx.commit().await?;
         row.map(|row| {

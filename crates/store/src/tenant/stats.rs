@@ -117,6 +117,7 @@ impl TenantStore<'_> {
                 cache_write_tokens: tokens(row.cache_write_tokens),
                 reasoning_tokens: tokens(row.reasoning_tokens),
                 cost: None,
+                long_cache_write_tokens: 0,
                 billed: None,
             },
             started_at: row.started_at,

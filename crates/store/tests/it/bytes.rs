@@ -58,6 +58,7 @@ fn answered(test: &TestStore, claimed: &ClaimedRun) -> Step {
         model: "gpt-5-mini".into(),
         iteration: 1,
         usage: priced,
+        estimated: false,
         reported: false,
         timing: None,
     });

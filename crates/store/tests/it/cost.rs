@@ -19,6 +19,7 @@ fn call(cost: Option<&str>) -> Option<ModelCall> {
         model: "gpt-5-mini".into(),
         iteration: 1,
         usage: Usage { cost, ..usage },
+        estimated: false,
         reported: cost.is_some(),
         timing: None,
     })
@@ -67,6 +68,29 @@ async fn model_call_is_counted_once_per_step() {
     let late = Step { call: call(Some("5")), ..answer(&test, &claimed, "again") };
     assert!(matches!(test.runs().commit(&claimed.fence, &late).await, Err(Error::Fenced)));
     assert_eq!(test.costs(claimed.run).await, [sum("0.000123", 0); 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn further_calls_of_a_step_are_counted_once_each() {
+    let test = TestStore::start().await;
+    test.post("hi").await;
+    let claimed = test.claim().await.unwrap();
+    let cut = |cost| ModelCall { estimated: true, reported: false, ..call(cost).unwrap() };
+    let more_calls = vec![(test.ids.next(), cut(Some("0.01"))), (test.ids.next(), cut(None))];
+    let step = Step { call: call(Some("0.1")), more_calls, ..answer(&test, &claimed, "hello") };
+    done(test.runs().commit(&claimed.fence, &step).await.unwrap());
+    assert_eq!(test.runs().commit(&claimed.fence, &step).await.unwrap(), Commit::AlreadyCommitted);
+    assert_eq!(test.costs(claimed.run).await, [sum("0.11", 1); 3]);
+    let calls = test.requests().model_calls(claimed.run).await.unwrap();
+    assert_eq!(calls.len(), 3);
+    assert_eq!(calls.iter().filter(|one| one.call.estimated).count(), 2);
+    let (_, days) = test.requests().user_costs(test.user(), 5).await.unwrap();
+    assert_eq!((days[0].model_calls, days[0].cost), (3, sum("0.11", 1)));
+    // Nothing is counted of a step that a zombie sends.
+    let late =
+        Step { more_calls: vec![(test.ids.next(), cut(Some("5")))], ..answer(&test, &claimed, "again") };
+    assert!(matches!(test.runs().commit(&claimed.fence, &late).await, Err(Error::Fenced)));
+    assert_eq!(test.costs(claimed.run).await, [sum("0.11", 1); 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

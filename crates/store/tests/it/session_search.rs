@@ -22,7 +22,7 @@ async fn session(test: &TestStore, summary: &str, conversation: &str) -> Session
     assert_eq!(closed, CloseOutcome::Closed(id));
     let new = NewSummary {
         summary: Some(summary),
-        call: None,
+        calls: &[],
         message_count: 2,
         token_count: 9,
         conversation,

@@ -279,7 +279,7 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     assert_eq!(take(600).await[0].attempts, 2, "giving back is no attempt");
     let new = |text| NewSummary {
         summary: Some(text),
-        call: None,
+        calls: &[],
         message_count: 2,
         token_count: 20,
         conversation: "Tokyo",

@@ -179,6 +179,7 @@ fn call() -> ModelCall {
         model: "gpt-5-mini".into(),
         iteration: 1,
         usage: Usage { input_tokens: 7, ..Usage::default() },
+        estimated: false,
         reported: false,
         timing: None,
     }

@@ -170,6 +170,7 @@ impl TestStore {
             cells: vec![],
             pauses: vec![],
             large_results: vec![],
+            more_calls: vec![],
             questions: None,
             state: None,
             plan: None,

@@ -264,6 +264,7 @@ impl TestRun {
             cells: vec![],
             pauses: vec![],
             large_results: vec![],
+            more_calls: vec![],
             questions: None,
             state: None,
             plan: None,

@@ -34,6 +34,8 @@ mod lease;
 #[cfg(test)]
 mod own_tools;
 #[cfg(test)]
+mod paid;
+#[cfg(test)]
 mod paused_lanes;
 #[cfg(test)]
 mod pauses;

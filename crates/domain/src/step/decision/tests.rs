@@ -67,6 +67,7 @@ fn step(transition: RunTransition) -> Step {
         responses: Vec::new(),
         pauses: Vec::new(),
         large_results: Vec::new(),
+        more_calls: Vec::new(),
         questions: None,
         state: None,
         plan: None,

@@ -56,7 +56,10 @@ impl Asking {
     /// Input tokens of all model calls of the run that were committed.
     fn paid(&self) -> Vec<u64> {
         let steps = self.process.storage.committed();
-        steps.iter().filter_map(|step| Some(step.call.as_ref()?.usage.input_tokens)).collect()
+        let calls = steps
+            .iter()
+            .flat_map(|step| step.call.iter().chain(step.more_calls.iter().map(|(_, call)| call)));
+        calls.map(|call| call.usage.input_tokens).collect()
     }
 }
 
@@ -93,11 +96,11 @@ async fn extracted_values_match_the_schema_or_are_asked_for_again() {
     let run = Asking::new(EXTRACT_DATA, input.clone(), [says("thirty"), says("{\"age\": 30}")]);
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
     assert_eq!((run.result().as_str(), run.asked()), ("{\"age\":30}", 2));
-    assert_eq!(run.paid(), [1000, 2000, 1000], "both answers are paid for");
+    assert_eq!(run.paid(), [1000; 4], "both answers are paid for");
     let run = Asking::new(EXTRACT_DATA, input, [says("thirty"), says("{\"age\": \"30\"}")]);
     assert_eq!(run.process.drive(1).await.unwrap(), ENDED);
     assert!(run.result().contains("did not answer as the schema demands"), "{}", run.result());
-    assert_eq!(run.paid(), [1000, 2000, 1000], "those that are of no use as well");
+    assert_eq!(run.paid(), [1000; 4], "those that are of no use as well");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,4 +163,5 @@ async fn cancelled_run_ends_the_question() {
     });
     assert_eq!(outcome.unwrap(), DriveOutcome::Ended(RunStatus::Cancelled));
     assert!(run.side.was_dropped.load(Ordering::Relaxed), "its connection is closed");
+    assert_eq!(run.paid().len(), 2, "what the tool's model has begun is paid for");
 }

@@ -14,8 +14,6 @@ use houston_domain::agent::token_budget::HistoryBudget;
 use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEstimate};
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::Usage;
-use houston_domain::step::RunTransition;
 use houston_llm::tokens;
 use houston_store::compression::{Metrics, NewCompression};
 
@@ -189,7 +187,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
             tokens_before,
             tokens_after: self.preamble_tokens() + weight.tokens + kept,
         };
-        let usage = answered.as_ref().map_or(Usage::default(), |answered| answered.call.usage);
         let new = NewCompression {
             id: self.journal.new_id(),
             remaining_entries: entries_before - at,
@@ -197,12 +194,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
             summary,
             reason,
             metrics,
-            model: answered.as_ref().map(|answered| answered.model()),
-            cost: usage.cost,
+            model: answered.as_ref().map(|answered| answered.model.clone()),
+            cost: answered.as_ref().and_then(|answered| answered.cost),
             untrusted: self.tools.has_read_untrusted(),
         };
-        let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
-        step.call = answered.map(|answered| answered.in_iteration(self.journal.open_iteration));
+        let mut step = self.journal.next_step();
         step.events.push(Event::ContextCompressed {
             compression_id: new.id,
             reason,
@@ -212,9 +208,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
             tokens_after: metrics.tokens_after,
             model: new.model.clone(),
         });
-        if step.call.is_some() {
-            self.journal.add_usage(usage);
-        }
         // After the summary, because the agent is to follow them word for word.
         let skills = self.repeated_skills(at).await?;
         step.frames.clone_from(&skills);
@@ -264,8 +257,9 @@ async fn ask<S: RunStorage>(
     } else {
         Spent::default()
     };
-    match model.ask(question, (&budget, &spent), journal.now()).await {
-        Ok(answered) => Ok(Some(answered)),
+    let owed = journal.owed();
+    match model.ask(question, (&budget, &spent), journal.now(), &journal.ledger).await {
+        Ok(answered) => Ok(Some(Answered { cost: journal.cost_since(owed), ..answered })),
         Err(reason) => {
             tracing::info!(%run, %reason, "no model summarised this conversation: using an extract");
             Ok(None)

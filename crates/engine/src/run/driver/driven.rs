@@ -95,7 +95,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         match then {
             Then::Continue => {
                 let read = RunTransition::Continue { read: true, event: None };
-                let step = self.journal.step(Usage::default(), read);
+                let step = self.journal.step(read);
                 self.commit(step).await?;
                 Ok(ControlFlow::Continue(()))
             }

@@ -8,7 +8,6 @@ use houston_domain::agent::step::Next;
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, user_text};
 use houston_domain::event::Event;
 use houston_domain::intervention::Intervention;
-use houston_domain::model::Usage;
 use houston_domain::question::approval;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
@@ -28,7 +27,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Reads messages that arrived while no worker drove the run.
     pub(super) async fn read_messages(&mut self) -> Result<(), Interrupted> {
         let read = RunTransition::Continue { read: true, event: None };
-        let step = self.journal.step(Usage::default(), read);
+        let step = self.journal.step(read);
         self.commit(step).await?;
         Ok(())
     }
@@ -206,7 +205,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Releases the run. Another worker continues from what is committed.
     pub(super) async fn hand_over(&mut self) -> Result<DriveOutcome, Interrupted> {
         let event = Event::HandedOver { iteration: self.journal.open_iteration };
-        let step = self.journal.step(Usage::default(), RunTransition::Release { event });
+        let step = self.journal.step(RunTransition::Release { event });
         self.commit(step).await?;
         Ok(DriveOutcome::HandedOver)
     }

@@ -312,6 +312,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// What precedes the first step of an attempt.
     async fn begin(&mut self) -> Flow {
         let is_plan = self.setup.is_plan();
+        self.book_lost_calls();
         if self.attempt.must_be_given_up(&self.journal.services.config) {
             let ended = if is_plan { self.give_up_plan().await } else { self.dead_letter().await };
             return ended.map(ControlFlow::Break);
@@ -335,6 +336,19 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Workers have died since the last commit while the model was to be called: its provider may have begun to answer each of
+    /// them, and how much it wrote is not known. The next commit counts what they have sent.
+    fn book_lost_calls(&mut self) {
+        let is_calling = self.setup.driver.is_none() && !self.setup.is_plan();
+        if self.attempt.deaths == 0 || !is_calling || self.run.next(self.journal.now()) != Next::CallModel {
+            return;
+        }
+        let tokens = self.model.estimate(self.run.history(), self.tools.offer());
+        for _ in 0..self.attempt.deaths {
+            self.journal.ledger.enter_lost(self.setup.model.description(), tokens);
+        }
     }
 
     /// Commits a step and passes the messages it read to the state machine.

@@ -10,12 +10,10 @@ use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::TenantId;
 use houston_domain::inner_call::inner_call;
-use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
-use houston_domain::step::RunTransition;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
-use houston_llm::{Answer, AnswerSchema, Model, Request, SystemPart, call};
+use houston_llm::{Answer, AnswerSchema, Request, SystemPart, call, metered};
 use houston_store::run_context::RunContext;
 use houston_store::serving::{ServingAgent, ServingTeam};
 use serde_json::json;
@@ -24,12 +22,11 @@ use super::Attempt;
 use crate::config::TeamsConfig;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
-use crate::run::model_turn::{check_budget, price};
+use crate::run::model_turn::check_budget;
 use crate::run::services::Services;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::agents::ROUTING;
-use crate::setup::prices::Prices;
 
 /// Characters of the reason that a router's model gives.
 const REASON_CHARS: usize = 300;
@@ -114,7 +111,7 @@ async fn by_model<'t, S: RunStorage>(
     if let [only] = able[..] {
         return Ok(RouterAnswer::Picked(only, "no other agent may answer".to_owned()));
     }
-    let model = journal.services.setups.agents.serving(ROUTING).await;
+    let model = metered(journal.services.setups.agents.serving(ROUTING).await);
     let names: Vec<&str> = able.iter().map(|agent| agent.name.as_str()).collect();
     let schema = json!({
         "type": "object",
@@ -125,11 +122,13 @@ async fn by_model<'t, S: RunStorage>(
     let config = journal.services.config.teams;
     let system = [SystemPart { text: instruction(&able, config.earlier_chars), cached: true }];
     let entries = [Entry::user(vec![Block::text(question(message, context, &config))])];
+    let ledger = journal.ledger.clone();
     let request = Request {
         system: &system,
         entries: &entries,
         max_output_tokens: config.max_output_tokens,
         answer_schema: Some(AnswerSchema { name: "pick", schema: &schema }),
+        ledger: Some(&ledger),
         ..Request::default()
     };
     let tokens = houston_llm::tokens::of_request(&request, &model.description().provider);
@@ -148,21 +147,13 @@ async fn by_model<'t, S: RunStorage>(
         answer = call(&*model, &request) => answer,
     };
     Ok(match answer {
-        Ok(answer) => read_pick(journal, &*model, answer, &able),
+        Ok(answer) => read_pick(answer, &able),
         Err(error) => RouterAnswer::Failed(error.to_string()),
     })
 }
 
-/// Adds the costs of the call to the run, and reads the picked agent from the answer.
-fn read_pick<'t, S: RunStorage>(
-    journal: &mut Journal<'_, S>,
-    model: &dyn Model,
-    answer: Answer,
-    able: &[&'t ServingAgent],
-) -> RouterAnswer<'t> {
-    let mut usage = answer.usage;
-    journal.call = Some(price(journal, &Prices::of(model), &answer.model, &mut usage, None));
-    journal.add_usage(usage);
+/// Reads the picked agent from the answer.
+fn read_pick<'t>(answer: Answer, able: &[&'t ServingAgent]) -> RouterAnswer<'t> {
     let said = answer.value.unwrap_or_default();
     let named = said["agent"].as_str().unwrap_or_default();
     let mut reason: String = said["reason"].as_str().unwrap_or_default().chars().take(REASON_CHARS).collect();
@@ -179,8 +170,7 @@ async fn commit_pick<S: RunStorage>(
     team: &ServingTeam,
     pick: &Pick<'_>,
 ) -> Result<(), Interrupted> {
-    let usage = journal.call.as_ref().map_or_else(Usage::default, |call| call.usage);
-    let mut step = journal.step(usage, RunTransition::Continue { read: false, event: None });
+    let mut step = journal.next_step();
     step.events.push(Event::TeamRouted {
         team_id: team.id,
         agent_id: pick.agent.id,

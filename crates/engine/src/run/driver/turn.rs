@@ -149,7 +149,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         streamed: Streamed,
     ) -> Result<Turn, Interrupted> {
         let Streamed { reasoning, message: streamed } = streamed;
-        let mut step = self.journal.step(usage, RunTransition::Continue { read: false, event: None });
+        let mut step = self.journal.next_step();
         step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
         step.entries.extend(turn.entry);
         if !reasoning.trim().is_empty() {

@@ -5,6 +5,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
@@ -16,7 +17,7 @@ use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
 use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
-use houston_llm::Switch;
+use houston_llm::{Ledger, Switch};
 use houston_queue::{Hint, Lane};
 use houston_spans::Span;
 use houston_store::claim::{ClaimedRun, Fence};
@@ -26,6 +27,7 @@ use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
 use houston_store::workspace_file::command::CommandFiles;
+use rust_decimal::Decimal;
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -61,10 +63,14 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) next_message: MessageId,
     /// The open iteration as streams count it, from 1.
     pub(crate) open_iteration: u32,
-    /// Tokens of the run so far, over all attempts, and their cost as far as prices are known.
+    /// Tokens of the run that are committed, over all attempts, and their cost as far as prices are known.
     usage: Usage,
     /// Model calls without a price.
     unpriced_calls: i32,
+    /// Where the model calls of the run enter what they used when they end.
+    pub(crate) ledger: Ledger,
+    /// Model calls that have ended and that no step has recorded yet.
+    unbooked: Mutex<Vec<ModelCall>>,
     /// The thread's error message for this run, until it is settled.
     pub(crate) error: Option<ErrorMessage>,
     /// Fallbacks to other models that no step has reported yet.
@@ -73,8 +79,6 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
     pub(crate) analysed: Option<Box<Event>>,
-    /// The model call that the next step records.
-    pub(crate) call: Option<ModelCall>,
     /// What the run's driver wants to be committed with the next step.
     pub(crate) driven: Option<Box<DrivenParts>>,
     /// What the next step changes in the plan whose run this is.
@@ -132,11 +136,12 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             open_iteration: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
             usage: claimed.usage,
             unpriced_calls: 0,
+            ledger: Ledger::default(),
+            unbooked: Mutex::default(),
             error: claimed.error.take(),
             switches: Vec::new(),
             shift: None,
             analysed: None,
-            call: None,
             driven: None,
             plan: None,
             span: Span::default(),
@@ -172,26 +177,56 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         self.claimed.1
     }
 
-    /// Tokens and cost of the run so far. The cost is `None`, not 0, if no call has a known price.
+    /// Tokens and cost of the run so far, with the calls that no step has recorded yet. The cost is `None`, not 0, if no call has a
+    /// known price.
     pub(crate) fn total_usage(&self) -> Usage {
-        let known = Cost::of(self.usage.cost, self.unpriced_calls).total;
-        Usage { cost: known, ..self.usage }
+        let (mut usage, mut unpriced_calls) = (self.usage, self.unpriced_calls);
+        for call in &*self.settled() {
+            usage += call.usage;
+            unpriced_calls += i32::from(call.usage.cost.is_none());
+        }
+        let known = Cost::of(usage.cost, unpriced_calls).total;
+        Usage { cost: known, ..usage }
     }
 
-    /// Adds a model call to the run's tokens and cost.
-    pub(crate) fn add_usage(&mut self, usage: Usage) {
-        self.unpriced_calls += i32::from(usage.cost.is_none());
-        self.usage += usage;
+    /// The model calls that no step has recorded yet, with those that have ended by now.
+    pub(super) fn settled(&self) -> MutexGuard<'_, Vec<ModelCall>> {
+        let mut unbooked = self.unbooked.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ledger.take();
+        if !ended.is_empty() {
+            let now = self.now();
+            unbooked.extend(ended.into_iter().map(|used| used.call(self.open_iteration, now)));
+        }
+        unbooked
     }
 
-    /// What the run has used so far, for [`Self::unpay`].
-    pub(crate) fn paid(&self) -> (Usage, i32) {
-        (self.usage, self.unpriced_calls)
+    #[cfg(test)]
+    pub(crate) fn settled_calls(&self) -> Vec<ModelCall> {
+        self.settled().clone()
     }
 
-    /// Takes back what was added since [`Self::paid`]: the step with it was not committed.
-    pub(crate) fn unpay(&mut self, (usage, unpriced_calls): (Usage, i32)) {
-        (self.usage, self.unpriced_calls) = (usage, unpriced_calls);
+    /// How many model calls have ended that no step has recorded yet.
+    pub(crate) fn owed(&self) -> usize {
+        self.settled().len()
+    }
+
+    /// The cost of the model calls that were complete since `owed` of them had ended. `None`: it is not known.
+    pub(crate) fn cost_since(&self, owed: usize) -> Option<Decimal> {
+        let settled = self.settled();
+        let complete = settled.iter().skip(owed).filter(|call| !call.estimated);
+        complete.filter_map(|call| call.usage.cost).reduce(Decimal::saturating_add)
+    }
+
+    /// The calls of a step are recorded.
+    fn booked(&mut self, step: &Step) {
+        let calls: Vec<&ModelCall> =
+            step.call.iter().chain(step.more_calls.iter().map(|(_, call)| call)).collect();
+        let unbooked = self.unbooked.get_mut().unwrap_or_else(PoisonError::into_inner);
+        unbooked.drain(..calls.len().min(unbooked.len()));
+        for call in calls {
+            self.usage += call.usage;
+            self.unpriced_calls += i32::from(call.usage.cost.is_none());
+        }
     }
 
     /// Sets the cost of the run so far to what Postgres has, which knows the calls of earlier attempts.
@@ -276,7 +311,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         let (fence, sent) = (&self.fence, &step);
         match self.retrying(|storage| storage.commit(fence, sent)).await? {
             Commit::Done(done) => Ok(self.committed(&step, done)),
-            Commit::AlreadyCommitted => Err(Interrupted::Landed),
+            Commit::AlreadyCommitted => Err(self.landed(&step)),
         }
     }
 
@@ -301,7 +336,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
                     houston_faults::fault!("C20")?;
                     return Ok(self.committed(&step, done));
                 }
-                Ok(Commit::AlreadyCommitted) => return Err(Interrupted::Landed),
+                Ok(Commit::AlreadyCommitted) => return Err(self.landed(&step)),
                 Err(error) => error,
             };
             if !broken.is_transient() {
@@ -310,14 +345,21 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             self.wait_for_postgres(&broken, &mut pause).await?;
             let (fence, write) = (&self.fence, step.write);
             if self.retrying(|storage| storage.was_committed(fence, write)).await? {
-                return Err(Interrupted::Landed);
+                return Err(self.landed(&step));
             }
             open = again.write(self).await?.ok_or(broken)?;
         }
     }
 
+    /// An earlier attempt has committed the step: its calls are recorded.
+    fn landed(&mut self, step: &Step) -> Interrupted {
+        self.booked(step);
+        Interrupted::Landed
+    }
+
     /// Handles a successful commit: publishes its events and sends hints.
     fn committed(&mut self, step: &Step, done: CommittedStep) -> CommittedStep {
+        self.booked(step);
         let closed = match &step.transition {
             RunTransition::Continue { event, .. } => event.as_ref(),
             RunTransition::Complete { continue_event, .. } if done.continued => Some(continue_event),

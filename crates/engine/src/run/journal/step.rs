@@ -16,7 +16,7 @@ use crate::run::storage::RunStorage;
 
 impl<S: RunStorage> Journal<'_, S> {
     /// A new step. It contains only the events of model fallbacks that no step has reported yet.
-    pub(crate) fn step(&mut self, usage: Usage, transition: RunTransition) -> Step {
+    pub(crate) fn step(&mut self, transition: RunTransition) -> Step {
         Step {
             write: self.new_id(),
             run: self.run(),
@@ -33,9 +33,10 @@ impl<S: RunStorage> Journal<'_, S> {
             state: None,
             plan: None,
             iterations: self.open_iteration - 1,
-            usage,
+            usage: Usage::default(),
             model: None,
             call: None,
+            more_calls: Vec::new(),
             untrusted: self.owner.untrusted,
             transition,
         }
@@ -43,7 +44,7 @@ impl<S: RunStorage> Journal<'_, S> {
 
     /// A new step after which the run continues.
     pub(crate) fn next_step(&mut self) -> Step {
-        self.step(Usage::default(), RunTransition::Continue { read: false, event: None })
+        self.step(RunTransition::Continue { read: false, event: None })
     }
 
     /// Adds what only the journal knows, before a step is committed.
@@ -51,9 +52,7 @@ impl<S: RunStorage> Journal<'_, S> {
         self.count_iteration(step);
         self.settle_error_message(step);
         self.report_message(step);
-        if let Some(call) = self.call.take() {
-            step.call = Some(call);
-        }
+        self.book(step);
         step.plan = self.plan.take();
         if let Some(driven) = self.driven.take() {
             let DrivenParts { messages, questions, state } = *driven;
@@ -66,6 +65,18 @@ impl<S: RunStorage> Journal<'_, S> {
                 of_step.superseded.extend(questions.superseded);
             }
             step.state = state.map(Box::new);
+        }
+    }
+
+    /// Adds the model calls that have ended, however they ended: each is counted once, in this commit.
+    fn book(&self, step: &mut Step) {
+        for call in &*self.settled() {
+            step.usage += call.usage;
+            // One that is complete is recorded as steps usually are.
+            match &step.call {
+                None if !call.estimated => step.call = Some(call.clone()),
+                _ => step.more_calls.push((self.new_id(), call.clone())),
+            }
         }
     }
 

@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
+use houston_llm::Description;
 use houston_store::record::{RecordIds, RecordLimits, RecordTx};
 use houston_tools::{Record, RecordFuture};
 
@@ -167,7 +168,7 @@ async fn only_the_end_of_an_iteration_opens_the_next() {
     journal.commit(step).await.unwrap();
     assert_eq!((journal.open_iteration, journal.next_message), (1, process.message()));
     let event = journal.step_finished();
-    let step = journal.step(Usage::default(), RunTransition::Continue { read: true, event: Some(event) });
+    let step = journal.step(RunTransition::Continue { read: true, event: Some(event) });
     journal.commit(step).await.unwrap();
     assert_eq!(journal.open_iteration, 2);
     assert_ne!(journal.next_message, process.message());
@@ -180,12 +181,48 @@ async fn usage_is_without_cost_if_no_call_has_a_price() {
     let process = process();
     let mut journal = process.journal();
     journal.set_cost(Cost::NOTHING);
-    journal.add_usage(Usage { input_tokens: 5, ..Usage::default() });
+    let unpriced = description("acme", "of-my-own");
+    journal.ledger.enter_lost(&unpriced, 5);
     assert_eq!(journal.total_usage().cost, None);
-    journal.add_usage(Usage { cost: Some(2.into()), ..Usage::default() });
-    assert_eq!(journal.total_usage().cost, Some(2.into()));
+    journal.ledger.enter_lost(&description("openai", "gpt-5-mini"), 4_000_000);
+    assert_eq!(journal.total_usage().cost, Some(1.into()));
     let Event::RunFinished { usage, .. } = journal.run_finished(RunStatus::Completed, None, None) else {
         panic!("another event");
     };
-    assert_eq!(usage.input_tokens, 5);
+    assert_eq!(usage.input_tokens, 4_000_005);
+}
+
+fn description(provider: &str, model: &str) -> Description {
+    Description {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        simulated: false,
+        supports_tools: true,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_counted_by_one_commit_each() {
+    let process = process();
+    let mut journal = process.journal();
+    let model = description("openai", "gpt-5-mini");
+    journal.ledger.enter_lost(&model, 1);
+    journal.ledger.enter_lost(&model, 2);
+    // What ends after the step was made, and before it is committed, is not lost.
+    let step = journal.next_step();
+    journal.ledger.enter_lost(&model, 3);
+    journal.commit(step).await.unwrap();
+    let step = journal.next_step();
+    journal.commit(step).await.unwrap();
+    journal.ledger.enter_lost(&model, 4);
+    let step = journal.next_step();
+    journal.commit(step).await.unwrap();
+    let steps = process.storage.committed();
+    let counted = steps.iter().map(|step| {
+        assert!(step.call.is_none(), "an estimate is no answer");
+        step.more_calls.iter().map(|(_, call)| call.usage.input_tokens).collect::<Vec<_>>()
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [vec![1, 2, 3], vec![], vec![4]]);
+    let used: Vec<u64> = steps.iter().map(|step| step.usage.input_tokens).collect();
+    assert_eq!((used, journal.total_usage().input_tokens), (vec![6, 0, 4], 10));
 }

@@ -11,14 +11,12 @@ mod tests;
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
-use houston_domain::step::CallTiming;
-use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
+use houston_llm::{ContextBudget, Deferred, Description, Ledger, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
@@ -35,7 +33,7 @@ use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 
-pub(crate) use self::spending::{CheckedBudget, check_budget, price};
+pub(crate) use self::spending::{CheckedBudget, check_budget};
 
 /// The model calls of an attempt: what each request contains besides the history, and what the last answer says about it.
 pub(crate) struct ModelTurn {
@@ -173,11 +171,12 @@ impl ModelTurn {
             image: None,
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
+            ledger: None,
         }
     }
 
-    /// Calls the model with the history and streams its answer. `tokens` is the estimated size of the request. The call's
-    /// cost and the fallbacks to other models are left in the journal for the next step.
+    /// Calls the model with the history and streams its answer. `tokens` is the estimated size of the request. What it
+    /// used and the fallbacks to other models are left in the journal for the next step.
     ///
     /// # Errors
     /// [`Interrupted::Lost`] when the lease is lost: write nothing.
@@ -188,7 +187,7 @@ impl ModelTurn {
         offer: &Offer,
         tokens: u64,
     ) -> Result<ModelOutcome, Interrupted> {
-        let (began, mut answerer) = (Instant::now(), Answerer::default());
+        let (began, owed, mut answerer) = (Instant::now(), journal.owed(), Answerer::default());
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
@@ -203,21 +202,18 @@ impl ModelTurn {
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let outcome = {
-            let call = self.stream(history, offer, tokens, bounds, &mut answerer);
+            let call = self.stream(history, offer, tokens, bounds, &mut answerer, &journal.ledger);
             let call = pin!(call.instrument(span.clone()));
             journal.signals.until_stopped(call).await?
         };
         let (reasoning, message) = self.live.end();
-        let timing = answerer.first.map(|first| timing(began, first));
         journal.switches.extend(answerer.switches);
         self.answering =
             answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
         Ok(match outcome {
             Ok(Ok(answer)) => {
                 houston_faults::fault!("C8")?;
-                let mut usage = answer.usage;
-                journal.call = Some(price(journal, &self.setup.prices, &self.answering, &mut usage, timing));
-                journal.add_usage(usage);
+                let usage = Usage { cost: journal.cost_since(owed), ..answer.usage };
                 let first = answerer.first.map(|first| first - began);
                 chat.answered(&self.answering.model, &answer, &usage, first);
                 observe(journal, &span, Observed::ModelCallEnded { model: &self.answering, usage: &usage });
@@ -256,13 +252,14 @@ impl ModelTurn {
         tokens: u64,
         bounds: Bounds,
         answerer: &mut Answerer,
+        ledger: &Ledger,
     ) -> Result<Box<Answer>, ModelError> {
         let history = &*self.with_files(history);
-        let request = self.request(history, offer, Some(tokens));
+        let request = Request { ledger: Some(ledger), ..self.request(history, offer, Some(tokens)) };
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
         if answer.stop == StopReason::Paused {
-            Box::pin(self.go_on(history, offer, &mut answer, bounds, answerer)).await?;
+            Box::pin(self.go_on(&request, &mut answer, bounds, answerer)).await?;
         }
         Ok(answer)
     }
@@ -271,20 +268,19 @@ impl ModelTurn {
     /// end of the history.
     async fn go_on(
         &self,
-        history: &[Entry],
-        offer: &Offer,
+        request: &Request<'_>,
         answer: &mut Answer,
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<(), ModelError> {
-        let mut entries = history.to_vec();
+        let mut entries = request.entries.to_vec();
         // The system context precedes the answer, as in the request before.
         entries.extend(
             self.frame.system_context.iter().map(|text| Entry::user(vec![Block::text(text.as_str())])),
         );
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
-            let request = Request { system_context: None, ..self.request(&entries, offer, None) };
+            let request = Request { system_context: None, entries: &entries, input_tokens: None, ..*request };
             let stream = self.setup.model.stream(&request).await?;
             let more = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
             entries.pop();
@@ -299,12 +295,6 @@ impl ModelTurn {
         answer.stop = StopReason::MaxTokens;
         Ok(())
     }
-}
-
-/// How long a call took that ends now.
-fn timing(began: Instant, first: Instant) -> CallTiming {
-    let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    CallTiming { first_event_ms: millis(first - began), took_ms: millis(began.elapsed()) }
 }
 
 /// Calls the observers.

@@ -1,36 +1,13 @@
-//! Costs: the price of an answer, and whether a budget allows the next call.
+//! Whether a budget allows the next call.
 
 use houston_domain::agent::budget::{BudgetScope, OverBudget};
-use houston_domain::model::Usage;
 use houston_domain::question::budget::Raises;
-use houston_domain::step::{CallTiming, ModelCall};
-use houston_llm::Description;
 use rust_decimal::Decimal;
 
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
-use crate::setup::prices::Prices;
-
-/// The cost of an answer, as the provider reported it or else by `prices`, which is also written into `usage`; and how long it took.
-pub(crate) fn price<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    prices: &Prices,
-    answering: &Description,
-    usage: &mut Usage,
-    timing: Option<CallTiming>,
-) -> ModelCall {
-    let reported = prices.apply(answering, usage, journal.now());
-    ModelCall {
-        provider: answering.provider.clone(),
-        model: answering.model.clone(),
-        iteration: journal.open_iteration,
-        usage: *usage,
-        reported,
-        timing,
-    }
-}
 
 /// What a check of the budgets has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

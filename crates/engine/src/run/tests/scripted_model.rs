@@ -118,6 +118,7 @@ pub(in crate::run) const USAGE: Usage = Usage {
     cache_write_tokens: 0,
     reasoning_tokens: 0,
     cost: None,
+    long_cache_write_tokens: 0,
     billed: None,
 };
 

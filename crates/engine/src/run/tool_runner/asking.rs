@@ -7,7 +7,6 @@ use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::ImageId;
 use houston_domain::image::MAX_TOKENS;
-use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_llm::Image as SentImage;
 use houston_tools::ask::{Ask, Image, Material, SourceText};
@@ -19,9 +18,6 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-
-/// What a call that asked a model returned, and what it cost.
-pub(super) type Paid = (ToolResponse, Option<Box<ModelCall>>);
 
 /// A question that is ready to be asked.
 struct Ready {
@@ -98,20 +94,21 @@ impl ToolRunner {
             }
             self.reserved += most.unwrap_or(Decimal::ZERO);
         }
+        let ledger = journal.ledger.clone();
         let work = async move {
             let image = match image {
                 None => None,
                 Some(load) => match load.await {
                     Ok(image) => Some(image),
-                    Err(response) => return (response, None),
+                    Err(response) => return response,
                 },
             };
             let sent =
                 image.as_ref().map(|image| SentImage { media_type: image.media_type, base64: &image.base64 });
-            let answered = model.ask(ready.question(sent), (&budget, &spent), now).await;
+            let answered = model.ask(ready.question(sent), (&budget, &spent), now, &ledger).await;
             ready.response(&model, answered)
         };
-        Ok(Ok(Work::Paid(Box::pin(work))))
+        Ok(Ok(Work::Execute(Box::pin(work))))
     }
 }
 
@@ -128,29 +125,25 @@ impl Ready {
         }
     }
 
-    fn response(&self, model: &SideModel, answered: Result<Answered, NoAnswer>) -> Paid {
+    fn response(&self, model: &SideModel, answered: Result<Answered, NoAnswer>) -> ToolResponse {
         let tool = self.ask.tool;
         let failed = |code, why: &str| ToolResponse::failure(code, format!("{tool}: {why}"));
         match answered {
-            Ok(Answered { call, cut: Cut(true), .. }) => {
+            Ok(Answered { cut: Cut(true), .. }) => {
                 let why = "the answer was longer than the model may write: give the text in parts";
-                (failed(ToolErrorCode::ValidationError, why), Some(Box::new(call)))
+                failed(ToolErrorCode::ValidationError, why)
             }
-            Ok(Answered { text, call, .. }) => {
-                (self.ask.response(&self.source, self.untrusted, &text), Some(Box::new(call)))
-            }
-            Err(NoAnswer::Simulated) => (not_set(&self.ask), None),
-            Err(NoAnswer::Empty(call)) => {
-                (failed(ToolErrorCode::Unknown, "the model did not answer, or declined"), Some(call))
-            }
-            Err(NoAnswer::Invalid(call)) => {
+            Ok(Answered { text, .. }) => self.ask.response(&self.source, self.untrusted, &text),
+            Err(NoAnswer::Simulated) => not_set(&self.ask),
+            Err(NoAnswer::Empty) => failed(ToolErrorCode::Unknown, "the model did not answer, or declined"),
+            Err(NoAnswer::Invalid) => {
                 let why = "the model did not answer as the schema demands, twice: simplify the schema, or shorten the text";
-                (failed(ToolErrorCode::Unknown, why), Some(call))
+                failed(ToolErrorCode::Unknown, why)
             }
-            Err(NoAnswer::OverBudget(over)) => (failed(ToolErrorCode::RateLimited, &over.to_string()), None),
+            Err(NoAnswer::OverBudget(over)) => failed(ToolErrorCode::RateLimited, &over.to_string()),
             Err(NoAnswer::Failed(error)) => {
                 tracing::info!(tool, model = %model.name(), %error, "the model of a tool failed");
-                (failed(ToolErrorCode::IoError, "the model could not be reached: try again later"), None)
+                failed(ToolErrorCode::IoError, "the model could not be reached: try again later")
             }
         }
     }
@@ -177,15 +170,4 @@ fn not_set(ask: &Ask) -> ToolResponse {
         "{tool}: no model is set for it: the operator of this installation sets `{use_case}` in models.toml"
     );
     ToolResponse::failure(ToolErrorCode::ConfigError, why)
-}
-
-impl<S: RunStorage> Journal<'_, S> {
-    /// Adds what a call that asked a model cost to the step with its response.
-    pub(super) fn pay(&mut self, step: &mut Step, call: Option<Box<ModelCall>>) {
-        let Some(call) = call else { return };
-        let call = ModelCall { iteration: self.open_iteration, ..*call };
-        self.add_usage(call.usage);
-        step.usage += call.usage;
-        step.call = Some(call);
-    }
 }

@@ -6,14 +6,12 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
-use houston_domain::step::ModelCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{
     Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
 };
 use tokio::sync::mpsc;
 
-use super::asking::Paid;
 use super::code::time_of;
 use super::fallback::FallbackCall;
 
@@ -24,13 +22,11 @@ pub(super) type Running = BoxFuture<'static, Returned>;
 pub(super) struct Returned {
     pub(super) call: ToolCall,
     pub(super) acted: Acted,
-    /// What the model cost that was asked, if one was.
-    pub(super) cost: Option<Box<ModelCall>>,
 }
 
 impl Returned {
     fn new(call: ToolCall, response: ToolResponse) -> Self {
-        Self { call, acted: Acted::Done(response), cost: None }
+        Self { call, acted: Acted::Done(response) }
     }
 }
 
@@ -60,8 +56,6 @@ pub(super) enum Work {
     Code(Code),
     /// Ask a model; what it works on is not read yet.
     Ask(Box<Ask>),
-    /// Run this future, which asks a model.
-    Paid(BoxFuture<'static, Paid>),
     /// The call was interrupted by a crash: ask the tool whether it happened, and execute it if not.
     Check,
 }
@@ -81,34 +75,25 @@ impl Work {
         matches!(self, Self::Code(_))
     }
 
-    async fn run(
-        self,
-        tool: &SharedTool,
-        call: &ToolCall,
-        context: &CallContext,
-    ) -> (Acted, Option<Box<ModelCall>>) {
+    async fn run(self, tool: &SharedTool, call: &ToolCall, context: &CallContext) -> Acted {
         let response = match self {
-            Self::Paid(work) => {
-                let (response, cost) = work.await;
-                return (Acted::Done(response), cost);
-            }
             Self::Execute(work) => work.await,
-            Self::Begin(work) => return (work.await, None),
-            Self::GoOn(paused) => return (tool.go_on(paused, &call.input, context).await, None),
-            // Code is run by `ExternalCall::run`, and a question has become `Paid` before.
+            Self::Begin(work) => return work.await,
+            Self::GoOn(paused) => return tool.go_on(paused, &call.input, context).await,
+            // Code is run by `ExternalCall::run`, and a question has become `Execute` before.
             Self::Code(_) | Self::Ask(_) => ToolResponse::outcome_unknown(),
             Self::Check => match tool.check(&call.input, context).await {
                 CheckOutcome::Executed(response) => response,
                 CheckOutcome::Unknown => ToolResponse::outcome_unknown(),
                 CheckOutcome::NotExecuted => match tool.plan(&call.input, context) {
                     Ok(Plan::Execute(work)) => work.await,
-                    Ok(Plan::Begin(work)) => return (work.await, None),
+                    Ok(Plan::Begin(work)) => return work.await,
                     Ok(_) => ToolResponse::outcome_unknown(),
                     Err(invalid) => invalid.into(),
                 },
             },
         };
-        (Acted::Done(response), None)
+        Acted::Done(response)
     }
 
     /// Whether the call goes on by itself: it only asks how far it is.
@@ -149,19 +134,19 @@ impl ExternalCall {
         Box::pin(async move {
             let timeout = tool.definition().timeout;
             let guarded = AssertUnwindSafe(work.run(&tool, &call, &context)).catch_unwind();
-            let (response, cost) = match tokio::time::timeout(timeout, guarded).await {
+            let response = match tokio::time::timeout(timeout, guarded).await {
                 // Its fallback is called if it fails in the end.
-                Ok(Ok((acted @ Acted::Paused(_), cost))) => return Returned { call, acted, cost },
-                Ok(Ok((Acted::Done(response), cost))) => (response, cost),
-                Ok(Err(_panic)) => (panicked(&call), None),
-                Err(_elapsed) => (timed_out(&call, timeout), None),
+                Ok(Ok(acted @ Acted::Paused(_))) => return Returned { call, acted },
+                Ok(Ok(Acted::Done(response))) => response,
+                Ok(Err(_panic)) => panicked(&call),
+                Err(_elapsed) => timed_out(&call, timeout),
             };
             if let (Some(fallback), Some(calls)) = (fallback, code_calls)
                 && fallback.follows(tool.definition().effect, &response)
             {
                 fallback.call(CodeHost { of: call.id.clone(), now, calls }, &response).await;
             }
-            Returned { call, acted: Acted::Done(noted(response, note.as_deref())), cost }
+            Returned::new(call, noted(response, note.as_deref()))
         })
     }
 }

@@ -136,13 +136,12 @@ impl ToolRunner {
         &mut self,
         journal: &mut Journal<'_, S>,
         step: &mut Step,
-        mut returned: Returned,
+        returned: Returned,
         calls: (&mut Codes<'_>, &mut Responses, &mut Cells),
     ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
-        journal.pay(step, returned.cost.take());
         Ok(match self.pause_returned(journal, step, returned, (&mut *calls.0, &*calls.2)).await? {
             Ok(going) => (true, going),
-            Err(ended) => (self.add_ended(journal, step, ended, calls) || step.call.is_some(), None),
+            Err(ended) => (self.add_ended(journal, step, ended, calls) || journal.owed() > 0, None),
         })
     }
 
@@ -252,14 +251,13 @@ impl ToolRunner {
                 () = journal.signals.lost() => return Err(Interrupted::Lost),
                 returned = tokio::time::timeout_at(until, running.next()) => returned,
             };
-            let (call, response, cost) = match returned {
-                Ok(Some(Returned { call, acted: Acted::Done(response), cost })) => (call, response, cost),
+            let (call, response) = match returned {
+                Ok(Some(Returned { call, acted: Acted::Done(response) })) => (call, response),
                 // What has begun is ended by the tool itself: it was asked to stop.
                 Ok(Some(Returned { acted: Acted::Paused(_), .. })) => continue,
                 Ok(None) | Err(_) => return Ok(()),
             };
             let mut step = journal.next_step();
-            journal.pay(&mut step, cost);
             let response = self.take(journal, &mut step, &call, response, cells);
             responses.push((call.id, response));
             journal.commit(step).await?;

@@ -57,7 +57,7 @@ use crate::setup::taint::Taint;
 pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
 pub(crate) use self::held::Held;
-pub(crate) use self::plan_step::{Begin, StepCall, StepRecord, StepReturned, StepWork};
+pub(crate) use self::plan_step::{Begin, StepCall, StepRecord, StepWork};
 pub(crate) use self::record::WrittenRecords;
 pub(crate) use self::resume::{OpenCalls, Resumed};
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use houston_domain::step::{ModelCall, Step};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{Acted, Plan};
 
@@ -44,9 +43,6 @@ pub(crate) struct StepRecord(PendingRecord);
 
 /// A call that acts outside of Houston and has not been started.
 pub(crate) struct StepWork(Box<ExternalCall>);
-
-/// The response of a call, and what the model cost that it asked.
-pub(crate) type StepReturned = (ToolResponse, Option<Box<ModelCall>>);
 
 impl ToolRunner {
     /// The names of the tools that may be called.
@@ -131,7 +127,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         StepWork(call): StepWork,
-    ) -> BoxFuture<'static, StepReturned> {
+    ) -> BoxFuture<'static, ToolResponse> {
         let name = call.call.name.clone();
         let running = self.start_call(journal, *call, None);
         let metrics = Arc::clone(&journal.services.metrics);
@@ -142,7 +138,7 @@ impl ToolRunner {
                 Acted::Paused(_) => not_for_plans(&name),
             };
             metrics.tools.answered(&response);
-            (response, returned.cost)
+            response
         }
         .boxed()
     }
@@ -172,15 +168,6 @@ impl ToolRunner {
     /// What an executor returned was read.
     pub(crate) fn read_untrusted(&mut self) {
         self.taint.add_untrusted();
-    }
-
-    /// Adds what a call that asked a model cost to the step with its response.
-    pub(crate) fn pay_step<S: RunStorage>(
-        journal: &mut Journal<'_, S>,
-        step: &mut Step,
-        cost: Option<Box<ModelCall>>,
-    ) {
-        journal.pay(step, cost);
     }
 }
 

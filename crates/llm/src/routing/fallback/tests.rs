@@ -6,6 +6,7 @@ use houston_domain::model::{ModelAnswer, StopReason, Usage};
 
 use super::*;
 use crate::capabilities::Capabilities;
+use crate::routing::router::Rates;
 
 /// Behaviour a scripted model reacts to a call.
 #[derive(Clone)]
@@ -228,4 +229,27 @@ fn models_with_too_small_a_window_are_skipped() {
         "a/m: skipped: the conversation has about 5000 tokens, the context window is 1000; b/m: skipped: the \
          conversation has about 5000 tokens, the context window is 4000"
     );
+}
+
+#[test]
+fn tools_are_kept_for_the_model_that_answers() {
+    let of = |provider: &str, supports_tools, price| {
+        let model = Scripted::new(provider, Behaviour::Answers);
+        let description = Description { supports_tools, ..model.description.clone() };
+        let rates = Rates { input: price, output: price };
+        let capabilities = Capabilities { tools: Some(supports_tools), ..Capabilities::default() };
+        (Candidate { description, capabilities, rates: Some(rates), quality: 50 }, model as Arc<dyn Model>)
+    };
+    let chain = |models: Vec<(Candidate, Arc<dyn Model>)>| {
+        Fallback::new(Strategy::Cheapest, vec![], models, Latencies::default()).unwrap()
+    };
+    let (one, two) = (rust_decimal::Decimal::ONE, rust_decimal::Decimal::TWO);
+    // The cheapest has no tools: a request with tools goes to the next, and is prepared for that.
+    let model = chain(vec![of("perplexity", false, one), of("groq", true, two)]);
+    assert!(model.description().supports_tools);
+    assert_eq!(model.description().provider, "groq");
+    let plain = ask(&model, &Request::default()).0;
+    assert!(plain.contains(&Event::Text("perplexity".into())), "{plain:?}");
+    let none = chain(vec![of("perplexity", false, one)]);
+    assert!(!none.description().supports_tools);
 }

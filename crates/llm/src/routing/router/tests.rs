@@ -83,6 +83,30 @@ fn missing_features_skip_a_model_and_unknown_ones_do_not() {
 }
 
 #[test]
+fn unknown_vision_counts_as_missing_wherever_it_matters() {
+    let with = |name: &str, vision| Candidate {
+        capabilities: Capabilities { vision, ..Capabilities::default() },
+        ..priced(name, if name == "sees" { 500 } else { 1 }, 100, 50)
+    };
+    let (sees, unknown, blind) =
+        (with("sees", Some(true)), with("unknown", None), with("blind", Some(false)));
+    let needs = Needs { always: &[Need::Vision], ..QUESTION };
+    for strategy in Strategy::ALL {
+        let all = [unknown.clone(), blind.clone(), sees.clone()];
+        assert_eq!(names(strategy, &needs, &all), ["sees"], "{strategy:?}");
+        // Nothing better is there: it was configured for that.
+        assert_eq!(names(strategy, &needs, &all[..2]), ["unknown"], "{strategy:?}");
+    }
+    // As where images are sent.
+    let unlisted = Description { provider: "local".into(), ..description("llava") };
+    assert!(!unlisted.sees() && !Need::Vision.is_met(&Capabilities::default()));
+    let simulated = Description { provider: "simulated".into(), simulated: true, ..description("simulated") };
+    assert!(simulated.sees());
+    let simulated = Candidate::from_tables(simulated, &BTreeMap::new(), DateTime::UNIX_EPOCH);
+    assert!(Need::Vision.is_met(&simulated.capabilities));
+}
+
+#[test]
 fn tight_context_window_is_used_if_no_larger_exists() {
     let small = || Candidate {
         capabilities: Capabilities { context_window: Some(8000), ..Capabilities::default() },

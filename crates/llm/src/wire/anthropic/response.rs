@@ -87,6 +87,10 @@ struct CacheCreation {
 }
 
 impl CacheCreation {
+    fn long(self) -> u64 {
+        self.ephemeral_1h_input_tokens.or_zero()
+    }
+
     fn total(self) -> u64 {
         self.ephemeral_5m_input_tokens.or_zero() + self.ephemeral_1h_input_tokens.or_zero()
     }
@@ -122,6 +126,7 @@ impl ReportedUsage {
             output_tokens,
             cache_read_tokens: read,
             cache_write_tokens: write,
+            long_cache_write_tokens: self.cache_creation.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
             ..Usage::default()
         }

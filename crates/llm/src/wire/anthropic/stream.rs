@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -301,6 +301,10 @@ impl Decoder for AnthropicDecoder {
 
     fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage.normalised()
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -255,6 +255,10 @@ impl Decoder for GeminiDecoder {
     }
 
     /// One answer, or the array of chunks that Gemini sends without `alt=sse`.
+    fn counted(&self) -> Usage {
+        self.usage.normalised()
+    }
+
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match serde_json::from_str::<Vec<&RawValue>>(body) {
             Ok(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk.get(), out))?,

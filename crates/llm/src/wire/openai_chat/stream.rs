@@ -262,6 +262,10 @@ impl Decoder for ChatDecoder {
         if is_whole || self.done { self.finish(out) } else { Err(error::cut_off()) }
     }
 
+    fn counted(&self) -> Usage {
+        self.usage.unwrap_or_default()
+    }
+
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.chunk(body, true, out)?;
         self.finish(out)

@@ -23,6 +23,7 @@ pub(crate) struct ResponsesDecoder {
     items: Vec<(u64, Part)>,
     calls: usize,
     refused: bool,
+    counted: Usage,
     done: bool,
 }
 
@@ -52,7 +53,14 @@ enum Part {
 
 impl ResponsesDecoder {
     pub(crate) fn new(provider: &str) -> Self {
-        Self { provider: provider.into(), items: Vec::new(), calls: 0, refused: false, done: false }
+        Self {
+            provider: provider.into(),
+            items: Vec::new(),
+            calls: 0,
+            refused: false,
+            counted: Usage::default(),
+            done: false,
+        }
     }
 
     /// The position of the item with this index; the last item if the server sends no index.
@@ -219,6 +227,7 @@ impl ResponsesDecoder {
 
     /// Handles the final response object.
     fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.counted = answer.usage.map(normalised).unwrap_or_default();
         if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
             return Err(reported(failure));
         }
@@ -323,6 +332,9 @@ impl Decoder for ResponsesDecoder {
             }
             "response.failed" | "response.cancelled" => {
                 let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing)).ok();
+                // A failed answer may have used something.
+                let usage = failure.as_ref().and_then(|answer| answer.usage);
+                self.counted = usage.map(normalised).unwrap_or_default();
                 let failure = failure.and_then(|answer| answer.error).filter(|error| is_error(Some(error)));
                 return Err(failure.map_or_else(|| error::broken_off(&event.kind), reported));
             }
@@ -338,6 +350,10 @@ impl Decoder for ResponsesDecoder {
 
     fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         if self.done { Ok(()) } else { Err(error::cut_off()) }
+    }
+
+    fn counted(&self) -> Usage {
+        self.counted
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {

@@ -78,6 +78,7 @@ fn usage(tokens: &[Option<i64>]) -> Usage {
         cache_write_tokens: at(3),
         reasoning_tokens: at(4),
         cost: None,
+        long_cache_write_tokens: 0,
         billed: None,
     }
 }

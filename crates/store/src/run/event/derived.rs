@@ -89,6 +89,7 @@ impl From<StreamRun> for RunRow {
                 cache_write_tokens: run.cache_write_tokens,
                 reasoning_tokens: run.reasoning_tokens,
                 cost: run.last_cost.and_then(|cost| cost.parse().ok()),
+                long_cache_write_tokens: 0,
                 billed: None,
             },
             error_code: run.error_code,

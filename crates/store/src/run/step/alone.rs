@@ -141,6 +141,9 @@ pub(crate) async fn commit(
     if let Some(call) = &step.call {
         count_call(connection, fence.agentable, step.run.0, step.write, call).await?;
     }
+    for (id, call) in &step.more_calls {
+        count_call(connection, fence.agentable, step.run.0, *id, call).await?;
+    }
     Ok(Commit::Done(CommittedStep::new(step, changes, cancel_seq, written)))
 }
 

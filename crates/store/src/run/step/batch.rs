@@ -40,7 +40,7 @@ impl RunStore {
         if self.is_unbatched || mutation::is(Mutation::Fence) || mutation::is(Mutation::RowLock) {
             return None;
         }
-        if !step.large_results.is_empty() {
+        if !step.large_results.is_empty() || !step.more_calls.is_empty() {
             return None;
         }
         let changes = undisturbed(step)?;

@@ -91,6 +91,7 @@ fn new_step(scene: &Scene<'_>, twin: &mut Twin, claimed: &ClaimedRun, shape: &Sh
         model: "gpt-5-mini".into(),
         iteration: 1,
         usage: Usage { cost: cost.map(|cost| cost.parse().unwrap()), ..step.usage },
+        estimated: false,
         reported: false,
         timing: None,
     });

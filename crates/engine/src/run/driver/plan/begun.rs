@@ -1,11 +1,10 @@
 //! [`Begun`]: what the next commit of a plan begins, and what was made for it that another commit would lose.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use houston_domain::id::QuestionId;
 use houston_domain::plan::NewExecutor;
 use houston_domain::question::NewQuestion;
-use houston_domain::step::ModelCall;
 use serde_json::Value;
 
 use super::finished::Finished;
@@ -22,8 +21,6 @@ pub(super) struct Begun {
     pub(super) superseded: Vec<QuestionId>,
     /// What calls have returned that no commit has.
     pub(super) results: Vec<Finished>,
-    /// What models have cost that no commit has yet.
-    pub(super) costs: VecDeque<Box<ModelCall>>,
     /// The change that a model answered with because this step had failed, until a commit has it.
     pub(super) planned: Option<(String, Value)>,
     /// Calls of that model since the last commit.
@@ -57,15 +54,14 @@ impl Begun {
         self.executors.remove(path);
     }
 
-    /// Nothing begins any more. What was done, and what it cost, stays.
+    /// Nothing begins any more. What was done stays.
     pub(super) fn undone(self) -> Self {
-        let Self { results, costs, planned, asked, .. } = self;
-        Self { results, costs, planned, asked, ..Self::default() }
+        let Self { results, planned, asked, .. } = self;
+        Self { results, planned, asked, ..Self::default() }
     }
 
-    /// A commit has what was done, and the oldest cost. Works begin now.
+    /// A commit has what was done. Works begin now.
     pub(super) fn committed(&mut self) {
-        self.costs.pop_front();
         self.results.clear();
         self.questions.clear();
         self.superseded.clear();

@@ -27,21 +27,30 @@ pub(super) fn given_up() -> Failure {
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the plan. Continues if its run does, because something arrived.
-    pub(super) async fn end_plan(&mut self, graph: &mut Graph, begun: &mut Begun, end: End) -> Flow {
+    pub(super) async fn end_plan(
+        &mut self,
+        graph: &mut Graph,
+        works: &mut Works,
+        begun: &mut Begun,
+        end: End,
+    ) -> Flow {
         let end = match end {
             End::Replan(path) => match self.replan(graph, begun, &path).await? {
                 Replanned::Changed => return Ok(ControlFlow::Continue(())),
                 Replanned::Failed(failure) => End::Failed(failure),
                 Replanned::Stopped(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
-                Replanned::Stopped(Stop::Drained) => return self.hand_over().await.map(ControlFlow::Break),
+                Replanned::Stopped(Stop::Drained) => {
+                    works.abort_all();
+                    return self.hand_over().await.map(ControlFlow::Break);
+                }
                 Replanned::Stopped(Stop::OutOfTime) => {
-                    let mut none = Works::default();
-                    let stopped = self.stop_plan(graph, &mut none, RunStatus::MaxDuration).await;
+                    let stopped = self.stop_plan(graph, works, RunStatus::MaxDuration).await;
                     return stopped.map(ControlFlow::Break);
                 }
             },
             end => end,
         };
+        works.settle();
         let (failed, output) = match &end {
             End::Completed(output) => (None, output.clone()),
             End::Failed(failure) => (Some(failure.clone()), Value::Null),

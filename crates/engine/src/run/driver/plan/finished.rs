@@ -2,7 +2,6 @@
 
 use houston_domain::plan::{Action, Failure, Retry, Status, answer, fail, succeed};
 use houston_domain::question::{Question, QuestionState};
-use houston_domain::step::ModelCall;
 use houston_domain::tool_call::ToolResponse;
 use houston_store::plan::ExecutorOutcome;
 use serde_json::Value;
@@ -21,7 +20,6 @@ pub(super) struct Finished {
     pub(super) path: String,
     pub(super) attempt: u32,
     pub(super) returned: Returned,
-    pub(super) cost: Option<Box<ModelCall>>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,10 +29,9 @@ pub(super) enum Returned {
 }
 
 impl<S: RunStorage> RunDriver<'_, S> {
-    /// Records what a call has returned. What comes too late is not kept, but paid.
+    /// Records what a call has returned. What comes too late is not kept.
     pub(super) fn record_finished(&mut self, graph: &mut Graph, begun: &mut Begun, finished: Finished) {
-        let Finished { path, attempt, returned, cost } = finished;
-        begun.costs.extend(cost);
+        let Finished { path, attempt, returned } = finished;
         let is_expected = graph
             .states
             .get(&path)
@@ -42,7 +39,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !is_expected {
             return;
         }
-        let result = Finished { path: path.clone(), attempt, returned: returned.clone(), cost: None };
+        let result = Finished { path: path.clone(), attempt, returned: returned.clone() };
         begun.results.push(result);
         match returned {
             Returned::Tool(response) => self.record_response(graph, &path, response),

@@ -22,7 +22,6 @@ use chrono::{DateTime, Utc};
 use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
 use houston_domain::event::{Event, Live};
 use houston_domain::id::AgentableId;
-use houston_domain::model::Usage;
 use houston_domain::plan::{Advance, End};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
@@ -36,7 +35,6 @@ use self::work::Works;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::ToolRunner;
 
 /// How often a plan that works here looks whether something else has changed it: an executor that ended, a pause.
 const LOOK: Duration = Duration::from_millis(250);
@@ -70,14 +68,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         self.take_over(&mut graph, works.here(), &mut begun).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
-            let paid = self.journal.paid();
             let round = self.plan_round(&mut graph, &mut works, &mut begun, drained.as_mut()).await;
             let next = match round {
                 // What was decided is void: something else has changed the plan.
-                Err(Interrupted::PlanChanged) => {
-                    self.journal.unpay(paid);
-                    Next::Reload
-                }
+                Err(Interrupted::PlanChanged) => Next::Reload,
                 Ok(ControlFlow::Break(outcome)) => return Ok(ControlFlow::Break(outcome)),
                 Ok(ControlFlow::Continue(next)) => next,
                 Err(interrupted) => return Err(interrupted),
@@ -105,16 +99,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Err(Interrupted::Lost);
         }
         if self.journal.signals.is_cancelled() {
-            if !begun.costs.is_empty() {
-                self.commit_graph(graph, begun, None).await?;
-                return Ok(ControlFlow::Continue(Next::GoOn));
-            }
             return self.stop_plan(graph, works, RunStatus::Cancelled).await.map(ControlFlow::Break);
         }
         let until = match self.settle(graph, works, begun).await? {
             ControlFlow::Continue(until) => until,
             ControlFlow::Break(end) => {
-                return Ok(match self.end_plan(graph, begun, end).await? {
+                return Ok(match self.end_plan(graph, works, begun, end).await? {
                     ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
                     // A changed plan is committed with what begins by it.
                     ControlFlow::Continue(()) if graph.has_changed() => ControlFlow::Continue(Next::GoOn),
@@ -139,7 +129,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if waits {
             return Ok(ControlFlow::Continue(Next::Reload));
         }
-        if begun.costs.is_empty() && !works.is_empty() && !begun.must_go_on() {
+        if !works.is_empty() && !begun.must_go_on() {
             return self.await_works(graph, works, begun, until, drained).await;
         }
         Ok(ControlFlow::Continue(Next::GoOn))
@@ -187,7 +177,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 }
             }
             Happened::Cancelled => {}
-            Happened::Drained => return self.hand_over().await.map(ControlFlow::Break),
+            Happened::Drained => {
+                works.abort_all();
+                return self.hand_over().await.map(ControlFlow::Break);
+            }
             Happened::OutOfTime => {
                 return self.stop_plan(graph, works, RunStatus::MaxDuration).await.map(ControlFlow::Break);
             }
@@ -269,7 +262,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Some(written)
             }
         };
-        if waits.is_none() && !graph.has_changed() && begun.costs.is_empty() {
+        if waits.is_none() && !graph.has_changed() && self.journal.owed() == 0 {
             return Ok(None);
         }
         let mut step = self.plan_commit(graph, begun);
@@ -294,16 +287,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
     fn plan_commit(&mut self, graph: &Graph, begun: &Begun) -> Step {
         let (changes, events) = graph.changes_with(begun);
         self.journal.plan = Some(Box::new(changes));
-        let mut step =
-            self.journal.step(Usage::default(), RunTransition::Continue { read: false, event: None });
+        let mut step = self.journal.next_step();
         step.events.extend(events);
         if !begun.questions.is_empty() || !begun.superseded.is_empty() {
             let of_step = step.questions.get_or_insert_default();
             of_step.asked.extend(begun.questions.iter().map(|(_, question)| question.clone()));
             of_step.superseded.extend(&begun.superseded);
-        }
-        if let Some(cost) = begun.costs.front() {
-            ToolRunner::pay_step(&mut self.journal, &mut step, Some(cost.clone()));
         }
         step.untrusted = self.tools.has_read_untrusted();
         step

@@ -108,20 +108,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
             schema: None,
             image: None,
         };
-        let asked = model.ask_any(question, (&budget, &spent), now);
+        let asked = model.ask_any(question, (&budget, &spent), now, &self.journal.ledger);
         let answered = match self.journal.signals.until_stopped(pin!(asked)).await? {
             Ok(answered) => answered,
             Err(stop) => return Ok(Err(stop)),
         };
         Ok(Ok(match answered {
-            Ok(Answered { text, call, .. }) => {
-                begun.costs.push_back(Box::new(call));
-                Some(json_in(text))
-            }
-            Err(NoAnswer::Empty(call) | NoAnswer::Invalid(call)) => {
-                begun.costs.push_back(call);
-                None
-            }
+            Ok(Answered { text, .. }) => Some(json_in(text)),
+            Err(NoAnswer::Empty | NoAnswer::Invalid) => None,
             Err(error) => {
                 tracing::info!(%error, "a plan could not be changed: the model did not answer");
                 None

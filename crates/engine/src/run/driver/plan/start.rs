@@ -8,7 +8,6 @@ use houston_domain::agent::budget::Spent;
 use houston_domain::history::{Block, Entry};
 use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
-use houston_domain::step::ModelCall;
 use houston_domain::tool_call::ToolCall;
 use houston_llm::tokens;
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, 
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Begin, StepCall, StepReturned};
+use crate::run::tool_runner::{Begin, StepCall};
 
 /// Longest answer of a model, unless the step says otherwise.
 const OUTPUT_TOKENS: u32 = 1_024;
@@ -89,10 +88,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for (path, attempt) in graph.running_here() {
             if here.get(&path) != Some(&attempt) {
                 self.begin_step(graph, &path, Begin::Again, begun).await?;
+                self.book_lost_call(&path, begun);
                 houston_faults::fault!("C33")?;
             }
         }
         Ok(())
+    }
+
+    /// A worker has died while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
+    /// was sent.
+    fn book_lost_call(&self, path: &str, begun: &Begun) {
+        if self.attempt.deaths > 0
+            && let Some((.., Work::Llm { prompt, .. })) = begun.works.iter().rfind(|(of, ..)| of == path)
+        {
+            let sent = tokens::estimate(ROLE) + tokens::estimate(prompt);
+            self.journal.ledger.enter_lost(self.setup.model.description(), sent);
+        }
     }
 
     async fn closed_questions(&self, graph: &Graph) -> Result<Vec<(String, Question)>, Interrupted> {
@@ -288,11 +299,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         match work {
             Work::Tool(_, work) => {
                 let running = self.tools.start_step(&self.journal, work);
-                Ok(async move {
-                    let (response, cost): StepReturned = running.await;
-                    Finished { path, attempt, returned: Returned::Tool(response), cost }
-                }
-                .boxed())
+                Ok(async move { Finished { path, attempt, returned: Returned::Tool(running.await) } }.boxed())
             }
             Work::Llm { prompt, schema, max_output_tokens } => {
                 let budget = self.journal.services.config.budget.raised(&self.tools.raises);
@@ -302,7 +309,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     true => self.journal.retrying(|storage| storage.spent(agentable, run)).await?,
                     false => Spent::default(),
                 };
-                let model = SideModel::new(self.setup.model.clone());
+                let (model, ledger) = (SideModel::new(self.setup.model.clone()), self.journal.ledger.clone());
                 Ok(async move {
                     let asked = Asked {
                         instructions: ROLE,
@@ -312,9 +319,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
                         schema: schema.as_ref(),
                         image: None,
                     };
-                    let (answer, cost) =
-                        answer(model.ask_any(asked, (&budget, &spent), now).await, schema.is_some());
-                    Finished { path, attempt, returned: Returned::Llm(answer), cost }
+                    let answered = model.ask_any(asked, (&budget, &spent), now, &ledger).await;
+                    Finished { path, attempt, returned: Returned::Llm(answer(answered, schema.is_some())) }
                 }
                 .boxed())
             }
@@ -322,35 +328,26 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 }
 
-/// The answer of a model as the result of a step, and what it cost.
-fn answer(
-    answered: Result<Answered, NoAnswer>,
-    is_json: bool,
-) -> (Result<Value, Failure>, Option<Box<ModelCall>>) {
+/// The answer of a model as the result of a step.
+fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, Failure> {
     let failure = |code: &str, message: String| Err(Failure { code: code.to_owned(), message });
     match answered {
-        Ok(Answered { cut: Cut(true), call, .. }) if is_json => {
-            let message = "the answer was longer than max_output_tokens allows".to_owned();
-            (failure("VALIDATION_ERROR", message), Some(Box::new(call)))
+        Ok(Answered { cut: Cut(true), .. }) if is_json => {
+            failure("VALIDATION_ERROR", "the answer was longer than max_output_tokens allows".to_owned())
         }
-        Ok(Answered { text, call, .. }) => {
-            let value = match is_json {
-                true => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-                false => Value::String(text),
-            };
-            (Ok(value), Some(Box::new(call)))
+        Ok(Answered { text, .. }) if is_json => {
+            Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
         }
-        Err(NoAnswer::Empty(call) | NoAnswer::Invalid(call)) => {
+        Ok(Answered { text, .. }) => Ok(Value::String(text)),
+        Err(NoAnswer::Empty | NoAnswer::Invalid) => {
             let message = "the model declined, or did not answer as the schema demands".to_owned();
-            (failure("VALIDATION_ERROR", message), Some(call))
+            failure("VALIDATION_ERROR", message)
         }
-        Err(NoAnswer::OverBudget(over)) => (failure("BUDGET_EXCEEDED", over.to_string()), None),
+        Err(NoAnswer::OverBudget(over)) => failure("BUDGET_EXCEEDED", over.to_string()),
         Err(NoAnswer::Failed(error)) if error.code.is_retryable() => {
-            (failure("IO_ERROR", format!("the model failed: {error}")), None)
+            failure("IO_ERROR", format!("the model failed: {error}"))
         }
-        Err(NoAnswer::Failed(error)) => {
-            (failure(error.code.as_str(), format!("the model failed: {error}")), None)
-        }
-        Err(NoAnswer::Simulated) => (failure("CONFIG_ERROR", "the model is simulated".to_owned()), None),
+        Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), format!("the model failed: {error}")),
+        Err(NoAnswer::Simulated) => failure("CONFIG_ERROR", "the model is simulated".to_owned()),
     }
 }

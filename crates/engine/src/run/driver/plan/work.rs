@@ -72,14 +72,19 @@ impl Works {
         }
     }
 
-    /// Gives up everything.
+    /// Gives up everything, at once: what models have been asked has ended then.
     pub(super) fn abort_all(&mut self) {
-        for handle in std::mem::take(&mut self.handles).into_values() {
-            handle.abort.abort();
+        *self = Self::default();
+    }
+
+    /// Lets what was given up end, so that what models have been asked is in the ledger.
+    pub(super) fn settle(&mut self) {
+        while let Some(Some(more)) = self.running.next().now_or_never() {
+            self.finished.extend(more.ok());
         }
     }
 
-    /// The next calls that have finished. Of those that a model was paid for, one at a time: a commit has one.
+    /// The next calls that have finished.
     pub(super) async fn next(&mut self) -> Vec<Finished> {
         loop {
             if self.finished.is_empty() {
@@ -89,19 +94,13 @@ impl Works {
                     None => return std::future::pending().await,
                 }
             }
-            while let Some(Some(more)) = self.running.next().now_or_never() {
-                self.finished.extend(more.ok());
-            }
+            self.settle();
             let mut taken = Vec::new();
             while let Some(finished) = self.finished.pop_front() {
-                let is_paid = finished.cost.is_some();
                 if self.has(&finished.path, finished.attempt) {
                     self.handles.remove(&finished.path);
                 }
                 taken.push(finished);
-                if is_paid {
-                    break;
-                }
             }
             if !taken.is_empty() {
                 return taken;
