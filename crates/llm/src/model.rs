@@ -123,6 +123,10 @@ pub struct Request<'a> {
     /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
     /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,
+    /// Models that are asked after all others, as `provider/model`: those that have let this run wait in vain.
+    pub avoid: &'a [String],
+    /// Whether another model is asked if this one fails. Set by the fallback chain.
+    pub has_fallback: bool,
 }
 
 /// What a model reads in the place of an image.

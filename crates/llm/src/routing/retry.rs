@@ -2,7 +2,8 @@
 //!
 //! Delayed retries across runs are stored in Postgres and handled elsewhere. An error is returned to them when the
 //! requested wait is too long to hold the run, when the provider's retry budget is used up, or when the breaker is
-//! open: breaker and budget exist to prevent immediate retries.
+//! open: breaker and budget exist to prevent immediate retries. A call that timed out is not repeated where another model
+//! can be asked: the run has waited long enough.
 //!
 //! The wait is what the provider asks for, otherwise the policy's delay, plus up to 20 % jitter. Full jitter (from
 //! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _};
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, ModelErrorCode};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -85,7 +86,7 @@ impl Retrying {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            let Some(wait) = self.wait_before(attempt, &error) else { return Err(error) };
+            let Some(wait) = self.wait_before(attempt, &error, request.has_fallback) else { return Err(error) };
             if self.budget.as_ref().is_some_and(|budget| !budget.withdraw()) {
                 return Err(error);
             }
@@ -101,11 +102,12 @@ impl Retrying {
     }
 
     /// The wait before the next attempt; `None` to give up.
-    fn wait_before(&self, attempt: u32, error: &ModelError) -> Option<Duration> {
+    fn wait_before(&self, attempt: u32, error: &ModelError, has_fallback: bool) -> Option<Duration> {
         let requested = error.retry_after;
         if attempt > self.policy.retries
             || !error.code.is_retryable()
             || error.breaker_open
+            || has_fallback && error.code == ModelErrorCode::Timeout
             || requested.is_some_and(|requested| requested > self.policy.longest_wait)
         {
             return None;

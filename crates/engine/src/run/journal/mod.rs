@@ -16,7 +16,7 @@ use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
 use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
-use houston_llm::Switch;
+use houston_llm::{Description, Switch};
 use houston_queue::{Hint, Lane};
 use houston_spans::Span;
 use houston_store::claim::{ClaimedRun, Fence};
@@ -69,6 +69,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) error: Option<ErrorMessage>,
     /// Fallbacks to other models that no step has reported yet.
     pub(crate) switches: Vec<Switch>,
+    /// Models that have let this run wait in vain, as `provider/model`: they are asked after all others.
+    pub(crate) hung: Vec<String>,
     /// That the focus is another than that of the last run, until a step has said so.
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
@@ -132,6 +134,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             open_iteration: u32::try_from(claimed.iterations).unwrap_or(0) + 1,
             usage: claimed.usage,
             unpriced_calls: 0,
+            hung: claimed.error.as_ref().map(ErrorMessage::hung).unwrap_or_default(),
             error: claimed.error.take(),
             switches: Vec::new(),
             shift: None,
@@ -182,6 +185,14 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn add_usage(&mut self, usage: Usage) {
         self.unpriced_calls += i32::from(usage.cost.is_none());
         self.usage += usage;
+    }
+
+    /// Remembers that `model` let the run wait in vain.
+    pub(crate) fn has_hung(&mut self, model: &Description) {
+        let name = model.to_string();
+        if !self.hung.contains(&name) {
+            self.hung.push(name);
+        }
     }
 
     /// What the run has used so far, for [`Self::unpay`].

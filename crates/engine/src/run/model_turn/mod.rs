@@ -16,7 +16,7 @@ use std::time::Duration;
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
-use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::step::CallTiming;
 use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
@@ -169,10 +169,9 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
-            answer_schema: None,
-            image: None,
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
+            ..Request::default()
         }
     }
 
@@ -203,12 +202,14 @@ impl ModelTurn {
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let outcome = {
-            let call = self.stream(history, offer, tokens, bounds, &mut answerer);
+            let call = self.stream(history, (offer, &journal.hung), tokens, bounds, &mut answerer);
             let call = pin!(call.instrument(span.clone()));
             journal.signals.until_stopped(call).await?
         };
         let (reasoning, message) = self.live.end();
         let timing = answerer.first.map(|first| timing(began, first));
+        let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
+        timed_out.for_each(|switch| journal.has_hung(&switch.from));
         journal.switches.extend(answerer.switches);
         self.answering =
             answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
@@ -225,6 +226,10 @@ impl ModelTurn {
             }
             Ok(Err(error)) => {
                 chat.failed(error.code.as_str());
+                let is_one_of_several = self.setup.model.candidates().len() > 1;
+                if error.code == ModelErrorCode::Timeout && !error.breaker_open && is_one_of_several {
+                    journal.has_hung(&self.answering);
+                }
                 observe(
                     journal,
                     &span,
@@ -252,17 +257,17 @@ impl ModelTurn {
     async fn stream(
         &self,
         history: &[Entry],
-        offer: &Offer,
+        (offer, avoid): (&Offer, &[String]),
         tokens: u64,
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
         let history = &*self.with_files(history);
-        let request = self.request(history, offer, Some(tokens));
+        let request = Request { avoid, ..self.request(history, offer, Some(tokens)) };
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
         if answer.stop == StopReason::Paused {
-            Box::pin(self.go_on(history, offer, &mut answer, bounds, answerer)).await?;
+            Box::pin(self.go_on(history, (offer, avoid), &mut answer, bounds, answerer)).await?;
         }
         Ok(answer)
     }
@@ -272,7 +277,7 @@ impl ModelTurn {
     async fn go_on(
         &self,
         history: &[Entry],
-        offer: &Offer,
+        (offer, avoid): (&Offer, &[String]),
         answer: &mut Answer,
         bounds: Bounds,
         answerer: &mut Answerer,
@@ -284,7 +289,7 @@ impl ModelTurn {
         );
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
-            let request = Request { system_context: None, ..self.request(&entries, offer, None) };
+            let request = Request { system_context: None, avoid, ..self.request(&entries, offer, None) };
             let stream = self.setup.model.stream(&request).await?;
             let more = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
             entries.pop();
