@@ -9,6 +9,7 @@
 //! | the next attempt succeeded | `false` | `resolved: true`: no longer of interest |
 //! | cancelled while it waited | `false` | `resolved: false` |
 //! | failed permanently | `false` | `failed_permanently: true`; the text says so too |
+//! | goes on without files that the provider refused | `false` | `left_out`: how many |
 //! | stopped by a content filter | `false` | `stopped: true`; the run is `completed` |
 //!
 //! `code` is always present: one of the ten model error codes, `DEAD_LETTERED`, `UNKNOWN_KIND`, `CONTENT_FILTER`, ….
@@ -34,6 +35,9 @@ pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
 /// The code of a run that its provider stopped: by a content filter, or because the model refused.
 pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
 
+/// The code of an image or a file that the provider refused.
+pub const FILE_REFUSED: &str = "FILE_REFUSED";
+
 /// The text that end users read for an error code. Causes and remedies are for operators: see the run's
 /// `error`.
 #[must_use]
@@ -47,6 +51,9 @@ pub fn user_text(code: &str) -> &'static str {
         "TOOL_CALL_LIMIT" => "I stopped: this took more tool calls than one run may make.",
         "REQUEST_TOO_LARGE" => "I stopped: there was more to read than one request may have.",
         OVERSEER_KILLED | OVERSEER_STOPPED => "I stopped: I was not getting any further.",
+        FILE_REFUSED => {
+            "The AI model could not read a file that was sent, so I go on without it. Send it again in another form."
+        }
         CONTENT_FILTER => {
             "The answer was stopped by the AI provider's content filter. Try again in other words."
         }
@@ -101,6 +108,16 @@ impl ErrorMessage {
             metadata["hung"] = json!(hung);
         }
         Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
+    }
+
+    /// The provider refused so many files: the run goes on without them.
+    #[must_use]
+    pub fn left_out(run: RunId, files: usize) -> Self {
+        Self {
+            id: Self::id_of(run),
+            content: user_text(FILE_REFUSED).to_owned(),
+            metadata: json!({"code": FILE_REFUSED, "retryable": false, "left_out": files}),
+        }
     }
 
     /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text
@@ -188,6 +205,7 @@ mod tests {
             "TOOL_CALL_LIMIT",
             "REQUEST_TOO_LARGE",
             CONTENT_FILTER,
+            FILE_REFUSED,
             "AUTHENTICATION_ERROR",
             "AGENT_UNAVAILABLE",
         ] {
@@ -233,7 +251,10 @@ mod tests {
         assert_eq!((waiting.hung(), waiting.settled(true)), (hung.to_vec(), settled));
 
         let last = ErrorMessage::permanent(run, "RATE_LIMITED", "openai: slow down");
-        assert_eq!((last.id, last.content.as_str()), (ErrorMessage::id_of(run), "Failed permanently: openai: slow down"));
+        assert_eq!(
+            (last.id, last.content.as_str()),
+            (ErrorMessage::id_of(run), "Failed permanently: openai: slow down")
+        );
         assert_eq!(
             last.metadata,
             json!({"code": "RATE_LIMITED", "retryable": false, "failed_permanently": true})

@@ -122,7 +122,16 @@ impl Breaker {
     #[must_use]
     pub fn new(policy: BreakerPolicy, now: Duration) -> Self {
         let calls = Window::new(Duration::from_millis(policy.window_ms));
-        Self { policy, state: State::Closed, since: now, changes: 0, calls, failures: 0, timeouts: 0, openings: 0 }
+        Self {
+            policy,
+            state: State::Closed,
+            since: now,
+            changes: 0,
+            calls,
+            failures: 0,
+            timeouts: 0,
+            openings: 0,
+        }
     }
 
     /// The current state.
@@ -174,7 +183,8 @@ impl Breaker {
 
     /// How long the breaker stays open after a failure with `cause`.
     fn open_period(&self, cause: ModelErrorCode) -> Duration {
-        let doublings = if cause == ModelErrorCode::Timeout { self.openings.saturating_sub(1).min(30) } else { 0 };
+        let doublings =
+            if cause == ModelErrorCode::Timeout { self.openings.saturating_sub(1).min(30) } else { 0 };
         let BreakerPolicy { open_ms, max_open_ms, .. } = self.policy;
         Duration::from_millis(open_ms.saturating_mul(1 << doublings).min(max_open_ms.max(open_ms)))
     }

@@ -71,6 +71,8 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) switches: Vec<Switch>,
     /// Models that have let this run wait in vain, as `provider/model`: they are asked after all others.
     pub(crate) hung: Vec<String>,
+    /// How long providers have had the run wait that no limit of its time counts yet.
+    pub(crate) waited: Duration,
     /// That the focus is another than that of the last run, until a step has said so.
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
@@ -136,6 +138,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             unpriced_calls: 0,
             hung: claimed.error.as_ref().map(ErrorMessage::hung).unwrap_or_default(),
             error: claimed.error.take(),
+            waited: Duration::ZERO,
             switches: Vec::new(),
             shift: None,
             analysed: None,
@@ -170,6 +173,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         self.claimed.0 + self.claimed.1.elapsed()
     }
 
+    /// When the run was claimed, by the database's clock.
+    pub(crate) fn claimed_time(&self) -> DateTime<Utc> {
+        self.claimed.0
+    }
+
     /// When the claim returned, by this machine's monotonic clock.
     pub(crate) fn claimed_at(&self) -> Instant {
         self.claimed.1
@@ -185,6 +193,12 @@ impl<'e, S: RunStorage> Journal<'e, S> {
     pub(crate) fn add_usage(&mut self, usage: Usage) {
         self.unpriced_calls += i32::from(usage.cost.is_none());
         self.usage += usage;
+    }
+
+    /// A provider has had the run wait for so long: that is no work.
+    pub(crate) fn has_waited(&mut self, time: Duration) {
+        self.waited += time;
+        self.signals.watchdog += time;
     }
 
     /// Remembers that `model` let the run wait in vain.

@@ -4,6 +4,7 @@ mod answer;
 mod attachments;
 mod images;
 mod insertion;
+mod refused;
 mod spending;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use houston_domain::attachment::ContextAttachments;
@@ -22,11 +24,13 @@ use houston_llm::{ContextBudget, Deferred, Description, Request, SystemPart, tok
 use houston_tools::{FINDING_TOOLS, Offer};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
+use uuid::Uuid;
 
 use self::answer::{Answerer, Bounds, read};
 use self::attachments::{Attachments, Takes};
 use self::images::Images;
-use self::insertion::inserted;
+use self::insertion::{Insertion, inserted};
+use self::refused::{Refused, SentFile, refused_by, without};
 use crate::error::Interrupted;
 use crate::live::LiveRun;
 use crate::observer::Observed;
@@ -60,6 +64,24 @@ struct Frame {
     cache_key: String,
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     forced: Option<Offer>,
+    /// Files that a provider has refused.
+    refused: Refused,
+}
+
+/// What one call is made with besides the history.
+#[derive(Clone, Copy)]
+struct Asking<'c> {
+    offer: &'c Offer,
+    /// See [`Request::avoid`].
+    avoid: &'c [String],
+    /// See [`Request::waited_ms`].
+    waited_ms: &'c AtomicU64,
+}
+
+impl<'c> Asking<'c> {
+    fn of(self, request: Request<'c>) -> Request<'c> {
+        Request { avoid: self.avoid, waited_ms: Some(self.waited_ms), ..request }
+    }
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -90,7 +112,8 @@ impl ModelTurn {
         let attachments =
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
-        let frame = Box::new(Frame { system, system_context, cache_key, forced: None });
+        let frame =
+            Box::new(Frame { system, system_context, cache_key, forced: None, refused: Refused::new() });
         Self { setup, live, frame, answering, budget, images, attachments }
     }
 
@@ -119,12 +142,42 @@ impl ModelTurn {
         journal: &Journal<'_, S>,
     ) -> Result<(), Interrupted> {
         self.images.read(journal).await?;
-        self.attachments.read(journal).await
+        self.attachments.read(journal).await?;
+        let sent: Vec<Uuid> = self.sent_files().into_iter().map(|file| file.id).collect();
+        if !sent.is_empty() {
+            let tenant = journal.owner.tenant;
+            self.frame
+                .refused
+                .extend(journal.retrying(|storage| storage.refused_files(tenant, &sent)).await?);
+        }
+        Ok(())
+    }
+
+    fn insertions(&self) -> impl Iterator<Item = Insertion> {
+        self.images.insertions().chain(self.attachments.insertions())
+    }
+
+    /// The files that the next request has.
+    fn sent_files(&self) -> Vec<SentFile> {
+        let sent = self.insertions().filter_map(|insertion| SentFile::of(&insertion));
+        sent.filter(|file| !self.frame.refused.contains_key(&file.id)).collect()
+    }
+
+    /// Leaves out of further requests what the provider has refused, if the error says that it was an image or a PDF. Returns
+    /// the files and the reason; `None`: it was something else.
+    pub(crate) fn leave_out(&mut self, error: &ModelError, history: &[Entry]) -> Option<(Vec<Uuid>, String)> {
+        let (files, why) = refused_by(error, history, &self.sent_files())?;
+        let ids: Vec<Uuid> = files.into_iter().map(|file| file.id).collect();
+        self.frame.refused.extend(ids.iter().map(|id| (*id, why.clone())));
+        // What the provider counts changes.
+        self.budget = ContextBudget::default();
+        Some((ids, why))
     }
 
     /// The history with the images and files that it refers to.
     fn with_files<'h>(&self, history: &'h [Entry]) -> Cow<'h, [Entry]> {
-        inserted(history, self.images.insertions().chain(self.attachments.insertions()).collect())
+        let refused = &self.frame.refused;
+        inserted(history, self.insertions().map(|insertion| without(insertion, refused)).collect())
     }
 
     /// Estimates the tokens of the next request.
@@ -201,11 +254,14 @@ impl ModelTurn {
         let config = &journal.services.config;
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
+        let waited_ms = AtomicU64::new(0);
         let outcome = {
-            let call = self.stream(history, (offer, &journal.hung), tokens, bounds, &mut answerer);
+            let asking = Asking { offer, avoid: &journal.hung, waited_ms: &waited_ms };
+            let call = self.stream(history, asking, tokens, bounds, &mut answerer);
             let call = pin!(call.instrument(span.clone()));
             journal.signals.until_stopped(call).await?
         };
+        journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
         let (reasoning, message) = self.live.end();
         let timing = answerer.first.map(|first| timing(began, first));
         let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
@@ -257,17 +313,17 @@ impl ModelTurn {
     async fn stream(
         &self,
         history: &[Entry],
-        (offer, avoid): (&Offer, &[String]),
+        asking: Asking<'_>,
         tokens: u64,
         bounds: Bounds,
         answerer: &mut Answerer,
     ) -> Result<Box<Answer>, ModelError> {
         let history = &*self.with_files(history);
-        let request = Request { avoid, ..self.request(history, offer, Some(tokens)) };
+        let request = asking.of(self.request(history, asking.offer, Some(tokens)));
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
         if answer.stop == StopReason::Paused {
-            Box::pin(self.go_on(history, (offer, avoid), &mut answer, bounds, answerer)).await?;
+            Box::pin(self.go_on(history, asking, &mut answer, bounds, answerer)).await?;
         }
         Ok(answer)
     }
@@ -277,7 +333,7 @@ impl ModelTurn {
     async fn go_on(
         &self,
         history: &[Entry],
-        (offer, avoid): (&Offer, &[String]),
+        asking: Asking<'_>,
         answer: &mut Answer,
         bounds: Bounds,
         answerer: &mut Answerer,
@@ -289,7 +345,8 @@ impl ModelTurn {
         );
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
-            let request = Request { system_context: None, avoid, ..self.request(&entries, offer, None) };
+            let request = self.request(&entries, asking.offer, None);
+            let request = asking.of(Request { system_context: None, ..request });
             let stream = self.setup.model.stream(&request).await?;
             let more = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
             entries.pop();
