@@ -292,7 +292,7 @@ fn why_left(reason: &str) -> Option<&'static str> {
         ("superseded", "It was not tried again: its thread has had another run since."),
         ("no_message", "It was not tried again: no message of a user began it."),
         ("not_conversational", "It was not tried again: it takes no messages."),
-        ("refused", "It was not tried again: its message is not accepted now. Try later."),
+        ("refused", "It was not tried again: its message or its plan is not accepted now. Try later."),
     ];
     all.into_iter().find(|(name, _)| *name == reason).map(|(_, text)| text)
 }

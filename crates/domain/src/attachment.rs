@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::id::{AttachmentId, UserId, shard};
 
-pub use self::kind::{AttachmentType, TypeCheck, WrongType};
+pub use self::kind::{AttachmentType, TypeCheck, WrongType, is_encrypted};
 pub use self::sent::{ContextAttachments, SentDocument, Share, described, fenced, shares};
 
 /// Bytes of a file at most.

@@ -5,14 +5,16 @@
 //!
 //! | state | `retryable` | other fields |
 //! |---|---|---|
-//! | waits for the next attempt | `true` | `attempt` of `of`, `retry_at` (count down to it), `since` |
+//! | waits for the next attempt | `true` | `attempt` of `of`, `retry_at` (count down to it), `since`, maybe `hung` |
 //! | the next attempt succeeded | `false` | `resolved: true`: no longer of interest |
 //! | cancelled while it waited | `false` | `resolved: false` |
 //! | failed permanently | `false` | `failed_permanently: true`; the text says so too |
+//! | goes on without files that the provider refused | `false` | `left_out`: how many |
 //! | stopped by a content filter | `false` | `stopped: true`; the run is `completed` |
 //!
 //! `code` is always present: one of the ten model error codes, `DEAD_LETTERED`, `UNKNOWN_KIND`, `CONTENT_FILTER`, ….
-//! `retry_at` and `since` are RFC 3339 and present only in the first state:
+//! `retry_at` and `since` are RFC 3339 and present only in the first state, as are the models that did not answer in time
+//! (`hung`), which the next attempt asks last:
 //!
 //! ```json
 //! {"code": "RATE_LIMITED", "retryable": true, "attempt": 2, "of": 5,
@@ -33,6 +35,9 @@ pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
 /// The code of a run that its provider stopped: by a content filter, or because the model refused.
 pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
 
+/// The code of an image or a file that the provider refused.
+pub const FILE_REFUSED: &str = "FILE_REFUSED";
+
 /// The text that end users read for an error code. Causes and remedies are for operators: see the run's
 /// `error`.
 #[must_use]
@@ -46,6 +51,9 @@ pub fn user_text(code: &str) -> &'static str {
         "TOOL_CALL_LIMIT" => "I stopped: this took more tool calls than one run may make.",
         "REQUEST_TOO_LARGE" => "I stopped: there was more to read than one request may have.",
         OVERSEER_KILLED | OVERSEER_STOPPED => "I stopped: I was not getting any further.",
+        FILE_REFUSED => {
+            "The AI model could not read a file that was sent, so I go on without it. Send it again in another form."
+        }
         CONTENT_FILTER => {
             "The answer was stopped by the AI provider's content filter. Try again in other words."
         }
@@ -84,11 +92,11 @@ impl ErrorMessage {
         MessageId(run.0)
     }
 
-    /// An attempt failed and will be retried.
+    /// An attempt failed and will be retried. `hung` are the models that did not answer in time, as `provider/model`.
     #[must_use]
-    pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry) -> Self {
+    pub fn waiting(run: RunId, error: &ModelError, retry: &PendingRetry, hung: &[String]) -> Self {
         let rfc3339 = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let metadata = json!({
+        let mut metadata = json!({
             "code": error.code,
             "retryable": true,
             "attempt": retry.attempt,
@@ -96,7 +104,20 @@ impl ErrorMessage {
             "retry_at": rfc3339(retry.retry_at),
             "since": rfc3339(retry.since),
         });
+        if !hung.is_empty() {
+            metadata["hung"] = json!(hung);
+        }
         Self { id: Self::id_of(run), content: user_text(error.code.as_str()).to_owned(), metadata }
+    }
+
+    /// The provider refused so many files: the run goes on without them.
+    #[must_use]
+    pub fn left_out(run: RunId, files: usize) -> Self {
+        Self {
+            id: Self::id_of(run),
+            content: user_text(FILE_REFUSED).to_owned(),
+            metadata: json!({"code": FILE_REFUSED, "retryable": false, "left_out": files}),
+        }
     }
 
     /// The provider stopped the answer, which ended the run. The run did not fail, so it is not retried; the text
@@ -124,7 +145,7 @@ impl ErrorMessage {
     #[must_use]
     pub fn settled(mut self, resolved: bool) -> Self {
         if let Value::Object(fields) = &mut self.metadata {
-            fields.retain(|name, _| !matches!(name.as_str(), "retry_at" | "since"));
+            fields.retain(|name, _| !matches!(name.as_str(), "retry_at" | "since" | "hung"));
             fields.insert("retryable".to_owned(), json!(false));
             fields.insert("resolved".to_owned(), json!(resolved));
         }
@@ -135,6 +156,13 @@ impl ErrorMessage {
     #[must_use]
     pub fn since(&self) -> Option<DateTime<Utc>> {
         self.metadata["since"].as_str()?.parse().ok()
+    }
+
+    /// The models that did not answer in time, as `provider/model`.
+    #[must_use]
+    pub fn hung(&self) -> Vec<String> {
+        let names = self.metadata["hung"].as_array().into_iter().flatten();
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
     }
 
     /// The event that informs streams of the current state.
@@ -177,6 +205,7 @@ mod tests {
             "TOOL_CALL_LIMIT",
             "REQUEST_TOO_LARGE",
             CONTENT_FILTER,
+            FILE_REFUSED,
             "AUTHENTICATION_ERROR",
             "AGENT_UNAVAILABLE",
         ] {
@@ -196,7 +225,7 @@ mod tests {
         let since = DateTime::UNIX_EPOCH;
         let error = ModelError::new(ModelErrorCode::RateLimited, "openai: slow down (HTTP 429)");
         let retry = PendingRetry { attempt: 2, of: 5, retry_at: since + TimeDelta::seconds(12), since };
-        let waiting = ErrorMessage::waiting(run, &error, &retry);
+        let waiting = ErrorMessage::waiting(run, &error, &retry, &[]);
         assert_eq!(waiting.id.0, run.0);
         assert_eq!(waiting.since(), Some(since));
         assert_eq!(
@@ -217,8 +246,15 @@ mod tests {
         );
         assert_eq!(settled.since(), None);
 
+        let hung = ["openai/a".to_owned()];
+        let waiting = ErrorMessage::waiting(run, &error, &retry, &hung);
+        assert_eq!((waiting.hung(), waiting.settled(true)), (hung.to_vec(), settled));
+
         let last = ErrorMessage::permanent(run, "RATE_LIMITED", "openai: slow down");
-        assert_eq!((last.id, last.content.as_str()), (waiting.id, "Failed permanently: openai: slow down"));
+        assert_eq!(
+            (last.id, last.content.as_str()),
+            (ErrorMessage::id_of(run), "Failed permanently: openai: slow down")
+        );
         assert_eq!(
             last.metadata,
             json!({"code": "RATE_LIMITED", "retryable": false, "failed_permanently": true})

@@ -123,6 +123,9 @@ pub enum ImageError {
     /// The header does not say how large the image is.
     #[error("its {} header is damaged: it does not say how large the image is", .0.name())]
     Damaged(ImageType),
+    /// Its end is missing.
+    #[error("it is a {} image that is cut off: its end is missing; send the whole file", .0.name())]
+    CutOff(ImageType),
     /// Too many pixels.
     #[error(
         "it has {width} x {height} pixels; at most {MAX_IMAGE_SIDE} on a side are allowed: send a smaller version"
@@ -136,6 +139,18 @@ pub enum ImageError {
 }
 
 impl ImageHeader {
+    /// As [`Self::read`], of an image whose end is there.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and [`ImageError::CutOff`].
+    pub fn read_whole(bytes: &[u8]) -> Result<Self, ImageError> {
+        let header = Self::read(bytes)?;
+        if header::is_cut_off(header.image_type, bytes) {
+            return Err(ImageError::CutOff(header.image_type));
+        }
+        Ok(header)
+    }
+
     /// The header of an image within the limits. The type is what the bytes say.
     ///
     /// # Errors

@@ -55,6 +55,7 @@ pub mod intervention;
 pub mod issuer;
 pub mod jwt;
 pub mod knowledge;
+pub mod lane_service;
 pub mod lane_work;
 pub mod local_time;
 pub mod mcp_server;

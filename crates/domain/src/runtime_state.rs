@@ -79,6 +79,21 @@ pub struct Holder {
     pub name: Option<String>,
     /// When its lease expires.
     pub alive_until: Option<DateTime<Utc>>,
+    /// When it renewed its lease last.
+    #[serde(skip)]
+    pub heard_at: Option<DateTime<Utc>>,
+}
+
+impl Holder {
+    /// For how many seconds nothing was heard of it, if it should have renewed its lease twice meanwhile: maybe it is dead, which
+    /// is certain when the lease is over.
+    #[must_use]
+    pub fn silent_s(&self, now: DateTime<Utc>) -> Option<i64> {
+        let (heard, until) = (self.heard_at?, self.alive_until?);
+        let silent = now - heard;
+        // It renews six times within the length of a lease.
+        (silent * 5 > (until - heard) * 2).then(|| silent.num_seconds())
+    }
 }
 
 /// The open or latest run of an agentable.
@@ -284,7 +299,9 @@ mod tests {
 
     #[test]
     fn diagnosis_names_each_cause_and_its_remedy() {
-        let holder = |until| Some(Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: until });
+        let holder = |until| {
+            Some(Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: until, heard_at: None })
+        };
         let held = RuntimeState { holder: holder(Some(at(1_010))), ..state() };
         for (state, words) in [
             (state(), "waited for a worker for 10 s"),

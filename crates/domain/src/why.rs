@@ -178,6 +178,20 @@ impl Facts {
                 ("The worker that holds it is dead.", "Another takes it over once one claims runs.");
             return vec![Reason::new(Cause::HolderDead, text, Some(todo)), unclaimed];
         }
+        let holder = self.state.holder.as_ref();
+        if let Some((holder, silent)) =
+            holder.and_then(|holder| Some((holder, holder.silent_s(self.state.at)?)))
+        {
+            let text = format!(
+                "The worker that holds it has not been heard of for {silent} s: it may be dead. Another takes the run over \
+                 when its lease is over."
+            );
+            let todo = match self.claiming_workers {
+                0 | 1 => "If no other worker runs, start one: `houston work`.",
+                _ => "Wait for the end of its lease.",
+            };
+            return vec![Reason::new(Cause::HolderDead, text, Some(todo)).until(holder.alive_until)];
+        }
         let quiet = self.state.last_event_at.map_or(0, |last| (self.state.at - last).num_seconds());
         if quiet < QUIET_S {
             let todo = "`houston trace run_…` shows its steps so far.";

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
@@ -132,6 +133,12 @@ pub struct Request<'a> {
     pub input_tokens: Option<u64>,
     /// Where calls of [metered](crate::ledger::metered) models enter what they use.
     pub ledger: Option<&'a Ledger>,
+    /// Models that are asked after all others, as `provider/model`: those that have let this run wait in vain.
+    pub avoid: &'a [String],
+    /// Whether another model is asked if this one fails. Set by the fallback chain.
+    pub has_fallback: bool,
+    /// Where the milliseconds are added for which providers had the call wait before it was repeated (Retry-After).
+    pub waited_ms: Option<&'a AtomicU64>,
 }
 
 /// What a model reads in the place of an image.

@@ -178,6 +178,16 @@ impl Http {
         match (status.as_u16(), kind.as_str()) {
             (202 | 204, _) => Ok(StreamableHttpPostResponse::Accepted),
             (404, _) if has_session => Err(HttpError::Expired),
+            // A server that was restarted does not know the session, and many do not say so with 404.
+            (400..=499, _) if has_session && !matches!(status.as_u16(), 401 | 403 | 429) => {
+                let body = self.whole(answer).await?;
+                if is_about_session(&body) {
+                    return Err(HttpError::Expired);
+                }
+                let is_json = kind == "application/json";
+                let error = is_json.then(|| error_of(&body, question)).flatten();
+                error.ok_or_else(|| self.status(status))
+            }
             (200..=299, "text/event-stream") => {
                 Ok(StreamableHttpPostResponse::Sse(self.events(answer), session))
             }
@@ -266,6 +276,13 @@ async fn parsed(body: Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error
     }
     let read = tokio::task::spawn_blocking(move || serde_json::from_slice(&body)).await;
     read.unwrap_or_else(|_| Err(serde::de::Error::custom("it was not read to its end")))
+}
+
+/// Whether a server refuses a request because of its session: `Bad Request: No valid session ID provided`, `Session not found`,
+/// `Bad Request: Server not initialized`.
+fn is_about_session(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&body[..body.len().min(4096)]).to_lowercase();
+    text.contains("session") || text.contains("not initialized") || text.contains("not been initialized")
 }
 
 /// The error of the protocol in the body of an answer with an error status, as the answer to this question: servers that

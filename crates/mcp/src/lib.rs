@@ -71,6 +71,7 @@ mod connection;
 mod error;
 mod http;
 pub mod listed;
+mod mended;
 pub mod names;
 mod oauth;
 pub mod own;

@@ -17,6 +17,7 @@ use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
 use crate::listed::Listed;
+use crate::mended::{Mended, Noted, Open};
 use crate::own::Own;
 use crate::pins::{Pin, Standing};
 use crate::pool::Shared;
@@ -378,11 +379,13 @@ impl Server {
         let Pipes { stdin, stdout, stderr: printed } = pipes;
         self.shared.tracker.spawn(stderr.clone().drain(printed));
         let too_large = Arc::new(AtomicBool::new(false));
+        let open = Open::default();
         let stdout = Bounded::new(stdout, limits.message_bytes, Arc::clone(&too_large));
+        let (stdout, stdin) = (Mended::new(stdout, open.clone()), Noted::new(stdin, open));
         let is_modern = self.settings.is_modern();
         let way =
             Way { transport: (stdout, stdin), is_modern, process: Some(process), too_large, place: None };
-        Connection::open(way, limits, &self.shared).await
+        Box::pin(Connection::open(way, limits, &self.shared)).await
     }
 }
 

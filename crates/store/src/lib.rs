@@ -80,6 +80,15 @@
 //!   checks both, and the questions it waits for, under the same row.
 //! - No transaction stays open across a model or tool call.
 //!
+//! # The order of locks
+//! A transaction that locks rows of several kinds, or several rows of one, takes them in this order; rows of one kind by id. So no
+//! two wait for each other. One that already holds a later one does not wait for an earlier one: it takes it `nowait` or with
+//! `skip locked`, and is repeated.
+//! - `run_locks` of agentables: the lowest first (the executor, the plan, the agentable that the plan works for), then what
+//!   belongs to the run (`runs`, `questions`, `plans`, `plan_steps`).
+//! - `webhooks`, `open_deliveries`, `deliveries`; `replays` after `webhooks`.
+//! - `agents`, `teams`, `team_agents`.
+//!
 //! # Deliberately absent
 //! A trait in front of Postgres (there is one implementation), an ORM, queries built from strings, caches.
 //!
@@ -146,8 +155,8 @@ pub use knowledge::{
     attachment, custom_record, custom_table, excerpt, image, knowledge_item, snippet, todo, workspace_file,
 };
 pub use operate::{
-    audit, cell_move, ended, lane_work, moves, run_error, run_list, run_retry, server_settings, usage,
-    worker_list,
+    audit, cell_move, ended, lane_work, moves, paused_lane, run_error, run_list, run_retry, server_settings,
+    usage, worker_list,
 };
 pub use run::tool_result;
 pub use run::{

@@ -5,7 +5,7 @@ pub mod cell_move;
 pub mod ended;
 pub mod lane_work;
 pub mod moves;
-mod paused_lane;
+pub mod paused_lane;
 pub mod run_error;
 pub mod run_list;
 pub mod run_retry;

@@ -10,10 +10,10 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use houston_domain::attachment::{
-    AttachmentHash, AttachmentType, MAX_ATTACHMENT_BYTES, TypeCheck, file_name,
+    AttachmentHash, AttachmentType, MAX_ATTACHMENT_BYTES, TypeCheck, file_name, is_encrypted,
 };
 use houston_domain::id::{AttachmentId, UserId};
-use houston_domain::image::{ImageHeader, MAX_IMAGE_BYTES};
+use houston_domain::image::{ImageError, ImageHeader, MAX_IMAGE_BYTES};
 use houston_protocol::attachment::AttachmentResponse;
 use houston_store::attachment::NewAttachment;
 use http_body_util::{BodyExt as _, Limited};
@@ -95,6 +95,9 @@ pub(crate) async fn create(
     }
     let claimed = parts.headers.get(header::CONTENT_TYPE).and_then(|claimed| claimed.to_str().ok());
     let kind = check.finish(claimed).map_err(|error| ApiError::field("", error.to_string()))?;
+    if let Some(why) = damage(kind, &data) {
+        return Err(ApiError::field("", why));
+    }
     let file = store(&app, caller, user, name, Received { data, id: hash.id(user), kind }).await?;
     let location = [(header::LOCATION, format!("/v1/attachments/{}", file.id))];
     Ok((StatusCode::CREATED, location, Json(file)))
@@ -129,6 +132,21 @@ async fn receive(
     }
     check.update(&data[checked..]);
     Ok((data.into(), hash, check))
+}
+
+/// Why no model could read the file, as far as that is seen at once.
+fn damage(kind: AttachmentType, data: &[u8]) -> Option<String> {
+    match kind {
+        AttachmentType::Image(_) => match ImageHeader::read_whole(data) {
+            Err(error @ ImageError::CutOff(_)) => Some(error.to_string()),
+            // A larger image than models take is stored, too.
+            _ => None,
+        },
+        AttachmentType::Pdf => is_encrypted(data).then(|| {
+            "it is a PDF with a password, which models cannot read: send a copy without one".to_owned()
+        }),
+        AttachmentType::Text => None,
+    }
 }
 
 async fn store(

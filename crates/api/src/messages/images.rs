@@ -92,7 +92,7 @@ async fn read(
         MessageImage { data: None, url: Some(url) } => fetch(app, url).await.map_err(refused)?,
         _ => return Err(refused("needs either `data` (Base64) or `url`".to_owned())),
     };
-    let header = ImageHeader::read(&bytes).map_err(|error| refused(error.to_string()))?;
+    let header = ImageHeader::read_whole(&bytes).map_err(|error| refused(error.to_string()))?;
     Ok((header, bytes))
 }
 

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
-use houston_domain::id::UserId;
-use houston_domain::plan::{Document, MAX_BYTES, Offer};
+use houston_domain::id::{AgentableId, UserId};
+use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer};
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::CreatePlan;
 use houston_protocol::problem::FieldError;
@@ -82,7 +82,7 @@ pub(crate) async fn create(
     };
     let body = stored_body(&response(stored(&new, &path, parent.user, &app), &checked, &[]));
     let stored_key = key.as_ref().map(Key::as_stored);
-    let done = app.store(caller).make_plan((&path.kind, path.id), &new, stored_key, &body).await;
+    let done = app.store(caller).make_plan((&path.kind, path.id), (&new, None), stored_key, &body).await;
     let done = done.map_err(|error| match error {
         houston_store::Error::Archived => ApiError::Archived { id: path.public_id() },
         error => error.into(),
@@ -95,6 +95,55 @@ pub(crate) async fn create(
         posting.end(message, run);
     }
     created(stored, replayed, "/v1/plans")
+}
+
+/// Makes a plan that has failed again, once for each run of it: what it has done stays done, and no run waits for it. Its deadline
+/// begins anew. `None`: the agentable that it worked for cannot have another plan now.
+pub(crate) async fn make_again(
+    app: &Arc<App>,
+    caller: Caller,
+    failed: AgentableId,
+    key: &Key,
+) -> Result<Option<()>, ApiError> {
+    let old = app.store(caller).plan(failed).await?;
+    let Some(kind) = app.state.agent_types.get(&old.kind) else { return Ok(None) };
+    let Some(path) = AgentablePath::of_kind(&app.state.agent_types, &old.parent.0, old.parent.1) else {
+        return Ok(None);
+    };
+    let tools: Vec<&str> = old.tools.iter().map(String::as_str).collect();
+    let offer = Offer { tools: &tools, steps: MAX_STEPS };
+    let checked = Document::parse(&old.document.to_string(), offer);
+    let Ok(checked) = checked else { return Ok(None) };
+    let title = title(&checked.goal);
+    let posting = Posting::begin(kind.urgency);
+    let new = NewPlan {
+        id: app.state.ids.beside(old.user),
+        run: app.state.ids.beside(old.user),
+        message: app.state.ids.beside(old.user),
+        kind: &kind.kind,
+        status: kind.initial_status(),
+        title: &title,
+        tools: &old.tools,
+        document: &old.document,
+        input: &old.input,
+        attached: false,
+        deadline: app.now() + TimeDelta::seconds(app.state.plans.detached_s.into()),
+        traceparent: posting.traceparent.as_deref(),
+    };
+    let body = stored_body(&response(stored(&new, &path, old.user, app), &checked, &[]));
+    let plan = (&new, Some(failed));
+    let made = app.store(caller).make_plan((&path.kind, path.id), plan, Some(key.as_stored()), &body).await;
+    let (_, replayed) = match made {
+        Err(houston_store::Error::Archived | houston_store::Error::Full { .. }) => return Ok(None),
+        made => unless_key_reused(made?)?,
+    };
+    if !replayed {
+        app.publish_nudge(path.id);
+        app.send_hint(new.id, kind.urgency);
+        let (message, run) = (new.message, new.run);
+        posting.end(message, run);
+    }
+    Ok(Some(()))
 }
 
 /// The document of a request, and where the request has it.

@@ -11,6 +11,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::idempotency::Key;
 use crate::messages::post::store_offering;
+use crate::plans::create::make_again;
 use crate::state::App;
 
 pub(crate) type Done = Result<(), &'static str>;
@@ -41,6 +42,10 @@ pub(crate) async fn retry_one(app: &Arc<App>, caller: Caller, run: RunId) -> Res
         }
         Ok(Retry::Repeat { agentable, kind, content }) => {
             repeat(&app, caller, run, (&kind, agentable), &content).await
+        }
+        Ok(Retry::MakeAgain { plan }) => {
+            let made = make_again(&app, caller, plan, &Key::of_retry(run)).await?;
+            Ok(made.ok_or("refused"))
         }
         Ok(Retry::No(reason)) => Ok(Err(reason.as_str())),
         Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),

@@ -15,6 +15,7 @@ use crate::http::{Answer, request};
 use crate::test_api::{KEY, TestApi, bearer, make_tenant, serve_also};
 
 const PDF: &str = "%PDF-1.4\n1 0 obj\n";
+const ENCRYPTED: &str = "%PDF-1.4\n1 0 obj\ntrailer << /Root 1 0 R /Encrypt 5 0 R >>\n";
 
 async fn upload(api: &TestApi, query: &str, kind: &str, file: &str) -> Answer {
     let path = format!("/v1/users/{}/attachments{query}", api.user);
@@ -90,6 +91,7 @@ async fn files_that_are_not_accepted_say_why() {
         ("application/zip", "PK..", "`application/zip` is not accepted"),
         ("image/svg+xml", "<svg/>", "`image/svg+xml` is not accepted"),
         ("text/plain", "a\0b", "no text in UTF-8"),
+        ("application/pdf", ENCRYPTED, "it is a PDF with a password"),
         ("text/plain", "", "the file is empty"),
     ] {
         let problem = upload(&api, "", kind, file).await.refused(422, "invalid_request");

@@ -18,7 +18,7 @@ use crate::worker::Worker;
 pub(crate) fn waiting(run: RunId, attempt: i32) -> ErrorMessage {
     let since = DateTime::<Utc>::UNIX_EPOCH;
     let retry = PendingRetry { attempt, of: 5, retry_at: since + TimeDelta::seconds(10), since };
-    ErrorMessage::waiting(run, &ModelError::new(ModelErrorCode::RateLimited, "acme: slow down"), &retry)
+    ErrorMessage::waiting(run, &ModelError::new(ModelErrorCode::RateLimited, "acme: slow down"), &retry, &[])
 }
 
 /// The activities a client has after `frames`, by id.

@@ -7,12 +7,16 @@ use serde_json::{Value, json};
 
 use crate::test_api::{TestApi, make_tenant};
 
-/// The header of a PNG image of this size, and `more` bytes.
+/// A PNG image of this size, as far as its header says, with `more` bytes of data.
 fn png(width: u32, height: u32, more: usize) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     bytes.extend(width.to_be_bytes());
     bytes.extend(height.to_be_bytes());
+    bytes.extend(b"\x08\x02\0\0\0crc!");
+    bytes.extend(u32::try_from(more).unwrap().to_be_bytes());
+    bytes.extend(b"IDAT");
     bytes.resize(bytes.len() + more, 7);
+    bytes.extend(b"crc!\0\0\0\0IENDcrc!");
     bytes
 }
 
@@ -80,11 +84,14 @@ async fn images_that_are_not_accepted_say_why() {
     let small = data(&png(3, 2, 0));
     let mut damaged = png(3, 2, 0);
     damaged.truncate(20);
+    let mut cut_off = png(3, 2, 500);
+    cut_off.truncate(300);
     for (images, pointer, words) in [
         (json!([small, small, small, small, small]), "/images", "has 5 images; at most 4 are allowed"),
         (json!([small, {"data": "<svg>"}]), "/images/1", "no Base64"),
         (json!([data(b"%PDF-1.7")]), "/images/0", "no PNG, JPEG, WebP or GIF"),
         (json!([data(&damaged)]), "/images/0", "PNG header is damaged"),
+        (json!([data(&cut_off)]), "/images/0", "a PNG image that is cut off"),
         (json!([data(&png(9_000, 2, 0))]), "/images/0", "at most 8000 on a side"),
         (json!([data(&png(9, 2, 3_750_000))]), "/images/0", "at most 3750000 are allowed"),
         (json!([{}]), "/images/0", "either `data` (Base64) or `url`"),

@@ -336,3 +336,44 @@ async fn plan_is_made_of_a_template_with_an_input() {
         assert_eq!(pointers(&api.post(&api.path("/plans"), body).await), [pointer]);
     }
 }
+
+/// Regression: `why` and the console proposed to try a failed plan again, which was answered with `no_message`.
+#[tokio::test]
+async fn failed_plan_is_made_again_without_what_it_has_done() {
+    let api = TestApi::start().await;
+    let plan = make(&api).await;
+    let uuid = plan.strip_prefix("plan_").unwrap();
+    let done = json!({"status": "succeeded", "attempt": 1, "result": ["a", "b"]});
+    let failed =
+        json!({"status": "failed", "attempt": 3, "error": {"code": "TIMEOUT", "message": "too long"}});
+    write(
+        &api,
+        &plan,
+        &[("find", done.clone()), ("each[0].read", done), ("each[1].read", failed.clone()), ("each", failed)],
+    );
+    let run = api.sql(&format!("select run_id from houston.run_locks where agentable_id = '{uuid}'"));
+    let run = format!("run_{}", run.trim().replace('-', ""));
+    let retry = async || api.post("/v1/runs/retry", json!({"ids": [run]})).await.ok();
+    assert_eq!(retry().await["skipped"][0]["reason"], "not_failed");
+    api.sql(&format!(
+        "update houston.plans set ended_at = now() where agentable_id = '{uuid}';
+         update houston.runs set status = 'failed', ended_at = now(), error_code = 'TIMEOUT' where agentable_id = '{uuid}';
+         update houston.run_locks set run_open = false, wake = false where agentable_id = '{uuid}'"
+    ));
+    let first = retry().await;
+    assert_eq!((&first["changed"], &first["skipped"]), (&json!(1), &json!([])), "{first}");
+    assert_eq!(retry().await["changed"], 1, "once, however often it is asked for");
+    let listed = api.get(&api.path("/plans")).await.ok();
+    let plans = listed["data"].as_array().unwrap();
+    assert_eq!(plans.len(), 2, "{listed}");
+    let again = &plans[0];
+    assert_eq!(
+        (&again["document"], &again["input"], &again["status"]),
+        (&document(), &json!({"city": "Rome"}), &json!("queued"))
+    );
+    let id = again["id"].as_str().unwrap().strip_prefix("plan_").unwrap();
+    let steps = format!(
+        "select string_agg(path || ' ' || status, ', ' order by path) from houston.plan_steps where plan_id = '{id}'"
+    );
+    assert_eq!(api.sql(&steps).trim(), "each[0].read succeeded, find succeeded");
+}

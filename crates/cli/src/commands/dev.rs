@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use houston_domain::agentable::AgentType;
-use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, Shard, TenantId, UserId, parse_prefixed};
 use houston_domain::scope::Scope;
 use houston_store::Store;
@@ -17,7 +16,7 @@ use houston_store::user::User;
 
 use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
-use crate::config::{Loaded, secrets};
+use crate::config::Loaded;
 use crate::explain::Explainer;
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::{self, print, print_stderr};
@@ -91,9 +90,7 @@ async fn develop(
     let stores = connect::stores(&context.loaded.settings, addresses).await?;
     connect::prepare_schema(&stores, &context.loaded.settings, true).await?;
     // After the servers were reached: a command that fails leaves no folder.
-    if context.loaded.secret_keys.is_none() {
-        context.loaded.secret_keys = Some(secrets::of_folder(&folder, &Ids::new(Arc::new(SystemClock)))?);
-    }
+    context.use_key_of_folder()?;
     let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
     let listeners = Listeners::open(&context.loaded).await?;
     let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;

@@ -48,11 +48,14 @@ mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Subcommand;
+use houston_domain::clock::SystemClock;
+use houston_domain::id::Ids;
 use houston_tools::Registry;
 
-use crate::config::Loaded;
+use crate::config::{Loaded, secrets};
 use crate::telemetry::Verbosity;
 
 /// What every command gets.
@@ -60,6 +63,21 @@ pub(crate) struct Context {
     pub(crate) loaded: Loaded,
     pub(crate) registry: Registry,
     pub(crate) folder: PathBuf,
+}
+
+impl Context {
+    /// Uses the key of the folder for secrets of tenants, unless one is set: with embedded servers, all processes of the folder
+    /// share it.
+    ///
+    /// # Errors
+    /// When the file can be neither read nor written, or has no key.
+    pub(crate) fn use_key_of_folder(&mut self) -> anyhow::Result<()> {
+        if self.loaded.secret_keys.is_none() {
+            let keys = secrets::of_folder(&self.folder, &Ids::new(Arc::new(SystemClock)))?;
+            self.loaded.secret_keys = Some(keys);
+        }
+        Ok(())
+    }
 }
 
 /// The error of a command; the variant decides the exit code.

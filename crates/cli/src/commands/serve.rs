@@ -39,6 +39,9 @@ impl Serve {
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
+            if addresses.embedded.iter().any(|servers| servers.database_url().is_some()) {
+                context.use_key_of_folder()?;
+            }
             let keys = stores.home().operator().list_api_keys().await?;
             if !keys.iter().any(ApiKey::is_valid) {
                 return Err(Failure::Other(anyhow!(

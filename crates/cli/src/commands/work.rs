@@ -30,6 +30,9 @@ impl Work {
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
+            if addresses.embedded.iter().any(|servers| servers.database_url().is_some()) {
+                context.use_key_of_folder()?;
+            }
             let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
             for line in &models.summary {
                 print_stderr(&format!("model: {line}"));

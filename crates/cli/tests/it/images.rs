@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::scripted::Scripted;
 use crate::test_houston::{TestHouston, houston_command};
 
-/// A PNG image of 3 x 2 pixels, as far as a header says.
+/// A PNG image of 3 x 2 pixels, as far as its header says.
 fn png() -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02".to_vec();
-    bytes.extend([8, 2, 0, 0, 0]);
+    bytes.extend(b"\x08\x02\0\0\0crc!\0\0\0\0IENDcrc!");
     bytes
 }
 
@@ -101,4 +101,40 @@ async fn model_that_does_not_see_asks_one_that_does_by_the_id() {
     let with_image: Vec<&String> = calls.iter().filter(|body| body.contains(&url)).collect();
     assert_eq!(with_image.len(), 1, "the image was sent to the model that was asked about it, once");
     assert!(calls.last().unwrap().contains("A cat."), "{calls:?}");
+}
+
+/// Regression: an image that the provider refused stood in every request of its thread, each of which failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn image_that_the_provider_refuses_is_left_out() {
+    let test = Scripted::start(move |asked| {
+        let is_told = asked.texts.iter().any(|text| text.contains("was left out: your provider refused it"));
+        let says = |text: &str| Reply::tool("send_message", json!({"content": text}));
+        match (asked.has_image, is_told) {
+            (true, _) => Reply::status(400).body(
+                json!({"type": "error", "error": {"type": "invalid_request_error",
+                       "message": "messages.0.content.1.image.source.base64.data: Could not process image"}})
+                .to_string(),
+            ),
+            (false, true) => says("I could not see it."),
+            (false, false) => says("Hello."),
+        }
+    })
+    .await;
+    let _worker = test.houston.worker_with(&[
+        ("HOUSTON_MODEL", "anthropic/claude-sonnet-4-5"),
+        ("ANTHROPIC_BASE_URL", &test.model.url()),
+        ("ANTHROPIC_API_KEY", "sk-ant-test"),
+    ]);
+    let goal = test.goal(json!({})).await;
+    let body = json!({"content": "What is this?", "images": [{"data": to_base64(&png())}]});
+    let posted = test.ok("POST", &format!("/v1/goals/{goal}/messages"), body).await;
+    assert_eq!(test.houston.wait_until_answered(&posted).await["status"], "answered");
+    assert_eq!(test.ask(&goal, "And now?").await, "I could not see it.");
+    assert_eq!(test.asked().iter().filter(|asked| asked.has_image).count(), 1, "it is sent once");
+    let thread = test.houston.get(&format!("/v1/goals/{goal}/messages")).await;
+    let messages = thread["data"].as_array().unwrap();
+    let told: Vec<_> =
+        messages.iter().filter(|message| message["metadata"]["code"] == "FILE_REFUSED").collect();
+    assert_eq!((told.len(), &told[0]["metadata"]["left_out"]), (1, &json!(1)), "{thread}");
+    assert!(told[0]["content"].as_str().unwrap().contains("could not read a file"), "{thread}");
 }

@@ -209,6 +209,16 @@ fn reading_commands_create_no_database() {
     }
 }
 
+/// Regression: only `houston dev` used the key of the folder, so what it had sealed a worker beside it could not open.
+#[test]
+fn embedded_servers_of_a_folder_come_with_its_key() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("servers");
+    let output = in_folder(&folder, &["serve", "--embedded", "--address", "127.0.0.1:0"]);
+    assert!(text(&output.stderr).contains("there is no valid API key"), "{output:?}");
+    assert!(folder.join("secrets-key").exists(), "as `houston dev` makes it");
+}
+
 #[test]
 fn every_help_ends_with_the_options_of_every_command() {
     let help = |arguments: &[&str]| {

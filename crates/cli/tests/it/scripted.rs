@@ -15,6 +15,8 @@ pub(crate) struct Asked {
     pub(crate) system: String,
     pub(crate) texts: Vec<String>,
     pub(crate) tools: Vec<String>,
+    /// Whether it has an image.
+    pub(crate) has_image: bool,
 }
 
 impl Asked {
@@ -54,6 +56,7 @@ impl Scripted {
                 system: call.system(),
                 texts: call.user_texts(),
                 tools: call.tools(),
+                has_image: String::from_utf8_lossy(&call.body).contains("\"media_type\":\"image/png\""),
             };
             let reply = script(&asked);
             heard.lock().unwrap().push(asked);

@@ -245,7 +245,7 @@ impl<'s> Worker<'s> {
         let error = ModelError::new(ModelErrorCode::RateLimited, message.clone());
         let since = *retry_at - TimeDelta::seconds(30);
         let retry = PendingRetry { attempt: *attempt, of: *of, retry_at: *retry_at, since };
-        let waiting = ErrorMessage::waiting(self.claimed.as_ref().unwrap().run, &error, &retry);
+        let waiting = ErrorMessage::waiting(self.claimed.as_ref().unwrap().run, &error, &retry, &[]);
         let ending = self.ended(RunStatus::Retrying, Some(code.clone()), Some(message.clone()));
         // Due at once, whatever the clock of Postgres says.
         let then =

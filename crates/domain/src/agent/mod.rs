@@ -21,7 +21,7 @@ pub mod token_budget;
 
 use std::collections::HashSet;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::agentable::Reply;
 use crate::history::{Block, Entry, Role};
@@ -116,6 +116,11 @@ impl AgentRun {
         run.phase = phase_after(history.last());
         run.history = history;
         run
+    }
+
+    /// The provider has had the attempt wait for so long, which its time limit does not count.
+    pub fn has_waited(&mut self, time: std::time::Duration) {
+        self.progress.started_at += TimeDelta::from_std(time).unwrap_or_default();
     }
 
     /// Counts an entry that was committed before this attempt; `asked` is the entry before it.

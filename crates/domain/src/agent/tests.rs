@@ -192,11 +192,12 @@ fn each_limit_ends_with_its_own_status() {
     }
     assert_eq!(next(&run), Next::Done(RunStatus::MaxIterations));
 
-    let run = start(policy(false, Reply::Text));
-    assert_eq!(
-        run.next(DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(600)),
-        Next::Done(RunStatus::MaxDuration)
-    );
+    let mut run = start(policy(false, Reply::Text));
+    let at = |seconds| DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(seconds);
+    assert_eq!(run.next(at(600)), Next::Done(RunStatus::MaxDuration));
+    run.has_waited(std::time::Duration::from_secs(20));
+    assert_eq!(run.next(at(619)), Next::CallModel, "a provider had it wait");
+    assert_eq!(run.next(at(620)), Next::Done(RunStatus::MaxDuration));
 
     let mut capped = policy(false, Reply::Text);
     capped.limits.max_history_entries = 1;

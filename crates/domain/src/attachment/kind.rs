@@ -182,9 +182,37 @@ const TEXTS: [&str; 8] = [
     "application/x-ndjson",
 ];
 
+/// Whether a PDF says that its contents are encrypted: in its trailer, or in the stream that takes its place.
+#[must_use]
+pub fn is_encrypted(pdf: &[u8]) -> bool {
+    const NAME: &[u8] = b"/Encrypt";
+    // A reference or a dictionary follows; `/EncryptMetadata` is another name.
+    let is_entry = |at: usize| {
+        let value = pdf[at + NAME.len()..].trim_ascii_start();
+        value.starts_with(b"<<") || value.first().is_some_and(u8::is_ascii_digit)
+    };
+    let mut slashes = pdf.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    slashes.any(|at| pdf[at..].starts_with(NAME) && is_entry(at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encrypted_pdfs_are_known_by_their_trailer() {
+        for (pdf, expected) in [
+            (b"trailer << /Encrypt 5 0 R /Root 1 0 R >>".as_slice(), true),
+            (b"<</Type/XRef/Encrypt<</Filter/Standard>>>>", true),
+            (b"/Encrypt\n12 0 R", true),
+            (b"<< /EncryptMetadata false >>", false),
+            (b"(/Encryption is a word)", false),
+            (b"/Encrypt", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_encrypted(pdf), expected, "{}", pdf.escape_ascii());
+        }
+    }
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02";
 

@@ -26,6 +26,36 @@ pub(super) fn size_of(image_type: ImageType, bytes: &[u8]) -> Option<(u32, u32)>
     }
 }
 
+/// Whether the end of the image is missing. Nothing is decoded; of a GIF nothing is said.
+pub(super) fn is_cut_off(image_type: ImageType, bytes: &[u8]) -> bool {
+    match image_type {
+        ImageType::Png => !png_ends(bytes),
+        ImageType::Jpeg => !bytes.windows(2).any(|pair| pair == [0xff, 0xd9]),
+        ImageType::Webp => little(bytes, 4, 4).is_none_or(|size| bytes.len() < size as usize + 8),
+        ImageType::Gif => false,
+    }
+}
+
+/// Whether the last chunk is there: each says how long it is.
+fn png_ends(bytes: &[u8]) -> bool {
+    let mut at = 8_usize;
+    loop {
+        let (Some(length), Some(name)) = (big(bytes, at, 4), bytes.get(at + 4..at + 8)) else { return false };
+        let Some(next) =
+            usize::try_from(length).ok().and_then(|length| at.checked_add(length)?.checked_add(12))
+        else {
+            return false;
+        };
+        if next > bytes.len() {
+            return false;
+        }
+        if name == b"IEND" {
+            return true;
+        }
+        at = next;
+    }
+}
+
 fn big(bytes: &[u8], at: usize, count: usize) -> Option<u32> {
     Some(bytes.get(at..at.checked_add(count)?)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
@@ -122,6 +152,27 @@ mod tests {
     }
 
     #[test]
+    fn images_without_an_end_are_refused() {
+        let mut whole = png(300, 200);
+        whole.extend(b"CRC!\0\0\0\x03IDATabcCRC!\0\0\0\0IENDCRC!");
+        assert!(ImageHeader::read_whole(&whole).is_ok());
+        for cut in 29..whole.len() {
+            let refused = ImageHeader::read_whole(&whole[..cut]);
+            assert_eq!(refused, Err(ImageError::CutOff(ImageType::Png)), "cut at {cut}");
+        }
+        whole.extend(b"more");
+        assert!(ImageHeader::read_whole(&whole).is_ok(), "what follows the end is nobody's business");
+        let jpeg = b"\xff\xd8\xff\xc0\x00\x11\x08\x00\xc8\x01\x2c\x03 data \xff\xd9";
+        assert!(ImageHeader::read_whole(jpeg).is_ok());
+        let cut = ImageHeader::read_whole(&jpeg[..jpeg.len() - 1]);
+        assert_eq!(cut, Err(ImageError::CutOff(ImageType::Jpeg)));
+        let webp = b"RIFF\x11\0\0\0WEBPVP8L\0\0\0\0\x2f\x2b\xc1\x31\x00";
+        assert!(ImageHeader::read_whole(webp).is_ok());
+        let longer = b"RIFF\x12\0\0\0WEBPVP8L\0\0\0\0\x2f\x2b\xc1\x31\x00";
+        assert_eq!(ImageHeader::read_whole(longer), Err(ImageError::CutOff(ImageType::Webp)));
+    }
+
+    #[test]
     fn other_types_and_large_images_are_refused() {
         for other in [b"<svg xmlns=''>".as_slice(), b"RIFF\0\0\0\0WAVE", b"%PDF-1.7", b"BM\0\0"] {
             assert_eq!(ImageHeader::read(other), Err(ImageError::UnknownType));
@@ -142,6 +193,7 @@ mod tests {
             let start: &[u8] = [b"\x89PNG\r\n\x1a\n".as_slice(), b"\xff\xd8\xff", b"GIF89a", b"RIFF\0\0\0\0WEBP"][kind];
             if let Ok(read) = ImageHeader::read(&[start, &rest].concat()) {
                 prop_assert!(read.width.max(read.height) <= crate::image::MAX_IMAGE_SIDE);
+                let _ = ImageHeader::read_whole(&[start, &rest].concat());
             }
         }
     }

@@ -11,7 +11,7 @@ use super::document::{Document, Step};
 use super::state::{Failure, State, States, Status, status};
 
 /// Code of a step that a person has skipped: what depends on it goes on.
-pub(super) const SKIPPED_BY_HAND: &str = "by_hand";
+pub const SKIPPED_BY_HAND: &str = "by_hand";
 
 /// Why a step cannot be repeated or skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]

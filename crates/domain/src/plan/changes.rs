@@ -1,5 +1,6 @@
 //! What a step of a plan's run changes in the plan.
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::state::State;
@@ -15,6 +16,8 @@ pub struct PlanChanges {
     pub steps: Vec<ChangedStep>,
     /// Calls of tools and models that begin with it.
     pub calls: u32,
+    /// When the plan has to have ended, if that has changed.
+    pub deadline: Option<DateTime<Utc>>,
     /// Paths of steps that are forgotten: their rows go.
     pub removed: Vec<String>,
     /// A new document, and why there is one.

@@ -90,7 +90,8 @@ fn queued() -> RuntimeState {
 }
 
 fn held(until: i64) -> RuntimeState {
-    let holder = Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: Some(at(until)) };
+    let holder =
+        Holder { worker: WorkerId(Uuid::nil()), name: None, alive_until: Some(at(until)), heard_at: None };
     RuntimeState { holder: Some(holder), ..state(RunStatus::Running) }
 }
 
@@ -259,4 +260,22 @@ fn run_that_is_not_the_newest_says_how_it_ended() {
     assert_eq!(cause(older, RunStatus::Cancelled).cause, Cause::Cancelled);
     let failed = cause(older, RunStatus::Failed);
     assert!(failed.cause == Cause::Failed && failed.text.contains("AUTH: wrong key"), "{failed:?}");
+}
+
+#[test]
+fn worker_that_is_not_heard_of_is_not_said_to_run_it() {
+    for (heard, claiming, cause, words) in [
+        (999, 1, Cause::Running, "A worker runs it."),
+        (989, 1, Cause::Running, "A worker runs it."),
+        (985, 1, Cause::HolderDead, "has not been heard of for 15 s"),
+        (975, 3, Cause::HolderDead, "has not been heard of for 25 s"),
+    ] {
+        let mut state = held(heard + 30);
+        state.holder.as_mut().unwrap().heard_at = Some(at(heard));
+        let reasons = Facts { claiming_workers: claiming, ..facts(state) }.reasons();
+        assert_eq!(reasons[0].cause, cause, "{heard}");
+        assert!(reasons[0].text.contains(words), "{reasons:?}");
+        let is_over = (cause == Cause::HolderDead).then(|| at(heard + 30));
+        assert_eq!(reasons[0].until, is_over);
+    }
 }

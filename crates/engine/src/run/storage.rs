@@ -35,6 +35,7 @@ use houston_store::{Result, RunStore};
 use houston_tools::Record;
 use houston_tools::ask::{SourceText, TextSource};
 use serde_json::Value;
+use uuid::Uuid;
 
 use self::read::{read_attachment, read_source};
 
@@ -72,6 +73,10 @@ pub(crate) trait RunStorage: Sync {
     fn plan_changes(&self, _agentable: AgentableId) -> impl Query<i64> {
         std::future::ready(Ok(0))
     }
+    /// Those of these executors that no worker drives.
+    fn idle_executors(&self, _executors: &[AgentableId]) -> impl Query<Vec<AgentableId>> {
+        std::future::ready(Ok(Vec::new()))
+    }
     fn has_attached_plans(&self, _run: RunId) -> impl Query<bool> {
         std::future::ready(Ok(false))
     }
@@ -104,6 +109,14 @@ pub(crate) trait RunStorage: Sync {
         _with_data: &[ImageId],
     ) -> impl Query<Vec<StoredImage>> {
         std::future::ready(Ok(Vec::new()))
+    }
+    /// Those of these images and files that a provider has refused, and why. In memory there are none.
+    fn refused_files(&self, _tenant: TenantId, _ids: &[Uuid]) -> impl Query<Vec<(Uuid, String)>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+    /// Remembers that a provider has refused these images and files.
+    fn refuse_files(&self, _tenant: TenantId, _ids: &[Uuid], _why: &str) -> impl Query<()> {
+        std::future::ready(Ok(()))
     }
     /// Those of these files that the user has. In memory there are none.
     fn attachments(
@@ -227,6 +240,9 @@ impl RunStorage for RunStore {
         RunStore::plan_changes(self, agentable)
     }
 
+    fn idle_executors(&self, executors: &[AgentableId]) -> impl Query<Vec<AgentableId>> {
+        RunStore::idle_executors(self, executors)
+    }
     fn has_attached_plans(&self, run: RunId) -> impl Query<bool> {
         RunStore::has_attached_plans(self, run)
     }
@@ -288,6 +304,14 @@ impl RunStorage for RunStore {
         with_data: &[ImageId],
     ) -> Result<Vec<StoredImage>> {
         self.tenant(tenant).images(user, ids, with_data).await
+    }
+
+    async fn refused_files(&self, tenant: TenantId, ids: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
+        self.tenant(tenant).refused_files(ids).await
+    }
+
+    async fn refuse_files(&self, tenant: TenantId, ids: &[Uuid], why: &str) -> Result<()> {
+        self.tenant(tenant).refuse_files(ids, why).await
     }
 
     async fn attachments(

@@ -2,10 +2,14 @@
 //! until one is answered.
 //!
 //! ```text
-//! closed ── half of 20 calls in 10 s failed ──► open ── 30 s later ──► half open ── a probe is answered ──► closed
-//!                                                ▲                        │ a probe a second at most
-//!                                                └──── a probe failed ────┘
+//! closed ── half of 20 calls in 10 s failed, ──► open ── 30 s later ──► half open ── a probe is answered ──► closed
+//!           or 2 in a row timed out               ▲                        │ a probe a second at most
+//!                                                 └──── a probe failed ────┘
 //! ```
+//!
+//! A call that times out has held its run for a minute, where others fail at once. So few time-outs open the breaker
+//! however much time lies between them: those of one user are enough. As long as probes time out, each period is twice as
+//! long as the one before, and there is one probe per period: a probe holds a run, too.
 //!
 //! Failures that count are those that waiting may fix and that any other call would meet, too: rate limits, overload,
 //! 5xx, a broken connection, silence. A refused key or request counts as an answer. An invalid response counts as
@@ -26,6 +30,8 @@ use crate::routing::window::Window;
 /// failed_percent = 50
 /// open_ms = 30000
 /// probe_every_ms = 1000
+/// timeouts = 2
+/// max_open_ms = 300000
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,12 +46,25 @@ pub struct BreakerPolicy {
     pub open_ms: u64,
     /// Shortest interval between probes while half open, in ms.
     pub probe_every_ms: u64,
+    /// So many time-outs, without a complete answer between them, open the breaker by themselves.
+    pub timeouts: u64,
+    /// How long the breaker stays open at most while probes time out, in ms.
+    pub max_open_ms: u64,
 }
 
 impl Default for BreakerPolicy {
-    /// Opens at 50 % failures of at least 20 calls in 10 s, stays open for 30 s, then probes once a second.
+    /// Opens at 50 % failures of at least 20 calls in 10 s, or at the second time-out in a row, stays open for 30 s, then
+    /// probes once a second.
     fn default() -> Self {
-        Self { window_ms: 10_000, min_calls: 20, failed_percent: 50, open_ms: 30_000, probe_every_ms: 1000 }
+        Self {
+            window_ms: 10_000,
+            min_calls: 20,
+            failed_percent: 50,
+            open_ms: 30_000,
+            probe_every_ms: 1000,
+            timeouts: 2,
+            max_open_ms: 300_000,
+        }
     }
 }
 
@@ -92,6 +111,10 @@ pub struct Breaker {
     calls: Window,
     /// Failures since the breaker was last closed.
     failures: u64,
+    /// Time-outs since the last complete answer.
+    timeouts: u64,
+    /// How often time-outs have opened the breaker since the last complete answer.
+    openings: u32,
 }
 
 impl Breaker {
@@ -99,7 +122,16 @@ impl Breaker {
     #[must_use]
     pub fn new(policy: BreakerPolicy, now: Duration) -> Self {
         let calls = Window::new(Duration::from_millis(policy.window_ms));
-        Self { policy, state: State::Closed, since: now, changes: 0, calls, failures: 0 }
+        Self {
+            policy,
+            state: State::Closed,
+            since: now,
+            changes: 0,
+            calls,
+            failures: 0,
+            timeouts: 0,
+            openings: 0,
+        }
     }
 
     /// The current state.
@@ -126,24 +158,43 @@ impl Breaker {
     /// Asks for permission to call.
     ///
     /// # Errors
-    /// [`Rejected`] while the breaker is open; while half open, for all calls but one per `probe_every_ms`.
+    /// [`Rejected`] while the breaker is open; while half open, for all calls but one per `probe_every_ms`, or per period
+    /// after time-outs.
     pub fn admit(&mut self, now: Duration) -> Result<Permit, Rejected> {
-        let every = Duration::from_millis(self.policy.probe_every_ms);
+        let next = |cause| match cause {
+            ModelErrorCode::Timeout => now + self.open_period(cause),
+            _ => now + Duration::from_millis(self.policy.probe_every_ms),
+        };
         match self.state {
             State::Closed => {}
             State::Open { until, cause } if now < until => return Err(Rejected { cause, wait: until - now }),
             State::Open { cause, .. } => {
-                self.transition(State::HalfOpen { next_probe: now + every, cause }, now)
+                self.transition(State::HalfOpen { next_probe: next(cause), cause }, now)
             }
             State::HalfOpen { next_probe, cause } if now < next_probe => {
                 return Err(Rejected { cause, wait: next_probe - now });
             }
-            State::HalfOpen { cause, .. } => self.state = State::HalfOpen { next_probe: now + every, cause },
+            State::HalfOpen { cause, .. } => {
+                self.state = State::HalfOpen { next_probe: next(cause), cause };
+            }
         }
         Ok(Permit(self.changes))
     }
 
-    /// Records that the provider answered.
+    /// How long the breaker stays open after a failure with `cause`.
+    fn open_period(&self, cause: ModelErrorCode) -> Duration {
+        let doublings =
+            if cause == ModelErrorCode::Timeout { self.openings.saturating_sub(1).min(30) } else { 0 };
+        let BreakerPolicy { open_ms, max_open_ms, .. } = self.policy;
+        Duration::from_millis(open_ms.saturating_mul(1 << doublings).min(max_open_ms.max(open_ms)))
+    }
+
+    /// Records that an answer came to its end: the model does not hang.
+    pub fn record_end(&mut self) {
+        (self.timeouts, self.openings) = (0, 0);
+    }
+
+    /// Records that the provider began to answer.
     pub fn record_success(&mut self, permit: Permit, now: Duration) {
         if permit.0 != self.changes {
             return;
@@ -153,6 +204,8 @@ impl Breaker {
             State::HalfOpen { .. } => {
                 self.failures = 0;
                 self.calls = Window::new(Duration::from_millis(self.policy.window_ms));
+                // An answer that has begun may still stop before its end: then it opens again.
+                self.timeouts = self.timeouts.min(self.policy.timeouts.saturating_sub(1));
                 self.transition(State::Closed, now);
             }
             State::Open { .. } => {}
@@ -164,23 +217,30 @@ impl Breaker {
         if permit.0 != self.changes {
             return;
         }
-        let open = State::Open { until: now + Duration::from_millis(self.policy.open_ms), cause };
+        let hung = cause == ModelErrorCode::Timeout;
+        self.timeouts += u64::from(hung);
         match self.state {
             State::Closed => {
                 self.calls.add(now, true);
                 let counts = self.calls.counts(now);
                 let enough = counts.all >= self.policy.min_calls;
-                if enough && counts.marked * 100 >= counts.all * self.policy.failed_percent {
-                    self.failures = counts.marked;
-                    self.transition(open, now);
+                let many = enough && counts.marked * 100 >= counts.all * self.policy.failed_percent;
+                if many || hung && self.timeouts >= self.policy.timeouts {
+                    self.failures = counts.marked.max(if hung { self.timeouts } else { 0 });
+                    self.open(cause, now);
                 }
             }
             State::HalfOpen { .. } => {
                 self.failures += 1;
-                self.transition(open, now);
+                self.open(cause, now);
             }
             State::Open { .. } => {}
         }
+    }
+
+    fn open(&mut self, cause: ModelErrorCode, now: Duration) {
+        self.openings += u32::from(cause == ModelErrorCode::Timeout);
+        self.transition(State::Open { until: now + self.open_period(cause), cause }, now);
     }
 
     fn transition(&mut self, state: State, now: Duration) {
@@ -192,7 +252,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use ModelErrorCode::{NetworkError, RateLimited};
+    use ModelErrorCode::{NetworkError, RateLimited, Timeout};
     use proptest::prelude::*;
 
     use super::*;
@@ -265,6 +325,58 @@ mod tests {
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         breaker.record_success(probe, at(31_200));
         assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    fn time_out(breaker: &mut Breaker, ms: u64) {
+        let permit = breaker.admit(at(ms)).unwrap();
+        breaker.record_failure(permit, Timeout, at(ms + 60_000));
+    }
+
+    #[test]
+    fn second_time_out_in_a_row_opens_the_breaker() {
+        let mut breaker = Breaker::new(BreakerPolicy::default(), at(0));
+        // A minute of silence each, minutes apart: what one user makes.
+        time_out(&mut breaker, 0);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        answer(&mut breaker, 200_000);
+        breaker.record_end();
+        time_out(&mut breaker, 300_000);
+        assert_eq!(breaker.state(), BreakerState::Closed, "an answer lies between");
+        fail(&mut breaker, 400_000);
+        // Begun, but not ended.
+        answer(&mut breaker, 450_000);
+        time_out(&mut breaker, 500_000);
+        assert_eq!((breaker.state(), breaker.failures(at(560_000))), (BreakerState::Open, 2));
+        assert_eq!(breaker.admit(at(560_000)), Err(Rejected { cause: Timeout, wait: at(30_000) }));
+    }
+
+    #[test]
+    fn probes_that_time_out_are_rarer_each_time() {
+        let mut breaker = Breaker::new(BreakerPolicy::default(), at(0));
+        time_out(&mut breaker, 0);
+        time_out(&mut breaker, 60_000);
+        let mut now = 120_000;
+        for wait in [30_000, 60_000, 120_000, 240_000, 300_000, 300_000] {
+            assert_eq!(breaker.admit(at(now)).unwrap_err().wait, at(wait));
+            now += wait;
+            let probe = breaker.admit(at(now)).unwrap();
+            assert!(breaker.admit(at(now + wait - 1)).is_err(), "one run at a time is held by a probe");
+            now += 60_000;
+            breaker.record_failure(probe, Timeout, at(now));
+        }
+        now += 300_000;
+        let probe = breaker.admit(at(now)).unwrap();
+        breaker.record_success(probe, at(now));
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        // Begun, and silent again.
+        let permit = breaker.admit(at(now)).unwrap();
+        breaker.record_failure(permit, Timeout, at(now));
+        assert_eq!(breaker.admit(at(now)).unwrap_err().wait, at(300_000));
+        now += 300_000;
+        answer(&mut breaker, now);
+        breaker.record_end();
+        time_out(&mut breaker, now);
+        assert_eq!(breaker.state(), BreakerState::Closed, "a whole answer is forgiven everything");
     }
 
     proptest! {

@@ -3,12 +3,14 @@
 //!
 //! | failure | is the next model asked? |
 //! |---|---|
-//! | time-out, rate limit or overload, 5xx, broken connection | yes, after the immediate retries |
-//! | circuit breaker open | yes, at once |
+//! | rate limit or overload, 5xx, broken connection | yes, after the immediate retries |
+//! | time-out, circuit breaker open | yes, at once |
 //! | unclassified error, out of credit, invalid response | yes |
 //! | key rejected, unknown model, not configured | no: a configuration error must not be hidden |
 //! | request rejected (4xx), conversation too long | no: the other models would reject it, too |
 //! | the answer had started | no: part of it was already passed on |
+//!
+//! Models that the request is to [avoid](Request::avoid) are asked last.
 //!
 //! Each change is reported as an [`Event::Fallback`] and logged.
 
@@ -64,12 +66,19 @@ impl Fallback {
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let needs = Needs::of(request, &self.always, &self.description.provider);
-        let order = order(self.strategy, &needs, &self.candidates, &|model| self.latencies.expected(model));
+        let mut order =
+            order(self.strategy, &needs, &self.candidates, &|model| self.latencies.expected(model));
+        if !request.avoid.is_empty() {
+            order.asked.sort_by_key(|index| {
+                request.avoid.contains(&self.candidates[*index].description.to_string())
+            });
+        }
         let mut events = VecDeque::new();
         let mut failed = Vec::new();
         for (nth, index) in order.asked.iter().enumerate() {
             let candidate = &self.candidates[*index].description;
-            let error = match start(&*self.models[*index], request).await {
+            let request = Request { has_fallback: nth + 1 < order.asked.len(), ..*request };
+            let error = match start(&*self.models[*index], &request).await {
                 Ok(answer) => {
                     if *candidate != self.description {
                         events.push_back(Event::Answering(Box::new(candidate.clone())));

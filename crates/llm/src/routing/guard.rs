@@ -210,6 +210,10 @@ impl SharedBreaker {
         lock(&self.breaker).record_success(permit, self.time.now());
     }
 
+    fn record_end(&self) {
+        lock(&self.breaker).record_end();
+    }
+
     fn record_failure(&self, permit: Permit, error: &ModelError) {
         match error.code {
             code if code.is_retryable() => {
@@ -293,6 +297,9 @@ impl Stream for MonitoredStream {
                 if !self.started {
                     self.started = true;
                     self.breaker.record_success(self.permit);
+                }
+                if matches!(event, Event::Done(_)) {
+                    self.breaker.record_end();
                 }
                 self.stopwatch.record_event(event);
                 self.metered.record_event(event);

@@ -2,20 +2,22 @@
 //!
 //! Delayed retries across runs are stored in Postgres and handled elsewhere. An error is returned to them when the
 //! requested wait is too long to hold the run, when the provider's retry budget is used up, or when the breaker is
-//! open: breaker and budget exist to prevent immediate retries.
+//! open: breaker and budget exist to prevent immediate retries. A call that timed out is not repeated where another model
+//! can be asked: the run has waited long enough.
 //!
 //! The wait is what the provider asks for, otherwise the policy's delay, plus up to 20 % jitter. Full jitter (from
 //! zero on) is used by delayed retries only: here it would undercut what the provider asked for, and 1.5 s is short
 //! enough to wait.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _};
-use houston_domain::model::ModelError;
+use houston_domain::model::{ModelError, ModelErrorCode};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -86,7 +88,9 @@ impl Retrying {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            let Some(wait) = self.wait_before(attempt, &error) else { return Err(error) };
+            let Some(wait) = self.wait_before(attempt, &error, request.has_fallback) else {
+                return Err(error);
+            };
             if self.budget.as_ref().is_some_and(|budget| !budget.withdraw()) {
                 return Err(error);
             }
@@ -98,15 +102,19 @@ impl Retrying {
                 "model call failed; asking again"
             );
             tokio::time::sleep(wait).await;
+            if let Some(waited) = request.waited_ms.filter(|_| error.retry_after.is_some()) {
+                waited.fetch_add(u64::try_from(wait.as_millis()).unwrap_or(0), Ordering::Relaxed);
+            }
         }
     }
 
     /// The wait before the next attempt; `None` to give up.
-    fn wait_before(&self, attempt: u32, error: &ModelError) -> Option<Duration> {
+    fn wait_before(&self, attempt: u32, error: &ModelError, has_fallback: bool) -> Option<Duration> {
         let requested = error.retry_after;
         if attempt > self.policy.retries
             || !error.code.is_retryable()
             || error.breaker_open
+            || has_fallback && error.code == ModelErrorCode::Timeout
             || requested.is_some_and(|requested| requested > self.policy.longest_wait)
         {
             return None;
@@ -175,6 +183,18 @@ mod tests {
     /// Answers each call with the next entry of its script.
     struct Scripted(Description, Mutex<VecDeque<Script>>);
 
+    impl Scripted {
+        fn answering(script: Vec<Script>) -> Self {
+            let description = Description {
+                provider: "scripted".into(),
+                model: "x".into(),
+                simulated: true,
+                supports_tools: true,
+            };
+            Self(description, Mutex::new(script.into()))
+        }
+    }
+
     impl Model for Scripted {
         fn description(&self) -> &Description {
             &self.0
@@ -204,13 +224,7 @@ mod tests {
     async fn run(
         script: Vec<Script>,
     ) -> (Result<Vec<Result<Event, ModelError>>, ModelError>, Duration, usize) {
-        let description = Description {
-            provider: "scripted".into(),
-            model: "x".into(),
-            simulated: true,
-            supports_tools: true,
-        };
-        let inner = Arc::new(Scripted(description, Mutex::new(script.into())));
+        let inner = Arc::new(Scripted::answering(script));
         let model = Retrying::seeded(inner.clone(), RetryPolicy::default(), 1);
         let request =
             Request { system: &[], entries: &[], tools: &[], max_output_tokens: 1, ..Request::default() };
@@ -259,6 +273,35 @@ mod tests {
         let broken = vec![Ok(Event::Text("h".into())), Err(error(Code::NetworkError, None))];
         let (result, _, left) = run(vec![Ok(broken.clone()), Ok(answer())]).await;
         assert_eq!((result, left), (Ok(broken), 1));
+    }
+
+    /// What a provider asks for is a wait, not work; the delay of ours and a silence are no such thing.
+    #[tokio::test(start_paused = true)]
+    async fn only_waits_that_a_provider_asked_for_are_noted() {
+        for (failure, least) in [
+            (error(Code::RateLimited, Some(4000)), 4000),
+            (error(Code::RateLimited, None), 0),
+            (error(Code::Timeout, None), 0),
+        ] {
+            let inner = Scripted::answering(vec![Err(failure), Ok(answer())]);
+            let model = Retrying::seeded(Arc::new(inner), RetryPolicy::default(), 1);
+            let waited = std::sync::atomic::AtomicU64::new(0);
+            let request = Request { waited_ms: Some(&waited), ..Request::default() };
+            assert!(model.stream(&request).await.is_ok());
+            let noted = waited.into_inner();
+            assert!((least..=least * 12 / 10).contains(&noted), "{noted} of {least}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_out_is_left_to_the_fallback_if_there_is_one() {
+        for (has_fallback, calls) in [(true, 1), (false, 2)] {
+            let inner = Arc::new(Scripted::answering(vec![Err(error(Code::Timeout, None)), Ok(answer())]));
+            let model = Retrying::seeded(inner.clone(), RetryPolicy::default(), 1);
+            let request = Request { has_fallback, ..Request::default() };
+            assert_eq!(model.stream(&request).await.is_err(), has_fallback);
+            assert_eq!(2 - inner.1.lock().unwrap().len(), calls);
+        }
     }
 
     #[tokio::test(start_paused = true)]

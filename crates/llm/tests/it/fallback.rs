@@ -94,7 +94,7 @@ async fn failures_before_the_answer_fall_back() {
         ("503 Service Unavailable", Code::NetworkError, 2),
         ("500 Internal Server Error", Code::NetworkError, 2),
         ("402 Payment Required", Code::Unknown, 1),
-        ("hangs", Code::Timeout, 2),
+        ("hangs", Code::Timeout, 1),
         ("closes", Code::NetworkError, 2),
         ("garbage", Code::InvalidResponse, 1),
     ] {
@@ -121,6 +121,38 @@ async fn failures_before_the_answer_fall_back() {
         assert_eq!(events[2], Event::Text("hi".into()));
         assert_eq!((first.requests(), second.requests()), (calls, 1), "{case}");
     }
+}
+
+/// Regression: a hanging model was asked three times a turn, and the breaker needed more calls than one user makes.
+#[tokio::test]
+async fn hanging_model_is_asked_twice_and_then_left_alone() {
+    for stalls_midway in [false, true] {
+        let guards = guards(20);
+        let silent = move |connection: &mut Connection| {
+            if stalls_midway {
+                connection.begin();
+                connection.event(r#"{"choices":[{"index":0,"delta":{"content":"so"}}]}"#);
+            }
+            connection.wait_for_close();
+        };
+        let first = Peer::within(QUICK, (&guards, "openai", "a"), silent);
+        let second = Peer::new(&guards, "groq", "b", answers);
+        let model = fallback(Strategy::Fallback, &guards, &[&first, &second]);
+        for _ in 0..5 {
+            let error = call(&model).await.1;
+            assert!(error.is_none() || stalls_midway, "{error:?}");
+        }
+        assert_eq!(first.requests(), 2, "one after the other; midway: {stalls_midway}");
+    }
+}
+
+#[tokio::test]
+async fn time_out_is_repeated_where_nothing_else_can_be_asked() {
+    let guards = guards(1000);
+    let only = Peer::within(QUICK, (&guards, "openai", "a"), |connection| connection.wait_for_close());
+    let model = fallback(Strategy::Fallback, &guards, &[&only]);
+    assert_eq!(call(&model).await.1.map(|error| error.code), Some(Code::Timeout));
+    assert_eq!(only.requests(), 2);
 }
 
 #[tokio::test]

@@ -270,7 +270,13 @@ impl Connection {
                 self.end(Ended::failed(error.to_string()));
                 None
             }
-            Some(HttpError::Status(status, _)) => Some(status.as_u16()),
+            Some(HttpError::Status(status, _)) => {
+                if status.is_server_error() {
+                    // It may have been restarted, and not know the session any more: the next call opens a new one.
+                    self.end(Ended::Idle);
+                }
+                Some(status.as_u16())
+            }
             // As a server that gets no key.
             Some(HttpError::Token(NoToken::NeedsLogin(_))) => Some(401),
             Some(HttpError::Token(NoToken::Failed(_))) => None,

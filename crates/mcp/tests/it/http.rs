@@ -33,6 +33,34 @@ async fn session_that_has_ended_is_opened_again() {
     assert_eq!(guest.call("echo", json!({"text": "b"})).await, ToolResponse::success("b"));
 }
 
+/// Regression: only 404 was taken for the end of a session, and a server that was restarted failed every call for ten minutes.
+#[tokio::test]
+async fn server_that_forgot_its_sessions_gets_a_new_one() {
+    const ERROR: &str = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
+    for forgotten in
+        [(400, ERROR), (400, "Bad Request: Server not initialized"), (410, "session expired"), (404, ERROR)]
+    {
+        let server = HttpServer::start().await;
+        let guest = Guest::new(&server.settings(), "").await;
+        assert!(guest.call("echo", json!({"text": "a"})).await.is_success());
+        server.state.lock().unwrap().forgotten = Some(forgotten);
+        server.forget();
+        assert_eq!(
+            guest.call("echo", json!({"text": "b"})).await,
+            ToolResponse::success("b"),
+            "{forgotten:?}"
+        );
+    }
+    // What may have been carried out is not repeated; the next call has a session.
+    let server = HttpServer::start().await;
+    let guest = Guest::new(&server.settings(), "").await;
+    assert!(guest.call("echo", json!({"text": "a"})).await.is_success());
+    server.state.lock().unwrap().forgotten = Some((503, ""));
+    server.forget();
+    assert_eq!(failed(&guest.call("echo", json!({"text": "b"})).await), ToolErrorCode::IoError);
+    assert_eq!(guest.call("echo", json!({"text": "c"})).await, ToolResponse::success("c"));
+}
+
 #[tokio::test]
 async fn tools_of_a_new_session_are_compared_first() {
     let server = HttpServer::start().await;

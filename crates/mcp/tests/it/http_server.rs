@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(crate) heads: Vec<String>,
     /// The number of the session that it knows; older ones have ended.
     pub(crate) session: usize,
+    /// What it answers to requests of sessions that have ended, instead of 404.
+    pub(crate) forgotten: Option<(u16, &'static str)>,
     /// The description of `echo`.
     pub(crate) description: String,
     /// The status of all answers to calls of tools, if they fail.
@@ -100,7 +102,11 @@ fn answer(head: &str, body: &[u8], state: &mut State) -> String {
             "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "s", "version": "1"},
         }),
-        _ if !has_session => return with("404 Not Found", "", ""),
+        _ if !has_session => {
+            let (status, body) = state.forgotten.unwrap_or((404, ""));
+            let kind = if body.starts_with('{') { "content-type: application/json\r\n" } else { "" };
+            return with(&format!("{status} Refused"), kind, body);
+        }
         "tools/list" => {
             let tool = |name| json!({"name": name, "description": state.description, "inputSchema": {"type": "object"}});
             json!({"tools": [tool("cut"), tool("echo"), tool("huge")]})

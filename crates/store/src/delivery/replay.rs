@@ -129,7 +129,9 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Replay>> {
         select p.webhook_id, p.tenant_id, p.since, p.until, p.after_agentable, p.after_seq, h.topics, h.user_id, h.kind,
                h.agentable_id
           from houston.replays p join houston.webhooks h on h.id = p.webhook_id
-         order by p.webhook_id limit 1 for no key update of p skip locked"
+         order by p.webhook_id limit 1
+           -- By the order of locks: a webhook that is being deleted is passed over.
+           for no key update of p skip locked for key share of h skip locked"
     )
     .fetch_optional(connection)
     .await?;

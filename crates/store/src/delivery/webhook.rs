@@ -310,6 +310,14 @@ pub(crate) async fn switch_off(
 
 /// Makes the webhooks of a tenant those of the home. What a worker here has switched off stays off until it is changed.
 pub(crate) async fn copy(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
+    // All that will be deleted or changed, by id: see the order of locks.
+    sqlx::query!(
+        "-- store::webhook::copies_lock
+        select from houston.webhooks where tenant_id = $1 and run_id is null order by id for update",
+        tenant.0
+    )
+    .execute(&mut *connection)
+    .await?;
     sqlx::query!(
         "-- store::webhook::copies_gone
         delete from houston.webhooks w

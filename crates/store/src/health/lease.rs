@@ -16,7 +16,9 @@ pub struct Workers {
     pub alive: i64,
     /// Workers whose lease expired so long ago that they should have been reaped.
     pub overdue: i64,
-    /// Whether any run waits for a worker.
+    /// Those alive that should have renewed their lease twice since they did.
+    pub silent: i64,
+    /// Whether any run waits for a worker, or is held by a dead one.
     pub work_is_due: bool,
 }
 
@@ -31,16 +33,24 @@ impl RunStore {
             select count(*) filter (where alive_until > clock_timestamp()) as "alive!",
                    count(*) filter (where alive_until < clock_timestamp() - make_interval(secs => $1))
                        as "overdue!",
+                   count(*) filter (where alive_until > clock_timestamp()
+                                      and beat_at + 0.4 * (alive_until - beat_at) < clock_timestamp()) as "silent!",
                    exists (select from houston.run_locks
                             where wake and run_open
                               and (next_attempt_at is null or next_attempt_at <= clock_timestamp()))
+                   or exists (select from houston.runs r
+                                join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                               where r.status = 'running' and l.holder is not null
+                                 and not exists (select from houston.workers h
+                                                  where h.id = l.holder and h.alive_until > clock_timestamp()))
                        as "work_is_due!"
               from houston.workers"#,
             seconds(after)
         )
         .fetch_one(&self.pool)
         .await?;
-        Ok(Workers { alive: row.alive, overdue: row.overdue, work_is_due: row.work_is_due })
+        let (alive, silent) = (row.alive, row.silent);
+        Ok(Workers { alive, overdue: row.overdue, silent, work_is_due: row.work_is_due })
     }
 
     /// Whether a worker of this host is alive: workers are named `<host>-<process id>`.

@@ -11,8 +11,8 @@ use crate::handle::RunStore;
 use crate::sweep::Due;
 
 impl RunStore {
-    /// Marks runs of tasks to be ended that have waited for their next attempt for longer than `after`, at most
-    /// `batch`. `tasks` are the kinds that do not chat.
+    /// Marks runs of tasks to be ended whose next attempt has been due for longer than `after`, at most `batch`. `tasks`
+    /// are kinds that do not chat, and whose lane was served all that time.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -35,7 +35,8 @@ impl RunStore {
                                          order by m.seq desc limit 1)) as created_at) as e
                  where r.status = 'retrying' and r.created_at < now() - make_interval(secs => $1)
                    and r.cancel_seq is null and a.kind = any ($2) and l.run_open and l.holder is null
-                   and e.created_at < now() - make_interval(secs => $1)
+                   -- Until it is due, it waits for what its provider asked for.
+                   and greatest(e.created_at, l.woken_at, l.next_attempt_at) < now() - make_interval(secs => $1)
                  limit $3 for no key update of l skip locked),
             marked as (
                 update houston.runs r set cancel_seq = x.last_seq, cancel_reason = $4
@@ -57,9 +58,9 @@ impl RunStore {
             .collect())
     }
 
-    /// Marks open runs to be ended that no worker has claimed for longer than `after`, although a worker was alive
-    /// all that time: runs of `kinds`, or of all other kinds if `others`; at most `batch`. A run that waited while
-    /// no worker was alive, or that waits for a later attempt, is not stale.
+    /// Marks open runs to be ended that no worker has claimed for longer than `after`: runs of `kinds`, or of all other
+    /// kinds if `others`; at most `batch`. The caller has made sure that their [lanes](crate::paused_lane::LaneServices) were
+    /// served all that time. A run that waits for a person or for a later attempt is not stale.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -73,9 +74,7 @@ impl RunStore {
     ) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::stale::stop
-            with served as (
-                select min(w.started_at) as since from houston.workers w where w.alive_until > clock_timestamp()),
-            stale as (
+            with stale as (
                 select l.agentable_id, l.run_id, l.last_seq, a.kind
                   from ((select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
                           where status in ('queued', 'retrying')
@@ -101,11 +100,8 @@ impl RunStore {
                                        (select m.created_at from houston.messages m
                                          where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
                                          order by m.seq desc limit 1)) as created_at) as e
-                 cross join served
                  where r.cancel_seq is null and (a.kind = any ($2)) <> $3 and l.run_open and l.holder is null
-                   and served.since is not null
-                   and greatest(e.created_at, l.woken_at, l.next_attempt_at, served.since)
-                       < now() - make_interval(secs => $1)
+                   and greatest(e.created_at, l.woken_at, l.next_attempt_at) < now() - make_interval(secs => $1)
                  limit $4 for no key update of l skip locked),
             marked as (
                 update houston.runs r set cancel_seq = s.last_seq, cancel_reason = $5

@@ -45,6 +45,8 @@ impl RunStore {
                  where r.status = 'running' and l.run_open
                    and r.started_at < now() - make_interval(secs => $1)
                    and began.created_at < now() - make_interval(secs => $1)
+                   -- A worker that slept, or did not reach Postgres, did not work meanwhile.
+                   and coalesce(w.served_since, began.created_at) < now() - make_interval(secs => $1)
                  limit $2 for no key update of l skip locked),
             marked as (
                 update houston.runs r

@@ -183,6 +183,44 @@ impl TenantStore<'_> {
         if row.found { Ok(()) } else { Err(Error::NotFound { what: "image" }) }
     }
 
+    /// Those of these images and attachments that a provider has refused, and why.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn refused_files(self, ids: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
+        let rows = sqlx::query!(
+            r#"-- store::image::refused
+            select id as "id!", refused as "why!" from houston.images
+             where tenant_id = $1 and id = any ($2) and refused is not null
+            union all
+            select id, refused from houston.attachments
+             where tenant_id = $1 and id = any ($2) and refused is not null"#,
+            self.tenant.0,
+            ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.id, row.why)).collect())
+    }
+
+    /// Remembers that a provider has refused these images and attachments: no model is sent them again.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn refuse_files(self, ids: &[Uuid], why: &str) -> Result<()> {
+        sqlx::query!(
+            "-- store::image::refuse
+            with images as (update houston.images set refused = $3 where tenant_id = $1 and id = any ($2))
+            update houston.attachments set refused = $3 where tenant_id = $1 and id = any ($2)",
+            self.tenant.0,
+            ids,
+            why
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
     /// Those of these images that the user has; those of `with_data` with their bytes.
     ///
     /// # Errors

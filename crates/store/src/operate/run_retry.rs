@@ -25,6 +25,11 @@ pub enum Retry {
         /// The message to be posted again.
         content: String,
     },
+    /// It was the run of a plan, which has failed: the plan is to be made again.
+    MakeAgain {
+        /// The plan.
+        plan: AgentableId,
+    },
     /// There is nothing to do, because of this.
     No(NoRetry),
 }
@@ -69,7 +74,8 @@ impl TenantStore<'_> {
         let run = sqlx::query!(
             r#"-- store::run_retry::lock
             select l.agentable_id, a.kind, r.status, l.run_id = r.id as "is_latest!",
-                   l.holder is null and l.next_attempt_at > clock_timestamp() as "waits"
+                   l.holder is null and l.next_attempt_at > clock_timestamp() as "waits",
+                   exists (select from houston.plans p where p.agentable_id = l.agentable_id) as "is_plan!"
               from houston.run_locks l join houston.runs r on r.agentable_id = l.agentable_id
               join houston.agentables a on a.id = l.agentable_id
              where r.tenant_id = $1 and a.tenant_id = $1 and r.id = $2 for no key update of l"#,
@@ -81,7 +87,6 @@ impl TenantStore<'_> {
         .ok_or(Error::NotFound { what: "run" })?;
         let (agentable, kind) = (AgentableId(run.agentable_id), run.kind);
         match run.status.as_str() {
-            "failed" | "dead_lettered" if !run.is_latest => Ok(Retry::No(NoRetry::Superseded)),
             "retrying" if run.is_latest && run.waits == Some(true) => {
                 sqlx::query!(
                     "-- store::run_retry::due
@@ -96,6 +101,12 @@ impl TenantStore<'_> {
                 tx.commit().await?;
                 Ok(Retry::Due { agentable, kind })
             }
+            // So ends a plan that has run for too long at a stretch.
+            "failed" | "dead_lettered" | "max_duration" if run.is_plan => match run.is_latest {
+                true => Ok(Retry::MakeAgain { plan: agentable }),
+                false => Ok(Retry::No(NoRetry::Superseded)),
+            },
+            "failed" | "dead_lettered" if !run.is_latest => Ok(Retry::No(NoRetry::Superseded)),
             "failed" | "dead_lettered" => {
                 let last = sqlx::query_scalar!(
                     "-- store::run_retry::message

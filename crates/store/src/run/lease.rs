@@ -161,7 +161,10 @@ impl LeaseConnection {
         let done = sqlx::query!(
             "-- store::lease::renew
             update houston.workers
-               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2)
+               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2),
+                   -- The lease was over: the worker slept, or did not reach Postgres.
+                   served_since = case when alive_until < statement_timestamp() then statement_timestamp()
+                                       else served_since end
              where id = $1",
             self.worker.0,
             seconds(self.lease)

@@ -92,6 +92,8 @@ pub struct DrivenPlan {
     pub calls: i32,
     /// Whether nothing new may start.
     pub paused: bool,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
     /// When it has to have ended.
     pub deadline: DateTime<Utc>,
     /// How often something other than its run has changed it.
@@ -203,7 +205,7 @@ impl RunStore {
         let row = sqlx::query!(
             r#"-- store::plan::driven
             select p.parent_id, p.attached, p.version, p.document, p.input, p.replans, p.calls, p.paused, p.deadline_at,
-                   p.changes,
+                   p.changes, p.created_at,
                    (select json_agg(json_build_object('path', s.path, 'state', s.state, 'working', s.task_id,
                                                       'outcome', s.outcome, 'question', s.question_id) order by s.path)
                       from houston.plan_steps s where s.plan_id = p.agentable_id) as "steps: Json<Vec<StepRow>>"
@@ -221,6 +223,7 @@ impl RunStore {
             replans: row.replans,
             calls: row.calls,
             paused: row.paused,
+            created_at: row.created_at,
             deadline: row.deadline_at,
             changes: row.changes,
             steps: row
@@ -254,6 +257,25 @@ impl RunStore {
         .fetch_optional(&self.pool)
         .await?;
         Ok(changes.unwrap_or_default())
+    }
+
+    /// Those of `executors` whose run is open although no worker drives it: they wait for a person, or for a worker.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn idle_executors(&self, executors: &[AgentableId]) -> Result<Vec<AgentableId>> {
+        let ids: Vec<Uuid> = executors.iter().map(|executor| executor.0).collect();
+        let idle = sqlx::query_scalar!(
+            "-- store::plan::idle_executors
+            select l.agentable_id from houston.run_locks l
+             where l.agentable_id = any ($1) and l.run_open
+               and not exists (select from houston.workers w
+                                where w.id = l.holder and w.alive_until > clock_timestamp())",
+            &ids
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(idle.into_iter().map(AgentableId).collect())
     }
 
     /// Whether a run waits for plans that it has made.

@@ -78,6 +78,21 @@ pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) 
     }))
 }
 
+/// Takes the lock's row of an agentable below one whose row the caller holds: against the order, so it does not wait.
+///
+/// # Errors
+/// [`Error::Database`](crate::Error::Database), a transient one, when the row is locked.
+pub(crate) async fn lock_at_once(connection: &mut PgConnection, agentable: AgentableId) -> Result<()> {
+    sqlx::query!(
+        "-- store::system_message::lock_at_once
+        select from houston.run_locks where agentable_id = $1 for no key update nowait",
+        agentable.0
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Posts the message in the caller's transaction; workers are notified at commit. Returns `false`, and changes
 /// nothing, when a run of the agentable is already open, or the agentable is archived or was erased.
 pub(crate) async fn post_system_message(

@@ -33,6 +33,7 @@ struct StandingRow {
     forked_from: Option<Uuid>,
     worker_name: Option<String>,
     alive_until: Option<DateTime<Utc>>,
+    beat_at: Option<DateTime<Utc>>,
     status: Option<String>,
     attempt: Option<i32>,
     iterations: Option<i32>,
@@ -54,6 +55,7 @@ impl StandingRow {
             worker: WorkerId(holder),
             name: self.worker_name,
             alive_until: self.alive_until,
+            heard_at: self.beat_at,
         });
         let run = self.run_id.zip(self.status).map(|(id, status)| LatestRun {
             id: RunId(id),
@@ -110,7 +112,7 @@ impl TenantStore<'_> {
             select clock_timestamp() as "now!", l.epoch, l.holder, l.wake, l.waiting_since, l.next_attempt_at, l.unread,
                    l.failed_attempts, l.crash_count, cardinality(l.died_with) as "deaths!", l.run_id, l.run_open,
                    l.last_seq, l.last_position, l.session_position, a.forked_from,
-                   w.name as "worker_name?", w.alive_until as "alive_until?", r.status as "status?",
+                   w.name as "worker_name?", w.alive_until as "alive_until?", w.beat_at as "beat_at?", r.status as "status?",
                    r.attempt as "attempt?", r.iterations as "iterations?", r.created_at as "queued_at?",
                    r.started_at as "started_at?", r.ended_at as "ended_at?", r.cancel_seq as "cancel_seq?",
                    coalesce((select e.created_at from houston.events e

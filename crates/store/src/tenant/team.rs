@@ -202,6 +202,16 @@ impl TenantStore<'_> {
     /// Returns whether a row with that id and version existed.
     async fn update_team(self, team: &Team, version: Option<i64>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
+        // Agents, then teams, then who is in which: what deletes an agent looks for its teams when it has locked it.
+        let agents: Vec<Uuid> = team.agents.iter().map(|agent| agent.0).collect();
+        sqlx::query!(
+            "-- store::team::agents
+            select from houston.agents where tenant_id = $1 and id = any ($2) order by id for key share",
+            self.tenant.0,
+            &agents
+        )
+        .execute(&mut *tx)
+        .await?;
         let done = sqlx::query!(
             "-- store::team::change
             update houston.teams

@@ -23,9 +23,10 @@ use crate::step::{ending, finished};
 use crate::test_store::{TestStore, goal};
 
 /// Tables without data of a user. The rows of a new table with such data belong into `erasing.sql`.
-const WITHOUT_USER: [&str; 21] = [
+const WITHOUT_USER: [&str; 22] = [
     "moved_shards",
     "paused_lanes",
+    "resumed_lanes",
     // Its run is only how far a walk is.
     "retention_walks",
     // It has ids and no content, and is deleted by age.

@@ -45,7 +45,7 @@ impl Driven {
             deadline: test.ids.clock().now() + TimeDelta::hours(1),
             traceparent: None,
         };
-        test.requests().make_plan(("goal", test.goal), &new, None, &Value::Null).await.unwrap();
+        test.requests().make_plan(("goal", test.goal), (&new, None), None, &Value::Null).await.unwrap();
         let claimed = test.claim_of(plan).await.unwrap();
         let read = test.runs().driven_plan(plan).await.unwrap().unwrap();
         Self { test, plan, claimed, read }

@@ -17,7 +17,7 @@ use crate::test_store::{TestStore, goal};
 
 /// Tables without a tenant, and what requests may do with them: read, or nothing. A new table without `tenant_id` belongs
 /// here and, if requests read it, into `row_security.sql`.
-const WITHOUT_TENANT: [(&str, &str); 13] = [
+const WITHOUT_TENANT: [(&str, &str); 14] = [
     ("cron_ticks", ""),
     ("functions", ""),
     ("health_changes", ""),
@@ -28,6 +28,7 @@ const WITHOUT_TENANT: [(&str, &str); 13] = [
     ("paused_lanes", "SELECT"),
     ("rates", ""),
     ("readers", "INSERT SELECT UPDATE"),
+    ("resumed_lanes", ""),
     ("retention_walks", ""),
     ("settings", "SELECT"),
     ("workers", "SELECT"),

@@ -11,9 +11,10 @@ const COPIED: [&str; 7] =
     ["tenants", "api_keys", "agents", "teams", "team_agents", "tool_sources", "webhooks"];
 
 /// Tables that each server has for itself.
-const LOCAL: [&str; 15] = [
+const LOCAL: [&str; 16] = [
     "moved_shards",
     "paused_lanes",
+    "resumed_lanes",
     "retention_walks",
     "audit",
     "migrations",

@@ -23,11 +23,15 @@ fn settings() -> AgentSettings {
 }
 
 async fn agent(test: &TestStore, store: TenantStore<'_>) -> AgentId {
+    named_agent(test, store, "one").await
+}
+
+async fn named_agent(test: &TestStore, store: TenantStore<'_>, name: &str) -> AgentId {
     let now = test.ids.clock().now();
     let agent = Agent {
         id: test.ids.next(),
         kind: "goal".to_owned(),
-        name: "one".to_owned(),
+        name: name.to_owned(),
         is_default: false,
         changed: true,
         enabled: true,
@@ -94,6 +98,37 @@ async fn team_has_agents_of_its_own_tenant_only() {
     let changed = own.change_team(&team, None).await;
     assert!(matches!(changed, Err(Error::NotFound { what: "agent" })), "{changed:?}");
     assert_eq!(own.team(team.id).await.unwrap().agents, [ours]);
+}
+
+/// Regression: who changes a team locked its members before its agents, and who deletes an agent does the opposite.
+#[tokio::test(flavor = "multi_thread")]
+async fn team_is_changed_while_an_agent_of_it_is_deleted() {
+    let test = TestStore::start().await;
+    let (own, now) = (test.requests(), test.ids.clock().now());
+    let stays = agent(&test, own).await;
+    for nth in 0..40 {
+        let goes = named_agent(&test, own, &format!("agent {nth}")).await;
+        let mut team = Team {
+            id: test.ids.next(),
+            kind: "goal".to_owned(),
+            name: format!("team {nth}"),
+            description: String::new(),
+            agents: vec![stays, goes],
+            fallback: stays,
+            router: Router { by: RouterKind::Rules, rules: Vec::new() },
+            version: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        own.create_team(&team, None, &Value::Null).await.unwrap();
+        team.agents.reverse();
+        let (changed, deleted) = tokio::join!(own.change_team(&team, None), own.delete_agent(goes));
+        let states = [
+            changed.err().and_then(|error| error.sqlstate()),
+            deleted.err().and_then(|error| error.sqlstate()),
+        ];
+        assert!(!states.contains(&Some("40P01".into())), "{states:?}");
+    }
 }
 
 /// Batches have rows of several tenants and run without row-level security: each row is compared with its own tenant.

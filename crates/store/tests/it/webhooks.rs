@@ -326,3 +326,37 @@ async fn position_of_another_database_begins_anew() {
     read(&test, 100).await;
     assert_eq!(delivered(&test, webhook).len(), 1);
 }
+
+/// Regression: a replay locked its own row before that of the webhook, and who deletes a webhook does the opposite.
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_are_deleted_while_they_are_replayed() {
+    let test = TestStore::start().await;
+    turn(&test, test.goal).await;
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let now = test.ids.clock().now();
+    let replay = async {
+        let mut failed = Vec::new();
+        while !ended.load(Ordering::Relaxed) {
+            failed.extend(test.runs().replay_some(&test.ids, 1, now + TimeDelta::hours(1)).await.err());
+        }
+        failed
+    };
+    let delete = async {
+        let mut failed = Vec::new();
+        for _ in 0..60 {
+            let webhooks = [subscribe(&test, &["**"], None).await, subscribe(&test, &["**"], None).await];
+            for webhook in webhooks {
+                let (since, until) = (now - TimeDelta::hours(1), now + TimeDelta::hours(1));
+                test.requests().request_replay(webhook, since, until).await.unwrap();
+            }
+            let deleted = webhooks.map(|webhook| test.requests().delete_webhook(webhook));
+            failed.extend(join_all(deleted).await.into_iter().filter_map(Result::err));
+        }
+        ended.store(true, Ordering::Relaxed);
+        failed
+    };
+    let (replayed, deleted) = tokio::join!(replay, delete);
+    assert!(replayed.is_empty() && deleted.is_empty(), "{replayed:?} {deleted:?}");
+    let left = "select (select count(*) from houston.replays), (select count(*) from houston.webhooks)";
+    assert_eq!(test.sql(left).trim(), "0|0");
+}

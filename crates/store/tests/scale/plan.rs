@@ -12,8 +12,16 @@ use crate::case::{Case, id};
 
 /// Tables with at most as many rows as there are workers, moves of shards, readers of all events, or replays under way: reading them
 /// whole does not count as a scan.
-const SMALL: [&str; 7] =
-    ["workers", "paused_lanes", "moved_shards", "tenants", "installation", "readers", "replays"];
+const SMALL: [&str; 8] = [
+    "workers",
+    "paused_lanes",
+    "resumed_lanes",
+    "moved_shards",
+    "tenants",
+    "installation",
+    "readers",
+    "replays",
+];
 /// Indexes that contain only what waits, runs or asks, however large the tables are, and those of the few lanes that are
 /// paused and shards that were moved.
 const OF_WORK: [&str; 8] = [

@@ -1,10 +1,13 @@
 //! What the monitor needs of the agent types.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_engine::Engine;
 use houston_queue::Lane;
+use houston_store::paused_lane::LaneServices;
 
 /// Urgency and time limits of the agent types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +48,28 @@ impl Kinds {
 
     pub(super) fn tasks(&self) -> &[String] {
         &self.tasks
+    }
+
+    /// The kinds that do not chat, or those that do, of lanes that were served for the last `time`.
+    pub(super) fn served(&self, are_tasks: bool, lanes: &LaneServices, time: Duration) -> Vec<String> {
+        let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
+        let is_wanted = |kind: &&String| {
+            self.tasks.contains(kind) == are_tasks && lanes.of(self.lane(kind).as_str()).was_served_for(time)
+        };
+        self.names().filter(is_wanted).cloned().collect()
+    }
+
+    /// The kinds that chat and those that no file declares, of lanes that were served for the last `time`: these kinds, or if
+    /// the answer is `true` all but these.
+    pub(super) fn served_or_unknown(&self, lanes: &LaneServices, time: Duration) -> (Vec<String>, bool) {
+        let served = self.served(false, lanes, time);
+        // Unknown kinds are in this lane.
+        let others = lanes.of(Lane::Interactive.as_str());
+        if TimeDelta::from_std(time).is_ok_and(|time| others.was_served_for(time)) {
+            (self.names().filter(|kind| !served.contains(kind)).cloned().collect(), true)
+        } else {
+            (served, false)
+        }
     }
 
     pub(super) fn longest_s(&self) -> u64 {

@@ -10,9 +10,11 @@ use super::{CheckFuture, Finding, Monitor};
 pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stale_goal_s;
-        let (tasks, reason) = (monitor.kinds.tasks(), Intervention::Stale);
+        let lanes = monitor.store.lane_services().await?;
+        let (kinds, others) = monitor.kinds.served_or_unknown(&lanes, seconds(after_s));
+        let reason = Intervention::Stale;
         let stale = monitor
-            .sweep(|batch| monitor.store.stop_stale(tasks, true, seconds(after_s), reason, batch))
+            .sweep(|batch| monitor.store.stop_stale(&kinds, others, seconds(after_s), reason, batch))
             .await?;
         monitor.send_hints(&stale);
         Ok(Finding::none_or(stale.len(), "no open run of a goal is stale", |count| {

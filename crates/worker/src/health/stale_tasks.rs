@@ -9,9 +9,11 @@ use super::{CheckFuture, Finding, Monitor};
 pub(super) fn check(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stale_task_s;
-        let (tasks, reason) = (monitor.kinds.tasks(), Intervention::StaleTask);
+        let lanes = monitor.store.lane_services().await?;
+        let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
+        let reason = Intervention::StaleTask;
         let stale = monitor
-            .sweep(|batch| monitor.store.stop_stale(tasks, false, seconds(after_s), reason, batch))
+            .sweep(|batch| monitor.store.stop_stale(&tasks, false, seconds(after_s), reason, batch))
             .await?;
         monitor.send_hints(&stale);
         Ok(Finding::none_or(stale.len(), "no open task is stale", |count| {

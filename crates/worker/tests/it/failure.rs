@@ -31,6 +31,8 @@ const NEVER: BreakerPolicy = BreakerPolicy {
     failed_percent: 50,
     open_ms: 30_000,
     probe_every_ms: 1000,
+    timeouts: u64::MAX,
+    max_open_ms: 0,
 };
 
 /// A model of `server` with retries, budget and breaker, as a process builds it.

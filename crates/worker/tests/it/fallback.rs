@@ -24,8 +24,17 @@ const AT_ONCE: RetryPolicy =
 
 /// One model per server with fallback in this order; the first has a context window of so many tokens.
 fn fallback(servers: &[(&str, &ModelServer)], window: Option<u64>) -> Arc<dyn Model> {
-    let guards = Guards::new(BreakerPolicy::default(), RetryBudgetPolicy::default(), Arc::new(SystemClock));
-    let http = Http::new(Timeouts::default(), &|_| None).unwrap();
+    fallback_within(Timeouts::default(), BreakerPolicy::default(), servers, window)
+}
+
+fn fallback_within(
+    timeouts: Timeouts,
+    breaker: BreakerPolicy,
+    servers: &[(&str, &ModelServer)],
+    window: Option<u64>,
+) -> Arc<dyn Model> {
+    let guards = Guards::new(breaker, RetryBudgetPolicy::default(), Arc::new(SystemClock));
+    let http = Http::new(timeouts, &|_| None).unwrap();
     let mut models = Vec::new();
     for (provider, server) in servers {
         let choice = Choice {
@@ -86,6 +95,32 @@ async fn next_model_answers_and_the_stream_reports_it() {
     let fell_back = at(|event| matches!(event, Event::ModelFallback { .. }));
     assert!(fell_back < at(|event| matches!(event, Event::MessageSent { .. })), "before what it explains");
     worker.drain().await;
+}
+
+/// Regression: each turn of a run asked the hanging model again, until `max_duration` although the other one answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn model_that_hangs_is_asked_once_in_a_run() {
+    let never = BreakerPolicy { timeouts: 1000, ..BreakerPolicy::default() };
+    let quick =
+        Timeouts { first_byte: Duration::from_secs(1), idle: Duration::from_secs(1), ..Timeouts::default() };
+    for midway in [false, true] {
+        let cluster = TestCluster::start().await;
+        let fault = if midway { Fault::Stall(2) } else { Fault::Hang };
+        let hanging = ModelServer::start(always(says("Hello, dear reader!").in_pieces(6).fault(fault)));
+        let hanging = hanging.await.unwrap();
+        let turns = [Reply::tool("list_notes", json!({})), Reply::tool("list_notes", json!({"limit": 5}))];
+        let turns = turns.into_iter().chain([says("Hello!")]);
+        let up = ModelServer::start(houston_testkit::model_server::script::in_turn(turns)).await.unwrap();
+        let servers = [("openai", &hanging), ("groq", &up)];
+        let worker = cluster.worker_with(fallback_within(quick, never, &servers, None), vec![]);
+        let posted = cluster.post(cluster.goal, "hello").await;
+        let run = cluster.wait_for_end(posted.run).await;
+        assert_status(&run, RunStatus::MessageSent);
+        let attempts = 1 + i32::from(midway);
+        assert_eq!((run.attempt, hanging.journal().calls(), up.journal().calls()), (attempts, 1, 3));
+        assert_eq!(fallbacks(&cluster).await.len(), usize::from(!midway), "reported once");
+        worker.drain().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -246,10 +246,85 @@ async fn plan_asks_a_person_and_goes_on_beside_the_question() {
     })
     .await;
     eventually("nothing is held", || async { (cluster.held().await == "0").then_some(()) }).await;
+    // Regression: the plan died of its own deadline after ten minutes, whatever the question said.
+    let later =
+        "select p.deadline_at > q.expires_at, p.deadline_at - q.expires_at <= make_interval(secs => 600)
+                   from houston.plans p, houston.questions q where q.state = 'open'";
+    assert_eq!(cluster.sql(later).await, "t|t", "it may be answered as long as it says");
     cluster.requests().answer_question(question.id, &json!("Oslo"), Some("Ann")).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let left = "select deadline_at - now() between interval '0' and interval '10 minutes' from houston.plans";
+    assert_eq!(cluster.sql(left).await, "t", "it had as long as before the question");
     let result = "select state ->> 'result' from houston.plan_steps where path = 'sum'";
     assert!(cluster.sql(result).await.contains("City: <result step=\"ask\">Oslo</result>"));
+    worker.drain().await;
+}
+
+/// Regression: a plan that waited for longer than its time in a paused lane, or for a worker, was dead when it was claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_that_nobody_took_has_its_time_afterwards() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let posted =
+        cluster.post(cluster.goal, &asks_for("Slow", &json!([note("one", "x")]), "{{ one.status }}")).await;
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    let plan = cluster.sql("select agentable_id from houston.plans").await;
+    worker.drain().await;
+    // As if it had been made two hours ago, with ten minutes of time, and claimed now for the first time.
+    let again = format!(
+        "delete from houston.plan_steps;
+         update houston.plans set ended_at = null, created_at = now() - interval '2 hours',
+                deadline_at = now() - interval '110 minutes';
+         update houston.runs set status = 'queued', ended_at = null, started_at = null, attempt = 0, iterations = 0
+          where agentable_id = '{plan}';
+         update houston.run_locks set run_open = true, wake = true, holder = null where agentable_id = '{plan}'"
+    );
+    cluster.sql(&again).await;
+    let worker = cluster.worker();
+    eventually("it has ended", || async {
+        let ended = "select count(*) from houston.plans where ended_at is not null";
+        (cluster.sql(ended).await == "1").then_some(())
+    })
+    .await;
+    assert_eq!(cluster.sql("select path || ' ' || status from houston.plan_steps").await, "one succeeded");
+    worker.drain().await;
+}
+
+/// Regression: an executor that waited, for a person or for a worker, was out of time as if it had worked.
+#[tokio::test(flavor = "multi_thread")]
+async fn executor_that_nobody_drives_is_not_out_of_time() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let steps =
+        json!([{"id": "look", "type": "task", "title": "Look", "instructions": "Say hello", "timeout_s": 1}]);
+    cluster.store.operator().set_lane_paused("background", true).await.unwrap();
+    eventually("the worker has read it", || async {
+        let probe = cluster.post(cluster.new_task().await, "probe").await;
+        // The lane of goals goes on, so one that was posted later and has ended shows that the task was passed over.
+        let later = cluster.post(cluster.new_goal().await, "hello").await;
+        cluster.wait_for_end(later.run).await;
+        (cluster.requests().run(probe.run).await.unwrap().status == RunStatus::Queued).then_some(())
+    })
+    .await;
+    let posted = cluster.post(cluster.goal, &asks_for("Look", &steps, "{{ look.result }}")).await;
+    cluster.waits(posted.run).await;
+    let due = "select state ->> 'due' from houston.plan_steps where status = 'running'";
+    let first = eventually("the executor is there", || async {
+        let due = cluster.sql(due).await;
+        (!due.is_empty()).then_some(due)
+    })
+    .await;
+    eventually("its time has passed, and it has more", || async {
+        let due = cluster.sql(due).await;
+        (due > first).then_some(())
+    })
+    .await;
+    cluster.store.operator().set_lane_paused("background", false).await.unwrap();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
+    assert_eq!(
+        cluster.sql("select path || ' ' || status || ' ' || attempt from houston.plan_steps").await,
+        "look succeeded 1"
+    );
     worker.drain().await;
 }
 

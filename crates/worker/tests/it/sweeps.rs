@@ -187,18 +187,20 @@ async fn only_runs_without_a_lock_are_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_waiting_too_long_for_its_retry_is_given_up() {
+async fn task_whose_retry_is_due_for_too_long_is_given_up() {
     let cluster = TestCluster::start().await;
+    let idler = idler(&cluster, "2 days").await;
     let mut posts = Vec::new();
-    for (agentable, by) in [
-        (cluster.new_task().await, "25 hours"),
-        (cluster.new_task().await, "23 hours"),
-        (cluster.goal, "25 hours"),
+    for (agentable, by, due) in [
+        (cluster.new_task().await, "25 hours", "-25 hours"),
+        // Its provider has asked for so long a wait.
+        (cluster.new_task().await, "25 hours", "3 days"),
+        (cluster.goal, "25 hours", "3 days"),
     ] {
         let posted = cluster.post_silently(agentable, "hello").await;
         let waits = format!(
             "update houston.runs set status = 'retrying', attempt = 1 where id = '{}';
-             update houston.run_locks set next_attempt_at = now() + interval '3 days' where agentable_id = '{}'",
+             update houston.run_locks set next_attempt_at = now() + interval '{due}' where agentable_id = '{}'",
             posted.run.0, agentable.0
         );
         cluster.servers.sql(&waits).unwrap();
@@ -208,13 +210,57 @@ async fn task_waiting_too_long_for_its_retry_is_given_up() {
     let (one, other) = (cluster.monitor(), cluster.monitor());
     look_twice(&one, &other, "paused_tasks").await;
     let reasons: Vec<String> = posts.iter().map(|(_, run)| reason(&cluster, *run)).collect();
-    assert_eq!(reasons, ["expired", "", ""], "a task after a day, and a goal never");
+    assert_eq!(reasons, ["expired", "", ""], "a task after a day, and not before it is due");
     let worker = cluster.worker();
     let run = cluster.wait_for_end(posts[0].1).await;
     assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_EXPIRED")));
     assert!(errors(&cluster, posts[0].0).await[0].contains("waited for its next attempt for too long"));
     assert_eq!(cluster.requests().run(posts[1].1).await.unwrap().status, RunStatus::Retrying);
+    idler.deregister().await.unwrap();
     worker.drain().await;
+}
+
+/// Regression: what waited through the night in a paused lane was given up, and still when the lane was resumed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_an_operator_is_not_stale() {
+    let cluster = TestCluster::start().await;
+    let (task, goal) = (cluster.new_task().await, cluster.goal);
+    let mut runs = Vec::new();
+    for agentable in [task, goal] {
+        runs.push(cluster.post_silently(agentable, "hello").await.run);
+        age(&cluster, agentable, "7 hours");
+    }
+    let idler = idler(&cluster, "8 hours").await;
+    let monitor = cluster.monitor();
+    let reasons = |cluster: &TestCluster| runs.iter().map(|run| reason(cluster, *run)).collect::<Vec<_>>();
+    let pause = async |is_paused| {
+        for lane in ["interactive", "background", "maintenance"] {
+            cluster.store.operator().set_lane_paused(lane, is_paused).await.unwrap();
+        }
+    };
+    pause(true).await;
+    monitor.run_checks().await.unwrap();
+    assert_eq!(reasons(&cluster), ["", ""], "the lanes are paused");
+    pause(false).await;
+    let checks = monitor.run_checks().await.unwrap();
+    assert_eq!(reasons(&cluster), ["", ""], "they were a moment ago");
+    assert_eq!(of(&checks, "overdue_work").status, HealthStatus::Ok, "so it is not late either");
+    let resumed = "update houston.resumed_lanes set resumed_at = now() - interval '3 hours'";
+    cluster.servers.sql(resumed).unwrap();
+    // The worker slept, or did not reach Postgres.
+    let slept = "update houston.workers set alive_until = now() - interval '1 minute'";
+    cluster.servers.sql(slept).unwrap();
+    let mut idler = idler;
+    assert!(idler.renew().await.unwrap());
+    monitor.run_checks().await.unwrap();
+    assert_eq!(reasons(&cluster), ["", ""], "no worker was there for some time");
+    cluster.servers.sql("update houston.workers set served_since = null").unwrap();
+    monitor.run_checks().await.unwrap();
+    assert_eq!(reasons(&cluster), ["stale_task", ""], "three hours are too long for a task");
+    cluster.servers.sql("delete from houston.resumed_lanes").unwrap();
+    monitor.run_checks().await.unwrap();
+    assert_eq!(reasons(&cluster), ["stale_task", "stale"]);
+    idler.deregister().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,7 +41,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let attempt = (self.attempt.failed + 1).min(of);
         let retry = PendingRetry { attempt, of, retry_at: at, since };
         let mut step = self.journal.next_step();
-        show_error(&mut step, &ErrorMessage::waiting(self.journal.run(), error, &retry));
+        show_error(&mut step, &ErrorMessage::waiting(self.journal.run(), error, &retry, &self.journal.hung));
         let event = Event::RetryScheduled {
             attempt,
             of,

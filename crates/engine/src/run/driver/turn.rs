@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
+use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
@@ -12,11 +13,12 @@ use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
 use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::prompt::analysis::forced_tool;
-use crate::run::journal::{add_message, ending_status};
+use crate::run::journal::{add_message, ending_status, show_error};
 use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
@@ -77,7 +79,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Box::pin(self.budget_reached(&over)).await;
         }
         self.force_plan();
-        match self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await? {
+        let outcome =
+            self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
+        self.run.has_waited(std::mem::take(&mut self.journal.waited));
+        match outcome {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
                 let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;
                 self.finish_turn(turn).await
@@ -138,7 +143,21 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 return Ok(ControlFlow::Continue(()));
             }
         }
+        if !streamed && let Some((files, why)) = self.model.leave_out(&error, self.run.history()) {
+            return Box::pin(self.go_on_without(files, why)).await;
+        }
         self.fail(&error).await.map(ControlFlow::Break)
+    }
+
+    /// Remembers that a provider refused files, and tells the user that the run goes on without them.
+    async fn go_on_without(&mut self, files: Vec<Uuid>, why: String) -> Flow {
+        tracing::warn!(run = %self.journal.run(), ?files, why, "a provider refused files: they are left out");
+        let tenant = self.journal.owner.tenant;
+        self.journal.retrying(|storage| storage.refuse_files(tenant, &files, &why)).await?;
+        let mut step = self.journal.next_step();
+        show_error(&mut step, &ErrorMessage::left_out(self.journal.run(), files.len()));
+        self.commit(step).await?;
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Commits a turn together with its tool calls that need only Postgres, and the intents of the others.

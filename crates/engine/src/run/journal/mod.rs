@@ -17,7 +17,7 @@ use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
 use houston_domain::question::QuestionChanges;
 use houston_domain::step::{ModelCall, RunTransition, Step};
-use houston_llm::{Ledger, Switch};
+use houston_llm::{Description, Ledger, Switch};
 use houston_queue::{Hint, Lane};
 use houston_spans::Span;
 use houston_store::claim::{ClaimedRun, Fence};
@@ -75,6 +75,10 @@ pub(crate) struct Journal<'e, S> {
     pub(crate) error: Option<ErrorMessage>,
     /// Fallbacks to other models that no step has reported yet.
     pub(crate) switches: Vec<Switch>,
+    /// Models that have let this run wait in vain, as `provider/model`: they are asked after all others.
+    pub(crate) hung: Vec<String>,
+    /// How long providers have had the run wait that no limit of its time counts yet.
+    pub(crate) waited: Duration,
     /// That the focus is another than that of the last run, until a step has said so.
     pub(crate) shift: Option<Box<Event>>,
     /// That the message seems to need several operations, until a step has said so.
@@ -138,7 +142,9 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             unpriced_calls: 0,
             ledger: Ledger::default(),
             unbooked: Mutex::default(),
+            hung: claimed.error.as_ref().map(ErrorMessage::hung).unwrap_or_default(),
             error: claimed.error.take(),
+            waited: Duration::ZERO,
             switches: Vec::new(),
             shift: None,
             analysed: None,
@@ -172,6 +178,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         self.claimed.0 + self.claimed.1.elapsed()
     }
 
+    /// When the run was claimed, by the database's clock.
+    pub(crate) fn claimed_time(&self) -> DateTime<Utc> {
+        self.claimed.0
+    }
+
     /// When the claim returned, by this machine's monotonic clock.
     pub(crate) fn claimed_at(&self) -> Instant {
         self.claimed.1
@@ -198,6 +209,20 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             unbooked.extend(ended.into_iter().map(|used| used.call(self.open_iteration, now)));
         }
         unbooked
+    }
+
+    /// A provider has had the run wait for so long: that is no work.
+    pub(crate) fn has_waited(&mut self, time: Duration) {
+        self.waited += time;
+        self.signals.watchdog += time;
+    }
+
+    /// Remembers that `model` let the run wait in vain.
+    pub(crate) fn has_hung(&mut self, model: &Description) {
+        let name = model.to_string();
+        if !self.hung.contains(&name) {
+            self.hung.push(name);
+        }
     }
 
     #[cfg(test)]

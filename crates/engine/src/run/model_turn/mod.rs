@@ -4,6 +4,7 @@ mod answer;
 mod attachments;
 mod images;
 mod insertion;
+mod refused;
 mod spending;
 #[cfg(test)]
 mod tests;
@@ -11,20 +12,24 @@ mod tests;
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
-use houston_domain::model::{ModelAnswer as Answer, ModelError, StopReason, Usage};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_llm::{ContextBudget, Deferred, Description, Ledger, Request, SystemPart, tokens};
 use houston_tools::{FINDING_TOOLS, Offer};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
+use uuid::Uuid;
 
 use self::answer::{Answerer, Bounds, read};
 use self::attachments::{Attachments, Takes};
 use self::images::Images;
-use self::insertion::inserted;
+use self::insertion::{Insertion, inserted};
+use self::refused::{Refused, SentFile, refused_by, without};
 use crate::error::Interrupted;
 use crate::live::LiveRun;
 use crate::observer::Observed;
@@ -58,6 +63,24 @@ struct Frame {
     cache_key: String,
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     forced: Option<Offer>,
+    /// Files that a provider has refused.
+    refused: Refused,
+}
+
+/// What one call is made with besides the history.
+#[derive(Clone, Copy)]
+struct Asking<'c> {
+    offer: &'c Offer,
+    /// See [`Request::avoid`].
+    avoid: &'c [String],
+    /// See [`Request::waited_ms`].
+    waited_ms: &'c AtomicU64,
+}
+
+impl<'c> Asking<'c> {
+    fn of(self, request: Request<'c>) -> Request<'c> {
+        Request { avoid: self.avoid, waited_ms: Some(self.waited_ms), ..request }
+    }
 }
 
 /// How often one answer is let go on after its provider has paused it.
@@ -88,7 +111,8 @@ impl ModelTurn {
         let attachments =
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
-        let frame = Box::new(Frame { system, system_context, cache_key, forced: None });
+        let frame =
+            Box::new(Frame { system, system_context, cache_key, forced: None, refused: Refused::new() });
         Self { setup, live, frame, answering, budget, images, attachments }
     }
 
@@ -117,12 +141,42 @@ impl ModelTurn {
         journal: &Journal<'_, S>,
     ) -> Result<(), Interrupted> {
         self.images.read(journal).await?;
-        self.attachments.read(journal).await
+        self.attachments.read(journal).await?;
+        let sent: Vec<Uuid> = self.sent_files().into_iter().map(|file| file.id).collect();
+        if !sent.is_empty() {
+            let tenant = journal.owner.tenant;
+            self.frame
+                .refused
+                .extend(journal.retrying(|storage| storage.refused_files(tenant, &sent)).await?);
+        }
+        Ok(())
+    }
+
+    fn insertions(&self) -> impl Iterator<Item = Insertion> {
+        self.images.insertions().chain(self.attachments.insertions())
+    }
+
+    /// The files that the next request has.
+    fn sent_files(&self) -> Vec<SentFile> {
+        let sent = self.insertions().filter_map(|insertion| SentFile::of(&insertion));
+        sent.filter(|file| !self.frame.refused.contains_key(&file.id)).collect()
+    }
+
+    /// Leaves out of further requests what the provider has refused, if the error says that it was an image or a PDF. Returns
+    /// the files and the reason; `None`: it was something else.
+    pub(crate) fn leave_out(&mut self, error: &ModelError, history: &[Entry]) -> Option<(Vec<Uuid>, String)> {
+        let (files, why) = refused_by(error, history, &self.sent_files())?;
+        let ids: Vec<Uuid> = files.into_iter().map(|file| file.id).collect();
+        self.frame.refused.extend(ids.iter().map(|id| (*id, why.clone())));
+        // What the provider counts changes.
+        self.budget = ContextBudget::default();
+        Some((ids, why))
     }
 
     /// The history with the images and files that it refers to.
     fn with_files<'h>(&self, history: &'h [Entry]) -> Cow<'h, [Entry]> {
-        inserted(history, self.images.insertions().chain(self.attachments.insertions()).collect())
+        let refused = &self.frame.refused;
+        inserted(history, self.insertions().map(|insertion| without(insertion, refused)).collect())
     }
 
     /// Estimates the tokens of the next request.
@@ -167,11 +221,9 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
-            answer_schema: None,
-            image: None,
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
-            ledger: None,
+            ..Request::default()
         }
     }
 
@@ -201,12 +253,17 @@ impl ModelTurn {
         let config = &journal.services.config;
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
+        let waited_ms = AtomicU64::new(0);
         let outcome = {
-            let call = self.stream(history, offer, tokens, bounds, &mut answerer, &journal.ledger);
+            let asking = Asking { offer, avoid: &journal.hung, waited_ms: &waited_ms };
+            let call = self.stream(history, asking, tokens, bounds, &mut answerer, &journal.ledger);
             let call = pin!(call.instrument(span.clone()));
             journal.signals.until_stopped(call).await?
         };
+        journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
         let (reasoning, message) = self.live.end();
+        let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
+        timed_out.for_each(|switch| journal.has_hung(&switch.from));
         journal.switches.extend(answerer.switches);
         self.answering =
             answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
@@ -221,6 +278,10 @@ impl ModelTurn {
             }
             Ok(Err(error)) => {
                 chat.failed(error.code.as_str());
+                let is_one_of_several = self.setup.model.candidates().len() > 1;
+                if error.code == ModelErrorCode::Timeout && !error.breaker_open && is_one_of_several {
+                    journal.has_hung(&self.answering);
+                }
                 observe(
                     journal,
                     &span,
@@ -248,14 +309,15 @@ impl ModelTurn {
     async fn stream(
         &self,
         history: &[Entry],
-        offer: &Offer,
+        asking: Asking<'_>,
         tokens: u64,
         bounds: Bounds,
         answerer: &mut Answerer,
         ledger: &Ledger,
     ) -> Result<Box<Answer>, ModelError> {
         let history = &*self.with_files(history);
-        let request = Request { ledger: Some(ledger), ..self.request(history, offer, Some(tokens)) };
+        let request = asking.of(self.request(history, asking.offer, Some(tokens)));
+        let request = Request { ledger: Some(ledger), ..request };
         let stream = self.setup.model.stream(&request).await?;
         let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
         if answer.stop == StopReason::Paused {

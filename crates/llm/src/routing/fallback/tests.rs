@@ -253,3 +253,17 @@ fn tools_are_kept_for_the_model_that_answers() {
     let none = chain(vec![of("perplexity", false, one)]);
     assert!(!none.description().supports_tools);
 }
+
+#[test]
+fn models_to_avoid_are_asked_last() {
+    let (a, b) = (Scripted::new("a", Behaviour::Answers), Scripted::new("b", Behaviour::Answers));
+    let model = fallback(&[&a, &b]);
+    let avoid = ["a/m".to_owned()];
+    let request = Request { avoid: &avoid, ..Request::default() };
+    let (events, _) = ask(&model, &request);
+    assert_eq!(events[0], Event::Answering(Box::new(b.description.clone())));
+    assert_eq!((a.calls(), b.calls()), (0, 1));
+    *b.behaviour.lock().unwrap() = Behaviour::Fails(error(Code::NetworkError));
+    assert_eq!(ask(&model, &request).1, None, "better than nothing");
+    assert_eq!((a.calls(), b.calls()), (1, 2));
+}

@@ -7,7 +7,7 @@ use super::all;
 use crate::error::Result;
 
 /// Tables whose rows belong to no user, are copied to all cells, or may be lost (rates).
-const STAY: [&str; 21] = [
+const STAY: [&str; 22] = [
     "agents",
     "api_keys",
     "audit",
@@ -23,6 +23,7 @@ const STAY: [&str; 21] = [
     "rates",
     "readers",
     "replays",
+    "resumed_lanes",
     "settings",
     "team_agents",
     "teams",

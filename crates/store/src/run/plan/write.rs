@@ -24,12 +24,13 @@ pub(crate) async fn write(
     step: &Step,
     changes: &PlanChanges,
 ) -> Result<()> {
-    let PlanChanges { seen, calls, document, end, listed, .. } = changes;
+    let PlanChanges { seen, calls, document, end, listed, deadline, .. } = changes;
     let document = document.as_ref();
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
         update houston.plans p
-           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4
+           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
+               deadline_at = coalesce($6, p.deadline_at)
           from houston.agentables a
          where p.agentable_id = $1 and a.id = $1 and p.changes = $5
         returning p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth"#,
@@ -37,7 +38,8 @@ pub(crate) async fn write(
         i32::try_from(*calls).unwrap_or(i32::MAX),
         document.map(|(document, _)| document),
         i32::from(document.is_some()),
-        seen
+        seen,
+        *deadline
     )
     .fetch_optional(&mut *connection)
     .await?

@@ -10,6 +10,7 @@ use crate::plan::{
     NewPlan, PlanChange, PlanOwner, PlanRefusal, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
     steps_of,
 };
+use crate::system_message::lock_at_once;
 
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
 /// statement. None of them sees a plan of another agentable.
@@ -45,8 +46,8 @@ impl RecordTx<'_> {
 
     /// Replaces the document of a plan that [`Self::plan`] has returned, as
     /// [`TenantStore::change_plan`](crate::TenantStore::change_plan) does. The caller's transaction holds the lock of the plan's
-    /// agentable, which is taken after that of the plan elsewhere: if the plan commits a step at the same time, Postgres ends one
-    /// of the two transactions, which is repeated.
+    /// agentable, which is taken after that of the plan elsewhere. So it does not wait for the plan: if that is locked, the error
+    /// is transient, and the step is repeated.
     pub async fn change_plan<E>(
         &mut self,
         id: AgentableId,
@@ -54,6 +55,7 @@ impl RecordTx<'_> {
         rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
     ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
         let tenant = self.owner.tenant;
+        lock_at_once(self.tx.connection(), id).await?;
         change(self.tx.connection(), tenant, (id, version), rule).await
     }
 }

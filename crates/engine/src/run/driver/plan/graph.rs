@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
     Action, Advance, ChangedStep, Checklist, Delta, Document, Failure, Given, Heading, Limits, Listing,
     MAX_STEPS, Offer, PlanChanges, Resolved, State, States, Status, Step, advance, all_plain, checklist,
-    delta, resolve, step,
+    deadline, delta, held_up, overdue_tasks, put_off, resolve, step,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
@@ -31,6 +31,10 @@ pub(super) struct Graph {
     listed: Option<Checklist>,
     /// What executors have returned that no commit has taken over.
     outcomes: Vec<(String, ExecutorOutcome)>,
+    /// When the plan was looked at last.
+    now: DateTime<Utc>,
+    /// Whether its deadline was put off since the last commit.
+    was_put_off: bool,
     /// Calls of tools and models since the last commit.
     pub(super) calls: u32,
     /// The document was replaced since the last commit, for this reason.
@@ -82,6 +86,8 @@ impl Graph {
             questions,
             listed: None,
             outcomes,
+            now: DateTime::UNIX_EPOCH,
+            was_put_off: false,
             calls: 0,
             replaced: None,
             limits,
@@ -97,6 +103,49 @@ impl Graph {
         self.stored.changes
     }
 
+    /// When the plan has to have ended, with what has changed since the last commit.
+    fn deadline(&self) -> DateTime<Utc> {
+        deadline(&self.committed, self.stored.deadline, &self.states, self.now)
+    }
+
+    /// The next time something is due without a result.
+    pub(super) fn next_due(&self) -> Option<DateTime<Utc>> {
+        self.states.values().filter_map(|state| state.due).chain([self.deadline()]).min()
+    }
+
+    /// Gives the plan the time in which nobody took it, before it was claimed at `claimed`. Returns whether there was such a time.
+    pub(super) fn make_up(&mut self, claimed: DateTime<Utc>) -> bool {
+        self.now = claimed;
+        let queued_at = self.states.is_empty().then_some(self.stored.created_at);
+        let late = held_up(&self.states, self.stored.deadline, queued_at, claimed);
+        if late > TimeDelta::zero() {
+            put_off(&mut self.states, late);
+            self.stored.deadline += late;
+            self.was_put_off = true;
+        }
+        late > TimeDelta::zero()
+    }
+
+    /// The executors that have no time left, with the paths of their steps.
+    pub(super) fn overdue_executors(&mut self, now: DateTime<Utc>) -> Vec<(String, AgentableId)> {
+        self.now = now;
+        let paths = overdue_tasks(&self.document, &self.states, self.deadline(), now);
+        paths.into_iter().filter_map(|path| self.executor(&path).map(|executor| (path, executor))).collect()
+    }
+
+    /// Gives the step of an executor that waited, for a person or for a worker, its time again.
+    pub(super) fn spare(&mut self, path: &str) {
+        let seconds = self.step(path).and_then(|step| step.timeout_s).unwrap_or(60);
+        let due = self.now + TimeDelta::seconds(seconds.into());
+        if let Some(state) = self.states.get_mut(path) {
+            state.due = Some(due);
+        }
+        if self.stored.deadline < due {
+            self.stored.deadline = due;
+            self.was_put_off = true;
+        }
+    }
+
     /// Lets begin and settle what can.
     ///
     /// # Errors
@@ -106,7 +155,8 @@ impl Graph {
         tenant: TenantId,
         now: DateTime<Utc>,
     ) -> Result<Advance, Interrupted> {
-        let situation = self.situation(now, false);
+        self.now = now;
+        let situation = self.situation(false);
         if self.is_plain {
             return Ok(situation.advance(&self.document, &mut self.states, &self.stored.input));
         }
@@ -123,15 +173,16 @@ impl Graph {
 
     /// Settles all steps, because the plan is given up. Nothing is evaluated.
     pub(super) fn give_up(&mut self, now: DateTime<Utc>) -> Advance {
-        self.situation(now, true).advance(&self.document, &mut self.states, &self.stored.input)
+        self.now = now;
+        self.situation(true).advance(&self.document, &mut self.states, &self.stored.input)
     }
 
-    fn situation(&self, now: DateTime<Utc>, cancelled: bool) -> Situation {
+    fn situation(&self, cancelled: bool) -> Situation {
         Situation {
-            now,
+            now: self.now,
             cancelled,
             paused: self.stored.paused,
-            deadline: self.stored.deadline,
+            deadline: self.deadline(),
             may_replan: self.has_planner
                 && self.stored.replans < i32::try_from(self.limits.replans).unwrap_or(0),
             at_once: self.limits.at_once + self.limits.executors,
@@ -213,7 +264,7 @@ impl Graph {
     }
 
     pub(super) fn has_changed(&self) -> bool {
-        self.states != self.committed || self.replaced.is_some()
+        self.states != self.committed || self.replaced.is_some() || self.was_put_off
     }
 
     fn checklist(&self, status: Option<&str>) -> Checklist {
@@ -262,8 +313,9 @@ impl Graph {
             }),
             None => listed,
         };
-        let (seen, calls) = (self.stored.changes, self.calls);
-        (PlanChanges { seen, steps, removed, calls, document, listed, end: None }, events)
+        let (seen, calls, holds) = (self.stored.changes, self.calls, self.deadline());
+        let deadline = (self.was_put_off || holds != self.stored.deadline).then_some(holds);
+        (PlanChanges { seen, steps, removed, calls, deadline, document, listed, end: None }, events)
     }
 
     /// Replaces the document, because steps have failed.
@@ -297,6 +349,7 @@ impl Graph {
     /// What has changed is committed.
     pub(super) fn commit(&mut self, begun: &Begun) {
         self.executors.extend(begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
+        (self.stored.deadline, self.was_put_off) = (self.deadline(), false);
         self.committed = self.states.clone();
         self.listed = Some(self.checklist(None));
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));

@@ -60,7 +60,7 @@ enum Next {
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Drives a plan until it waits, ends, or is released.
     pub(super) async fn plan_step(&mut self) -> Flow {
-        let mut graph = match self.load_graph().await? {
+        let mut graph = match self.load_held_up().await? {
             Ok(graph) => graph,
             Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
         };
@@ -143,15 +143,49 @@ impl<S: RunStorage> RunDriver<'_, S> {
         begun: &mut Begun,
     ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
         loop {
+            self.spare_waiting(graph).await?;
             let advance = graph.advance(self.journal.owner.tenant, self.journal.now()).await?;
             self.drop_cancelled(graph, &advance, works, begun).await?;
             if let Some(end) = advance.end {
                 return Ok(ControlFlow::Break(end));
             }
             if !self.begin_steps(graph, advance.start, begun).await? {
-                return Ok(ControlFlow::Continue(advance.wait_until));
+                return Ok(ControlFlow::Continue(graph.next_due()));
             }
         }
+    }
+
+    /// The plan, with the time in which nobody took it: that is committed first.
+    async fn load_held_up(&mut self) -> Result<Result<Graph, (&'static str, String)>, Interrupted> {
+        let claimed = self.journal.claimed_time();
+        loop {
+            let mut graph = match self.load_graph().await? {
+                Ok(graph) => graph,
+                unreadable => return Ok(unreadable),
+            };
+            if self.journal.signals.is_cancelled() || !graph.make_up(claimed) {
+                return Ok(Ok(graph));
+            }
+            match self.commit_graph(&mut graph, &mut Begun::default(), None).await {
+                Ok(_) => return Ok(Ok(graph)),
+                Err(Interrupted::PlanChanged) => {}
+                Err(interrupted) => return Err(interrupted),
+            }
+        }
+    }
+
+    /// Executors that wait for a person or for a worker do not work: their steps do not run out of time meanwhile.
+    async fn spare_waiting(&mut self, graph: &mut Graph) -> Result<(), Interrupted> {
+        let overdue = graph.overdue_executors(self.journal.now());
+        if overdue.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = overdue.iter().map(|(_, executor)| *executor).collect();
+        let idle = self.journal.retrying(|storage| storage.idle_executors(&ids)).await?;
+        for (path, _) in overdue.iter().filter(|(_, executor)| idle.contains(executor)) {
+            graph.spare(path);
+        }
+        Ok(())
     }
 
     /// Waits for the works, and takes over what they return. Returns how the drive ends, if it does.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, TenantId, UserId};
-use houston_domain::plan::{Heading, States, checklist};
+use houston_domain::plan::{Heading, SKIPPED_BY_HAND, States, checklist};
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -21,7 +21,8 @@ use crate::system_message::{LockedRow, lock};
 pub const MAX_OPEN_PLANS: i64 = 10;
 
 impl TenantStore<'_> {
-    /// Makes a plan for an agentable of the tenant. No run waits for it. `response` is stored under the idempotency key.
+    /// Makes a plan for an agentable of the tenant. No run waits for it. `response` is stored under the idempotency key. If it
+    /// repeats the plan `again`, what that has done is not done again.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Archived`] when it is archived, [`Error::Full`] when
@@ -30,7 +31,7 @@ impl TenantStore<'_> {
     pub async fn make_plan(
         self,
         (kind, parent): (&str, AgentableId),
-        plan: &NewPlan<'_>,
+        (plan, again): (&NewPlan<'_>, Option<AgentableId>),
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
@@ -73,10 +74,36 @@ impl TenantStore<'_> {
         let user = UserId(above.user_id);
         let owner = PlanOwner { tenant: self.tenant, user, parent, run: None, untrusted: above.untrusted };
         insert_plan(&mut tx, owner, plan, above.depth + 1).await?;
+        if let Some(again) = again {
+            copy_done(&mut tx, self.tenant, again, plan.id).await?;
+        }
         announce(&mut tx, &row, self.tenant, plan).await?;
         tx.commit().await?;
         Ok(Created::New(response.clone()))
     }
+}
+
+/// Gives the plan `to` the steps that `from` has done, and those that a person has skipped.
+async fn copy_done(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    from: AgentableId,
+    to: AgentableId,
+) -> Result<()> {
+    sqlx::query!(
+        "-- store::plan::requests::make::copy_done
+        insert into houston.plan_steps (plan_id, tenant_id, path, state, started_at, ended_at)
+        select $3, s.tenant_id, s.path, s.state, s.started_at, s.ended_at from houston.plan_steps s
+         where s.tenant_id = $1 and s.plan_id = $2
+           and (s.status = 'succeeded' or s.status = 'skipped' and s.state #>> '{error,code}' = $4)",
+        tenant.0,
+        from.0,
+        to.0,
+        SKIPPED_BY_HAND
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Adds the list of steps to the stream of the agentable that the plan works for, while a run of it is open.
