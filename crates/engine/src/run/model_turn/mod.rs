@@ -34,6 +34,7 @@ use crate::run::journal::Journal;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
+use crate::setup::shown::{Shown, shown};
 
 pub(crate) use self::spending::{CheckedBudget, check_budget, price};
 
@@ -49,6 +50,8 @@ pub(crate) struct ModelTurn {
     budget: ContextBudget,
     images: Box<Images>,
     attachments: Box<Attachments>,
+    /// Whether addresses in what the user is shown of the next answer must lead nowhere.
+    inert: bool,
 }
 
 /// What requests contain around the history.
@@ -91,7 +94,7 @@ impl ModelTurn {
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
         let frame = Box::new(Frame { system, system_context, cache_key, forced: None });
-        Self { setup, live, frame, answering, budget, images, attachments }
+        Self { setup, live, frame, answering, budget, images, attachments, inert: false }
     }
 
     /// The model that answered last.
@@ -102,6 +105,16 @@ impl ModelTurn {
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     pub(crate) fn force(&mut self, only: Option<Offer>) {
         self.frame.forced = only;
+    }
+
+    /// Whether addresses in what the user is shown of the next answer must lead nowhere.
+    pub(crate) fn show_inert(&mut self, inert: bool) {
+        self.inert = inert;
+    }
+
+    /// A text of the last answer as the user is shown it.
+    pub(crate) fn shown(&self, content: &str) -> String {
+        if self.inert { shown(content, &self.setup.guards) } else { content.to_owned() }
     }
 
     /// Whether images and files that the history refers to must be read before the next request.
@@ -188,7 +201,8 @@ impl ModelTurn {
         offer: &Offer,
         tokens: u64,
     ) -> Result<ModelOutcome, Interrupted> {
-        let (began, mut answerer) = (Instant::now(), Answerer::default());
+        let shown = self.inert.then(|| Box::new(Shown::new(Arc::clone(&self.setup.guards))));
+        let (began, mut answerer) = (Instant::now(), Answerer { shown, ..Answerer::default() });
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
