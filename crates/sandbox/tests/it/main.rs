@@ -10,6 +10,8 @@ mod conversions;
 #[cfg(test)]
 mod hostile_child;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod language;
 #[cfg(test)]
 mod runs;
