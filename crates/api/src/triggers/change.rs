@@ -9,7 +9,7 @@ use houston_domain::trigger::When;
 use houston_protocol::trigger::{TriggerResponse, UpdateTrigger};
 use houston_store::trigger::TriggerChange;
 
-use super::{check_instructions, check_name, check_when, response};
+use super::{check_heard, check_instructions, check_name, check_when, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
@@ -47,6 +47,10 @@ pub(crate) async fn change(
     }
     if let Some(when) = &when {
         check_when(when, now)?;
+        if matches!(when, When::Event { agentable_id: Some(_), .. }) {
+            let user = app.store(caller).owner_of_row(id.0).await?.user;
+            check_heard(&app, caller, user, when).await?;
+        }
     }
     let change = TriggerChange {
         name: value.name.as_deref(),
