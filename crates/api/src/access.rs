@@ -2,7 +2,8 @@
 //! names is this user's.
 //!
 //! Each route of [`crate::router`] is added with its [`Access`]; [`Caller`](crate::auth::Caller) checks it before
-//! the handler runs. What is another user's is 404, as if it did not exist; a missing scope is 403.
+//! the handler runs: the scope, for whom the request is ([`crate::named_user`]), and whose resource the path names. What is another
+//! user's is 404 with the words for what does not exist; a missing scope is 403.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +15,9 @@ use houston_domain::scope::Scope;
 use uuid::Uuid;
 
 use crate::agentable_path::{AgentablePath, params};
-use crate::auth::Authority;
+use crate::auth::{Authority, Caller};
 use crate::error::ApiError;
+use crate::named_user;
 use crate::state::App;
 
 /// What an endpoint needs.
@@ -29,6 +31,8 @@ pub(crate) struct Access {
     delete: Scope,
     /// Whether a client token may stand in the query, for clients that cannot send headers.
     query_token: bool,
+    /// Whether it answers with what is never shown to users: client tokens and JWTs are refused, whatever their scopes.
+    unshown: bool,
 }
 
 /// Whose resource the path names.
@@ -67,7 +71,14 @@ pub(crate) const THREAD: Access = Access::of(Subject::Thread);
 
 impl Access {
     const fn of(subject: Subject) -> Self {
-        Self { subject, read: Scope::Read, change: Scope::Post, delete: Scope::Post, query_token: false }
+        Self {
+            subject,
+            read: Scope::Read,
+            change: Scope::Post,
+            delete: Scope::Post,
+            query_token: false,
+            unshown: false,
+        }
     }
 
     /// The scope of all methods.
@@ -90,6 +101,21 @@ impl Access {
         Self { query_token: true, ..self }
     }
 
+    /// It answers with what models read, or what operators see of it: never shown to users, so browsers and phones have none of it.
+    pub(crate) const fn unshown(self) -> Self {
+        Self { unshown: true, ..self }
+    }
+
+    #[cfg(feature = "openapi")]
+    pub(crate) fn is_unshown(self) -> bool {
+        self.unshown
+    }
+
+    /// Whether the path names what belongs to a user.
+    fn is_of_user(self) -> bool {
+        !matches!(self.subject, Subject::Tenant | Subject::Installation)
+    }
+
     pub(crate) fn takes_query_token(self) -> bool {
         self.query_token
     }
@@ -103,27 +129,42 @@ impl Access {
         }
     }
 
-    /// Checks the scope, and for a key of one user, whose resource it is.
+    /// Checks the scope, and for a caller of one user, whose resource it is. Returns the caller: one of the user whom the request
+    /// names, if it does and the route is of a user.
     ///
     /// # Errors
-    /// [`ApiError::MissingScope`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another user's, or the
-    /// store's errors.
+    /// [`ApiError::MissingScope`], [`ApiError::NeverShown`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another
+    /// user's, or the store's errors.
     pub(crate) async fn check(
         self,
         authority: &Authority,
         parts: &mut Parts,
         app: &App,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Caller, ApiError> {
+        let caller = authority.caller;
         let scope = self.scope(&parts.method);
-        let is_whole = self.subject == Subject::Installation && authority.caller.scopes().allow(scope);
+        let is_whole = self.subject == Subject::Installation && caller.scopes().allow(scope);
         let scope = if is_whole { Scope::Installation } else { scope };
-        if !authority.caller.scopes().allow(scope) {
-            return Err(ApiError::MissingScope { needed: scope, scopes: authority.caller.scopes() });
+        if !caller.scopes().allow(scope) {
+            return Err(ApiError::MissingScope { needed: scope, scopes: caller.scopes() });
         }
-        match authority.caller.user() {
-            Some(user) => self.check_owner(authority, user, parts, app).await,
-            None => Ok(()),
+        if self.unshown && caller.is_for_client() {
+            return Err(ApiError::NeverShown);
         }
+        let caller = if self.is_of_user() { self.of_named(caller, parts, app).await? } else { caller };
+        match caller.user() {
+            Some(user) => self.check_owner(authority, user, parts, app).await.map(|()| caller),
+            None => Ok(caller),
+        }
+    }
+
+    /// The caller, as one of the user in the header. Threads may be of a user who is created with them.
+    async fn of_named(self, caller: Caller, parts: &Parts, app: &App) -> Result<Caller, ApiError> {
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(caller) };
+        if self.subject == Subject::Thread && caller.user().is_none() {
+            return Ok(caller);
+        }
+        named_user::narrowed(app, caller, &name).await
     }
 
     async fn check_owner(
@@ -133,7 +174,6 @@ impl Access {
         parts: &mut Parts,
         app: &App,
     ) -> Result<(), ApiError> {
-        const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
         let id = path_id(parts).await;
         let (owner, agentable) = match self.subject {
             Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
@@ -146,11 +186,12 @@ impl Access {
                 let kinds = &app.state.agent_types;
                 let path = AgentablePath::of_params(kinds, &params(parts).ok_or(NOT_FOUND)?);
                 let path = path.ok_or(NOT_FOUND)?;
-                (app.owners.user_of(authority, path.id, app).await?, Some(path.id))
+                (app.owners.user_of(authority, path.id, app).await.map_err(unless_missing)?, Some(path.id))
             }
             Subject::Row => {
                 let id = id.as_deref().and_then(uuid_of).ok_or(NOT_FOUND)?;
-                let owner = app.store(authority.caller).owner_of_row(id).await?;
+                let owner = app.store(authority.caller).owner_of_row(id).await;
+                let owner = owner.map_err(|error| unless_missing(error.into()))?;
                 (owner.user, owner.agentable)
             }
         };
@@ -158,6 +199,13 @@ impl Access {
         let is_own = owner == user && authority.agentables.as_ref().is_none_or(is_allowed);
         if is_own { Ok(()) } else { Err(NOT_FOUND) }
     }
+}
+
+/// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+
+fn unless_missing(error: ApiError) -> ApiError {
+    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
 }
 
 /// The parameter `id` of the path.

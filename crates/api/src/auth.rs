@@ -121,6 +121,11 @@ impl Caller {
         self.user
     }
 
+    /// The same caller, for this user alone.
+    pub(crate) fn for_user(self, user: UserId) -> Self {
+        Self { user: Some(user), ..self }
+    }
+
     /// Whether it is a client token or a JWT: what a browser or a phone has.
     pub(crate) fn is_for_client(self) -> bool {
         self.is_for_client
@@ -167,8 +172,9 @@ fn caller<'r>(
         audit::note(authority.caller);
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
-        access.check(&authority, parts, app).await?;
-        Ok(authority.caller)
+        let caller = access.check(&authority, parts, app).await?;
+        parts.extensions.insert(caller);
+        Ok(caller)
     })
 }
 

@@ -184,7 +184,7 @@ pub(crate) fn content_length(headers: &HeaderMap, limit: usize) -> Result<Option
 ///
 /// # Errors
 /// [`ApiError::BodyTooLarge`] when it is longer than `limit` bytes, [`ApiError::BodyMissing`] when it is not complete
-/// in time or the connection breaks.
+/// in time, [`ApiError::BrokenBody`] when it is not framed as it must be.
 pub(crate) async fn receive(
     parts: &Parts,
     body: axum::body::Body,
@@ -209,7 +209,8 @@ pub(crate) async fn receive(
     match received {
         Ok(Ok(pieces)) => Ok(pieces),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge { limit }),
-        _ => Err(ApiError::BodyMissing),
+        Ok(Err(_)) => Err(ApiError::BrokenBody),
+        Err(_) => Err(ApiError::BodyMissing),
     }
 }
 

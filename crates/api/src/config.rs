@@ -29,6 +29,10 @@ use crate::cors::CorsConfig;
 pub struct Config {
     /// Listening address, `host:port`.
     pub address: String,
+    /// Where clients reach this installation, `https://houston.example.com`: agent cards name it. Without it they name the host that
+    /// the request does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
     /// Maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
     /// Milliseconds of silence after which a stream sends a heartbeat.
@@ -154,6 +158,7 @@ impl ConversationConfig {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            public_url: None,
             address: "127.0.0.1:8080".to_owned(),
             max_body_bytes: 1024 * 1024,
             heartbeat_ms: 8_000,

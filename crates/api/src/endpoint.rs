@@ -27,7 +27,8 @@ pub(crate) struct Endpoint {
 pub(crate) struct Endpoints {
     /// Those in the document, with what they need of the key; `None`: they need none.
     documented: Vec<(Endpoint, Option<Access>)>,
-    undocumented: Router<Arc<App>>,
+    /// Those of other protocols.
+    undocumented: Vec<(String, Access, MethodRouter<Arc<App>>)>,
 }
 
 impl Endpoints {
@@ -50,18 +51,22 @@ impl Endpoints {
         path: &str,
         handlers: MethodRouter<Arc<App>>,
     ) -> Self {
-        self.undocumented = self.undocumented.route(path, handlers.route_layer(Extension(access)));
+        self.undocumented.push((path.to_owned(), access, handlers));
         self
     }
 
     pub(crate) fn merge(mut self, others: Self) -> Self {
         self.documented.extend(others.documented);
-        self.undocumented = self.undocumented.merge(others.undocumented);
+        self.undocumented.extend(others.undocumented);
         self
     }
 
     pub(crate) fn into_router(self) -> Router<Arc<App>> {
-        self.documented.into_iter().fold(self.undocumented, |router, (endpoint, access)| {
+        let of_others = self.undocumented.into_iter();
+        let router = of_others.fold(Router::new(), |router, (path, access, handlers)| {
+            router.route(&path, handlers.route_layer(Extension(access)))
+        });
+        self.documented.into_iter().fold(router, |router, (endpoint, access)| {
             let handlers = (endpoint.handlers)();
             let handlers = match access {
                 Some(access) => handlers.route_layer(Extension(access)),
@@ -69,6 +74,11 @@ impl Endpoints {
             };
             router.route(&endpoint.path, handlers)
         })
+    }
+
+    /// The paths of other protocols, which the document does not have.
+    pub(crate) fn undocumented_paths(&self) -> Vec<String> {
+        self.undocumented.iter().map(|(path, ..)| path.clone()).collect()
     }
 
     /// Those in the document, with what they need of the key.

@@ -53,6 +53,11 @@ pub enum ApiError {
         "this key is bound to one user or some of its agentables; use a key of the tenant (`houston key create`)"
     )]
     BoundKey,
+    /// What is never shown to users was asked for with a client token or a JWT.
+    #[error(
+        "client tokens and JWTs do not read this: it is never shown to users; a backend reads it with an API key"
+    )]
+    NeverShown,
     /// The address sent too many wrong keys, or too many unknown keys are waiting to be looked up.
     #[error("too many unknown API keys; try again after the seconds in `Retry-After`")]
     TooManyKeys,
@@ -93,9 +98,12 @@ pub enum ApiError {
         /// Maximum length in bytes.
         limit: usize,
     },
-    /// The body did not arrive in time (30 s; for a file more), or the connection broke while it was sent.
+    /// The body did not arrive in time (30 s; for a file more).
     #[error("the body did not arrive completely in time; send the request again")]
     BodyMissing,
+    /// The body is not framed as HTTP says, or the connection broke while it was sent.
+    #[error("the body is broken: its chunks, or its length, are not as HTTP says; send the request again")]
+    BrokenBody,
     /// The message is too long.
     #[error("the message is too large: it has {bytes} bytes of UTF-8; at most {limit} are allowed")]
     MessageTooLarge {
@@ -352,7 +360,7 @@ impl ApiError {
             Self::Unauthorized | Self::InvalidJwt(_) => ProblemCode::Unauthorized,
             Self::InvalidSignature(_) => ProblemCode::InvalidSignature,
             Self::NoIssuerKeys => ProblemCode::Unavailable,
-            Self::MissingScope { .. } | Self::BoundKey => ProblemCode::Forbidden,
+            Self::MissingScope { .. } | Self::BoundKey | Self::NeverShown => ProblemCode::Forbidden,
             Self::TooManyKeys => ProblemCode::TooManyKeys,
             Self::NotFound { .. } => ProblemCode::NotFound,
             Self::MethodNotAllowed => ProblemCode::MethodNotAllowed,
@@ -361,6 +369,7 @@ impl ApiError {
             Self::UnsupportedMediaType { .. } => ProblemCode::UnsupportedMediaType,
             Self::BodyTooLarge { .. } => ProblemCode::BodyTooLarge,
             Self::BodyMissing => ProblemCode::BodyMissing,
+            Self::BrokenBody => ProblemCode::BrokenBody,
             Self::MessageTooLarge { .. } => ProblemCode::MessageTooLarge,
             Self::EmptyMessage => ProblemCode::EmptyMessage,
             Self::InvalidCursor => ProblemCode::InvalidCursor,

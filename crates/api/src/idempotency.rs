@@ -1,5 +1,8 @@
 //! `Idempotency-Key`: a repeated request gets the first response again, byte for byte, and creates nothing new. The
 //! health monitor deletes keys after a day (`requests.idempotency_key_s`).
+//!
+//! A key belongs to the caller's user, if it has one: no user's key answers or blocks that of another. Keys of callers without a
+//! user are those of the tenant.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -13,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::auth::Caller;
 use crate::error::ApiError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -27,7 +31,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of a request with this body (in chunks); `None` if the request has no key.
+    /// The key of a request with this body (in chunks); `None` if the request has no key. The caller is taken from the request, which
+    /// was checked before.
     ///
     /// # Errors
     /// [`ApiError::InvalidIdempotencyKey`] when it is empty, too long or not printable ASCII.
@@ -53,7 +58,17 @@ impl Key {
         let body = body.into_iter();
         hash.update(body.clone().map(<[u8]>::len).sum::<usize>().to_be_bytes());
         body.for_each(|piece| hash.update(piece));
-        Ok(Some(Self { key: key.to_owned(), request_sha256: hash.finalize().into() }))
+        let key = Self { key: key.to_owned(), request_sha256: hash.finalize().into() };
+        let user = parts.extensions.get::<Caller>().and_then(|caller| caller.user());
+        Ok(Some(match user {
+            Some(user) => key.of_user(&user.to_string()),
+            None => key,
+        }))
+    }
+
+    /// The same key, of this user alone. No key that a client sends has a line break.
+    pub(crate) fn of_user(self, user: &str) -> Self {
+        Self { key: format!("{user}\n{}", self.key), ..self }
     }
 
     /// The key of a message that its client calls `id`, within the agentable with this public id.

@@ -23,7 +23,7 @@
 //!
 //! | what | limit | beyond it |
 //! |---|---|---|
-//! | body of a request | `server.max_body_bytes`, 1 MiB, within 30 s | 413 `body_too_large`, 408 `body_missing` |
+//! | body of a request | `server.max_body_bytes`, 1 MiB, within 30 s | 413 `body_too_large`, 408 `body_missing`; 400 `broken_body` if it is not framed as HTTP says |
 //! | nesting of JSON | 128 | 400 `invalid_json` |
 //! | message | 256 KiB of UTF-8 | 413 `message_too_large` |
 //! | images of a message; one image; those of a user | `server.images.max_per_message`, 4; 3,750,000 bytes, 8,000 pixels on a side; `max_bytes_of_user`, 256 MiB | 422 `invalid_request`; 409 `full` |
@@ -173,6 +173,7 @@ mod metrics;
 mod missing_cells;
 mod models;
 mod moves;
+mod named_user;
 mod offload;
 mod openai;
 #[cfg(feature = "openapi")]
@@ -223,7 +224,7 @@ pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers,
 pub use metrics::{Scrape, serve_metrics};
 pub use models::catalogue::ModelCatalogue;
 pub use peers::carry_client;
-pub use router::router;
+pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};
 pub use state::State;
 pub use triggers::new::new_trigger;

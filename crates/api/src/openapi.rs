@@ -114,10 +114,19 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
             if let Some(access) = access.get(path.as_str()) {
                 let scope = access.scope(&method).as_str();
                 operation.security = Some(vec![SecurityRequirement::new("api_key", [scope])]);
+                if access.is_unshown() {
+                    let description = operation.description.get_or_insert_default();
+                    let space = if description.is_empty() { "" } else { "\n\n" };
+                    description.push_str(space);
+                    description.push_str(UNSHOWN);
+                }
             }
         }
     }
 }
+
+/// What is said of operations that answer with what models read.
+const UNSHOWN: &str = "Never shown to users: client tokens and JWTs are refused with 403.";
 
 /// The status codes whose errors mean the same for all operations.
 const SHARED: [&str; 10] = ["400", "401", "403", "404", "408", "413", "415", "422", "500", "503"];

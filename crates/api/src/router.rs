@@ -39,7 +39,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
     let all = endpoints()
         .into_router()
-        .merge(a2a::routes())
+        .route(a2a::CARD, a2a::main_card())
         .route(inbound_hooks::receive::PATH, post(erase(inbound_hooks::receive::receive)))
         .route(approve::PATH, get(erase(approve::show)).post(erase(approve::decide)))
         .route(LOGIN_PATH, get(erase(mcp_servers::login::finish)))
@@ -53,7 +53,8 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     mcp::over(&app, cors.allow(all))
 }
 
-/// All endpoints except `/openapi.json`, the page of approval links, and where browsers come back after a login.
+/// All endpoints except those that need no key and are not in the document: the page of approval links, what is posted to inbound
+/// hooks, where browsers come back after a login, the agent card, and the document itself.
 pub(crate) fn endpoints() -> Endpoints {
     Endpoints::default()
         .open(health::LIVE)
@@ -74,12 +75,12 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(ROW, &[messages::get::GET])
         .routes(ROW, &[images::get::GET, images::delete::DELETE])
         .routes(ROW, &[runs::get::GET])
-        .routes(ROW, &[runs::calls::CALLS])
-        .routes(ROW, &[runs::trace::TRACE])
-        .routes(ROW.all(Scope::Operate), &[insight::why::RUN])
+        .routes(ROW.unshown(), &[runs::calls::CALLS])
+        .routes(ROW.unshown(), &[runs::trace::TRACE])
+        .routes(ROW.all(Scope::Operate).unshown(), &[insight::why::RUN])
         .routes(ROW, &[runs::cancel::CANCEL])
-        .routes(ROW, &[sessions::get::GET])
-        .routes(ROW, &[sessions::history::HISTORY])
+        .routes(ROW.unshown(), &[sessions::get::GET])
+        .routes(ROW.unshown(), &[sessions::history::HISTORY])
         .routes(TENANT, &[erasures::list::LIST])
         .routes(TENANT, &[erasures::get::GET])
         .routes(NAMED.all(Scope::Read), &[client_tokens::create::CREATE])
@@ -110,6 +111,14 @@ pub(crate) fn endpoints() -> Endpoints {
         .merge(agent_routes())
         .merge(agentable_routes())
         .merge(openai::endpoints())
+        .merge(a2a::endpoints())
+}
+
+/// The paths of the endpoints that `/openapi.json` does not have, because another document is their contract. A test tries each of
+/// them, as it does those of the document, with the keys of strangers.
+#[must_use]
+pub fn undocumented_paths() -> Vec<String> {
+    endpoints().undocumented_paths()
 }
 
 /// What operators look at and change.
@@ -215,22 +224,22 @@ fn agentable_routes() -> Endpoints {
         .routes(NAMED, &[agentables::list::LIST, agentables::create::CREATE])
         .routes(AGENTABLE, &[agentables::get::GET, agentables::change::CHANGE, agentables::delete::DELETE])
         .routes(NAMED, &[conversation::import::IMPORT])
-        .routes(AGENTABLE, &[conversation::export::EXPORT])
+        .routes(AGENTABLE.unshown(), &[conversation::export::EXPORT])
         .routes(AGENTABLE, &[conversation::fork::FORK])
         .routes(AGENTABLE, &[conversation::reset::RESET])
         .routes(AGENTABLE, &[conversation::stats::STATS])
-        .routes(AGENTABLE.all(Scope::Operate), &[insight::state::STATE])
-        .routes(AGENTABLE.all(Scope::Operate), &[insight::why::AGENTABLE])
-        .routes(AGENTABLE.all(Scope::Operate), &[insight::PROMPT])
-        .routes(AGENTABLE.all(Scope::Operate), &[insight::TOOLS])
-        .routes(AGENTABLE.all(Scope::Operate), &[insight::GUARD])
+        .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::state::STATE])
+        .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::why::AGENTABLE])
+        .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::PROMPT])
+        .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::TOOLS])
+        .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::GUARD])
         .routes(AGENTABLE.change(Scope::ManageAgents), &[guards::agentable::GET, guards::agentable::SET])
         .routes(AGENTABLE, &[agentables::cancel::CANCEL])
         .routes(AGENTABLE, &[agentables::archive::ARCHIVE])
         .routes(AGENTABLE, &[agentables::archive::UNARCHIVE])
         .routes(AGENTABLE, &[agentables::tasks::LIST])
         .routes(AGENTABLE, &[agentables::runs::LIST])
-        .routes(AGENTABLE, &[agentables::result::GET])
+        .routes(AGENTABLE.unshown(), &[agentables::result::GET])
         .routes(AGENTABLE, &[check_ins::list::LIST, check_ins::create::CREATE])
         .routes(AGENTABLE, &[messages::list::LIST, messages::post::POST])
         .routes(AGENTABLE, &[plans::list::LIST, plans::create::CREATE])
@@ -246,9 +255,9 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, &[shared_state::get::GET, shared_state::change::CHANGE])
         .routes(AGENTABLE, &[collection::<Notes>()])
         .routes(AGENTABLE, &[collection::<Learnings>()])
-        .routes(AGENTABLE, &[history::list::LIST])
-        .routes(AGENTABLE, &[sessions::list::LIST])
-        .routes(AGENTABLE, &[compressions::list::LIST])
+        .routes(AGENTABLE.unshown(), &[history::list::LIST])
+        .routes(AGENTABLE.unshown(), &[sessions::list::LIST])
+        .routes(AGENTABLE.unshown(), &[compressions::list::LIST])
         .routes(AGENTABLE, &[files::list::LIST])
         .routes(AGENTABLE, &[files::get::GET])
         .routes(AGENTABLE.with_query_token(), &[events::get::GET])

@@ -13,9 +13,10 @@ use houston_domain::scope::Scope;
 
 use crate::auth::{Authority, authenticate};
 use crate::error::ApiError;
+use crate::named_user;
 use crate::state::App;
 
-/// A valid key. What it may do has not been checked.
+/// A valid key, of the user whom the request names, if it does. What it may do has not been checked.
 #[derive(Debug, Clone)]
 pub(crate) struct ValidKey(Authority);
 
@@ -23,7 +24,10 @@ impl FromRequestParts<Arc<App>> for ValidKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        authenticate(parts, app).await.map(Self)
+        let authority = authenticate(parts, app).await?;
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(Self(authority)) };
+        let caller = named_user::narrowed(app, authority.caller, &name).await?;
+        Ok(Self(Authority { caller, ..authority }))
     }
 }
 
@@ -33,7 +37,7 @@ impl ValidKey {
         self.0.caller.scopes().allow(scope)
     }
 
-    /// The only user that the key reads and writes for.
+    /// The only user that the request reads and writes for.
     pub(crate) fn user(&self) -> Option<UserId> {
         self.0.caller.user()
     }

@@ -42,6 +42,13 @@ impl Links {
         token
     }
 
+    /// Whether a token signs in.
+    pub(crate) fn has(&self, token: &str, now: DateTime<Utc>) -> bool {
+        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = hash(token);
+        links.iter().any(|link| link.hash == wanted && link.expires > now)
+    }
+
     /// The key of a token, which is used up by this.
     pub(crate) fn take(&self, token: &str, now: DateTime<Utc>) -> Option<SecretString> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,6 +79,7 @@ mod tests {
         let links = Links::default();
         let token = links.make(&ids, "hou_1");
         assert!(links.take("0", clock.now()).is_none());
+        assert!(links.has(&token, clock.now()) && !links.has("0", clock.now()));
         assert_eq!(links.take(&token, clock.now()).unwrap().expose_secret(), "hou_1");
         assert!(links.take(&token, clock.now()).is_none(), "it is used up");
         let late = links.make(&ids, "hou_2");

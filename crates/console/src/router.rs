@@ -23,7 +23,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
     Router::new()
         .route(&at(""), get(overview::show))
         .route(&at("/sign-in"), get(sign_in::show).post(sign_in::submit))
-        .route(&at("/sign-in/{token}"), get(sign_in::follow))
+        .route(&at("/sign-in/{token}"), get(sign_in::ask).post(sign_in::follow))
         .route(&at("/sign-in-with"), get(oidc::begin))
         .route(&at("/sign-in-with/back"), get(oidc::back))
         .route(&at("/sign-out"), post(sign_in::leave))

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::Form;
 use axum::extract::{Path, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
@@ -38,6 +38,8 @@ struct SignIn<'a> {
     title: &'a str,
     forward: &'a str,
     form: bool,
+    /// Where the form of a link is posted to; empty: there is no link.
+    confirm: &'a str,
     /// What the identity provider is called, and where signing in with it begins; empty: there is none.
     provider: &'a str,
     begin: &'a str,
@@ -58,6 +60,7 @@ impl Site {
             title: if form { "Sign in" } else { "Signing in needs a key of the installation" },
             forward: "",
             form,
+            confirm: "",
             provider: &console.config.oidc.name,
             begin: if form && console.sign_in.is_some() { &begin } else { "" },
             next,
@@ -65,6 +68,30 @@ impl Site {
             detail: "Sessions are sealed with a key of the installation. Set HOUSTON_SECRETS_KEY, the same for all processes; \
                      `openssl rand -base64 32` makes one.",
         })
+    }
+
+    /// The page of a link: its button signs in.
+    fn asked(&self, confirm: &str) -> Response {
+        let console = &self.console.0;
+        html(&SignIn {
+            prefix: &console.config.path,
+            assets: &console.assets,
+            title: "Sign in",
+            forward: "",
+            form: false,
+            confirm,
+            provider: "",
+            begin: "",
+            next: "",
+            problem: "",
+            detail: "",
+        })
+    }
+
+    /// That a link does not sign in any more.
+    fn used_up(&self) -> Response {
+        let problem = "This link was used, or is older than ten minutes. Sign in with a key.";
+        (StatusCode::NOT_FOUND, self.page("", problem)).into_response()
     }
 
     /// The page after a sign-in. The browser then goes on by itself: a cookie that is this strict is not sent with a redirection
@@ -77,6 +104,7 @@ impl Site {
             title: "Signed in",
             forward,
             form: false,
+            confirm: "",
             provider: "",
             begin: "",
             next: "",
@@ -124,20 +152,22 @@ pub(crate) async fn submit(
     }
 }
 
-/// Begins a session with a link. Programs that look at links before people do (`HEAD`) do not use it up.
+/// Asks whether to sign in with a link. It changes nothing: programs look at links before people do.
+pub(crate) async fn ask(State(site): State<Site>, Path(token): Path<String>) -> Response {
+    if site.console.0.links.has(&token, site.console.now()) {
+        site.asked(&site.console.path(&format!("/sign-in/{token}")))
+    } else {
+        site.used_up()
+    }
+}
+
+/// Begins a session with a link.
 pub(crate) async fn follow(
     State(site): State<Site>,
-    method: Method,
     headers: HeaderMap,
     Path(token): Path<String>,
 ) -> Response {
-    if method == Method::HEAD {
-        return site.page("", "");
-    }
-    let Some(key) = site.console.0.links.take(&token, site.console.now()) else {
-        let problem = "This link was used, or is older than ten minutes. Sign in with a key.";
-        return (StatusCode::NOT_FOUND, site.page("", problem)).into_response();
-    };
+    let Some(key) = site.console.0.links.take(&token, site.console.now()) else { return site.used_up() };
     match site.console.session(key.expose_secret(), is_secure(&headers)) {
         Some(cookie) => {
             ([(header::SET_COOKIE, cookie)], site.signed_in(&site.console.0.config.path)).into_response()
@@ -171,14 +201,28 @@ mod tests {
     use crate::session::tests::console;
 
     #[tokio::test]
-    async fn only_a_get_uses_up_a_link() {
+    async fn only_the_button_of_its_page_uses_up_a_link() {
         let console = console(&ManualClock::at(DateTime::UNIX_EPOCH), 1);
         let (link, routes) = (console.link("hou_secret"), console.alone(Router::new()));
-        for (method, status, begins) in [("HEAD", 200, false), ("GET", 200, true), ("GET", 404, false)] {
-            let request = Request::builder().method(method).uri(&link).body(Body::empty()).unwrap();
-            let response = routes.clone().oneshot(request).await.unwrap();
+        let send = async |method: &str, site: &str| {
+            let request = Request::builder().method(method).uri(&link).header("sec-fetch-site", site);
+            let response = routes.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
             let has_cookie = response.headers().contains_key(header::SET_COOKIE);
-            assert_eq!((response.status().as_u16(), has_cookie), (status, begins), "{method}");
+            let status = response.status().as_u16();
+            let body = axum::body::to_bytes(response.into_body(), 100_000).await.unwrap();
+            (status, has_cookie, String::from_utf8(body.to_vec()).unwrap())
+        };
+        for method in ["HEAD", "GET", "GET"] {
+            let (status, has_cookie, page) = send(method, "none").await;
+            assert_eq!((status, has_cookie), (200, false), "{method}");
+            assert!(method == "HEAD" || page.contains(&format!("action=\"{link}\"")), "{page}");
+        }
+        assert_eq!(send("POST", "cross-site").await.0, 403, "the button of another page");
+        let (status, has_cookie, _) = send("POST", "same-origin").await;
+        assert_eq!((status, has_cookie), (200, true));
+        for method in ["GET", "POST"] {
+            let (status, has_cookie, _) = send(method, "same-origin").await;
+            assert_eq!((status, has_cookie), (404, false), "{method}");
         }
     }
 }

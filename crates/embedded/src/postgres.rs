@@ -22,9 +22,6 @@ const NO_DATABASE: &str = "3D000";
 const FULL: &str = "53300";
 /// `duplicate_database`: another process has created it meanwhile.
 const DUPLICATE: &str = "42P04";
-/// Environment variables that would override the configuration.
-const STRAY_SETTINGS: [&str; 6] =
-    ["PGDATA", "PGPORT", "PGOPTIONS", "PGCLIENTENCODING", "PGDATESTYLE", "PG_GRANDPARENT_PID"];
 /// Time for the children of a killed postmaster to notice and end.
 const LINGER: Duration = Duration::from_secs(20);
 
@@ -66,7 +63,6 @@ impl Postgres {
         }
         command.arg("-D").arg(&draft);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
-        remove_stray_settings(&mut command);
         self.identity.apply(&mut command, libc::SIGKILL);
         let child = spawner.spawn(command);
         let output =
@@ -87,7 +83,6 @@ impl Postgres {
         let pid_file = self.layout.postgres_pid_file();
         let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
         let mut command = Command::new(&self.program);
-        remove_stray_settings(&mut command);
         if let Some(pid) = stale {
             // The old postmaster was killed with its owner: it is a zombie, or its pid belongs to another process. Postgres
             // only checks whether the pid exists, and would refuse to start. With the pid as that of its grandparent it
@@ -171,12 +166,6 @@ fn remove_draft(draft: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn remove_stray_settings(command: &mut Command) {
-    for name in STRAY_SETTINGS {
-        command.env_remove(name);
-    }
 }
 
 /// The major version that created the cluster in `data`, if there is one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_tools::untrusted::marked;
-use houston_tools::{Acted, CallContext, Pause, Paused, Until};
+use houston_tools::{Acted, CallContext, CallQuestion, Pause, Paused, Until};
 use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputRequiredResult, JsonObject};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,11 +62,33 @@ impl State {
 impl Call {
     /// Calls the tool.
     pub(crate) async fn begin(self, arguments: JsonObject, context: CallContext) -> Acted {
-        self.send(arguments, None, 0, &context).await
+        let acted = self.send(arguments, None, 0, &context).await;
+        self.without_secrets(acted)
     }
 
     /// Goes on after a pause.
     pub(crate) async fn go_on(self, paused: Paused, arguments: JsonObject, context: CallContext) -> Acted {
+        let acted = self.go_on_with(paused, arguments, context).await;
+        self.without_secrets(acted)
+    }
+
+    /// The same without the secrets of the server, which it may echo. What it wants back stays as it is.
+    fn without_secrets(&self, acted: Acted) -> Acted {
+        let masks = self.server.masks();
+        let text = |text: &str| masks.text(text).into_owned();
+        match acted {
+            Acted::Done(response) => Acted::Done(response.map_text(text)),
+            Acted::Paused(Pause { state, until: Until::Answered(question) }) => {
+                let CallQuestion { text: asked, content, of_client } = question;
+                let content = content.map(|content| masks.json(content));
+                let question = CallQuestion { text: text(&asked), content, of_client };
+                Acted::Paused(Pause { state, until: Until::Answered(question) })
+            }
+            paused @ Acted::Paused(_) => paused,
+        }
+    }
+
+    async fn go_on_with(&self, paused: Paused, arguments: JsonObject, context: CallContext) -> Acted {
         let Paused { state, answer } = paused;
         match (State::deserialize(&state), answer) {
             (Ok(State::Asked { asked, request_state, round }), Some(answer)) => {
@@ -81,7 +103,7 @@ impl Call {
                     Err(error) => Acted::Done(self.failed(error)),
                 }
             }
-            (Ok(State::Task(begun)), None) => task::follow(&self, begun, &context).await,
+            (Ok(State::Task(begun)), None) => task::follow(self, begun, &context).await,
             // What this version of Houston does not understand was stored by another one.
             _ => Acted::Done(ToolResponse::outcome_unknown()),
         }
@@ -103,13 +125,14 @@ impl Call {
         mut round: u32,
         context: &CallContext,
     ) -> Acted {
+        let progress = context.progress.clone().without(self.server.masks());
         loop {
             let request = Request {
                 tool: self.remote.clone(),
                 arguments: arguments.clone(),
                 key: context.idempotency_key.clone(),
                 again,
-                progress: context.progress.clone(),
+                progress: progress.clone(),
             };
             let (answer, declined) = match self.server.call(request).await {
                 Ok(answered) => answered,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared as Several};
+use houston_domain::masks::Masks;
 use houston_domain::mcp_server::pin;
 use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -37,6 +38,8 @@ pub struct Server {
     slot: Mutex<Slot>,
     /// Failures since a call was answered.
     failures: AtomicU32,
+    /// See [`Self::masks`].
+    masks: OnceLock<Masks>,
 }
 
 /// What a server is doing.
@@ -83,7 +86,7 @@ impl Server {
         shared: Arc<Shared>,
     ) -> Self {
         let (name, slot, failures) = (name.to_owned(), Mutex::default(), AtomicU32::new(0));
-        Self { name, settings, limits, pins, shared, own: None, slot, failures }
+        Self { name, settings, limits, pins, shared, own: None, slot, failures, masks: OnceLock::new() }
     }
 
     /// The same as a server of a tenant or a user.
@@ -100,6 +103,27 @@ impl Server {
             Stage::Ready(connection) => !connection.has_ended(),
         };
         !is_open && slot.paused.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// What takes its secrets out of what it answers: headers and tokens, and the variables that it is given, as far as they are
+    /// secrets and not a folder or a language.
+    pub(crate) fn masks(&self) -> Masks {
+        let fixed = self.masks.get_or_init(|| {
+            let ServerSettings { env, bearer, headers, .. } = &self.settings;
+            let variable = |name: &String| (self.shared.surroundings.variable)(name);
+            let given = env.iter().filter_map(|name| Some((name, variable(name)?)));
+            let mut secrets: Vec<String> =
+                given.filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value).collect();
+            secrets.extend(bearer.iter().chain(headers.values()).filter_map(variable));
+            let own = self.own.iter().flat_map(|own| own.headers.values());
+            secrets.extend(own.filter_map(|value| value.to_str().ok()).map(str::to_owned));
+            masks_of(&secrets)
+        });
+        let account = self.own.as_ref().and_then(|own| own.account.as_ref());
+        match account.and_then(|account| account.held()) {
+            Some(token) => fixed.clone().and(masks_of(&[token])),
+            None => fixed.clone(),
+        }
     }
 
     /// Its name.
@@ -395,5 +419,49 @@ impl std::fmt::Debug for Server {
             .field("name", &self.name)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
+    }
+}
+
+/// The masks of values of headers and variables; what follows `Bearer` is the secret.
+fn masks_of(secrets: &[String]) -> Masks {
+    let behind = secrets.iter().filter_map(|secret| secret.split_once(' ')).map(|(_, secret)| secret);
+    Masks::of(secrets.iter().map(String::as_str).chain(behind))
+}
+
+/// Whether a variable is a secret, by its name, or by its value: long, and neither a path nor an address nor words.
+fn is_secret(name: &str, value: &str) -> bool {
+    const NAMES: [&str; 11] =
+        ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "AUTH", "CRED", "PRIVATE", "DSN", "COOKIE", "SESSION"];
+    let name = name.to_ascii_uppercase();
+    let is_random = value.len() >= 16
+        && !value.contains(['/', '\\', ' '])
+        && value.contains(|c: char| c.is_ascii_digit())
+        && value.contains(|c: char| c.is_ascii_alphabetic());
+    is_random || NAMES.iter().any(|part| name.contains(part)) && !value.starts_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_secret;
+
+    #[test]
+    fn folders_and_languages_are_no_secrets() {
+        for (name, value) in [
+            ("GITHUB_TOKEN", "x1"),
+            ("DB_PASSWORD", "hunter2"),
+            ("X", "ghp_0123456789abcdef"),
+            ("apikey", "abcd"),
+        ] {
+            assert!(is_secret(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"),
+            ("SSH_KEY_FILE", "/home/a/.ssh/id_ed25519"),
+            ("LANG", "en_US.UTF-8"),
+            ("ROOT", "/data/2026"),
+            ("MODE", "read only"),
+        ] {
+            assert!(!is_secret(name, value), "{name}");
+        }
     }
 }

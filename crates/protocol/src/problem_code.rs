@@ -43,6 +43,8 @@ macro_rules! problem_codes {
 problem_codes! {
     /// The body is not valid JSON.
     InvalidJson = 400 "invalid_json";
+    /// The body is not framed as HTTP says, for instance by chunks, or broke off.
+    BrokenBody = 400 "broken_body";
     /// The request has no API key, or one that is not valid.
     Unauthorized = 401 "unauthorized";
     /// What was posted to an inbound hook has no signature that its secret has made, or an old one.
@@ -53,7 +55,7 @@ problem_codes! {
     NotFound = 404 "not_found";
     /// The route has other methods.
     MethodNotAllowed = 405 "method_not_allowed";
-    /// The body did not arrive in time, or broke off.
+    /// The body did not arrive in time.
     BodyMissing = 408 "body_missing";
     /// A resource with this name exists already.
     AlreadyExists = 409 "already_exists";

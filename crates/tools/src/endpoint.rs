@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
+use houston_domain::masks::Masks;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
 use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint, Problem, from_document};
 use houston_web::webhook::Signer;
 use houston_web::{Request, Response};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -55,6 +56,8 @@ pub struct EndpointTool {
     web: Arc<Web>,
     secret: Option<SecretString>,
     signer: Option<Result<Signer, String>>,
+    /// Its secrets, which a server may echo.
+    masks: Arc<Masks>,
     pin: Option<String>,
 }
 
@@ -76,11 +79,14 @@ impl EndpointTool {
             timeout: ToolDefinition::default_timeout(),
         };
         let secret = endpoint.auth.as_ref().and_then(|auth| secrets.secret(&auth.secret));
-        let signer = endpoint.signed_with.as_ref().map(|name| match secrets.secret(name) {
+        let signing = endpoint.signed_with.as_ref().map(|name| (name, secrets.secret(name)));
+        let of_signer = signing.as_ref().and_then(|(_, secret)| secret.as_ref());
+        let masks = Arc::new(masks(secret.as_ref().into_iter().chain(of_signer)));
+        let signer = signing.map(|(name, secret)| match secret {
             Some(secret) => Signer::new([&secret]).map_err(|error| format!("{name}: {error}")),
             None => Err(format!("the secret `{name}` is not set")),
         });
-        Self { definition, endpoint, web, secret, signer, pin: None }
+        Self { definition, endpoint, web, secret, signer, masks, pin: None }
     }
 
     fn request(&self, input: &Value, context: &CallContext) -> Result<Request, Failed> {
@@ -140,9 +146,10 @@ impl Tool for EndpointTool {
             Err(failed) => return Ok(Plan::Answer(failed.of_read())),
         };
         let (web, reads) = (Arc::clone(&self.web), self.endpoint.effect == Effect::Read);
+        let masks = Arc::clone(&self.masks);
         Ok(Plan::Execute(Box::pin(async move {
             match web.send(request).await {
-                Ok(response) => answer(&response),
+                Ok(response) => answer(&response, &masks),
                 Err(failed) if reads => failed.of_read(),
                 Err(failed) => failed.of_write(),
             }
@@ -150,9 +157,19 @@ impl Tool for EndpointTool {
     }
 }
 
-/// What the model reads: the body, with the status if it is an error.
-fn answer(response: &Response) -> ToolResponse {
-    let body = String::from_utf8_lossy(&response.body);
+/// The secrets of an endpoint; of `user:password` also the password by itself.
+fn masks<'s>(secrets: impl Iterator<Item = &'s SecretString>) -> Masks {
+    let texts = secrets.flat_map(|secret| {
+        let text = secret.expose_secret();
+        [Some(text), text.split_once(':').map(|(_, password)| password)].into_iter().flatten()
+    });
+    Masks::of(texts)
+}
+
+/// What the model reads: the body without the secrets of the request, with the status if it is an error.
+fn answer(response: &Response, masks: &Masks) -> ToolResponse {
+    let masked = masks.bytes(&response.body, response.is_cut);
+    let body = String::from_utf8_lossy(masked.as_deref().unwrap_or(&response.body));
     let mut text = marked(response.url.host_str().unwrap_or_default(), &body);
     if response.is_cut {
         text.push_str("\n[the answer is longer: only its beginning was read]");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use houston_domain::id::MessageId;
+use houston_domain::masks::Masks;
 
 /// The most characters of a message.
 const MAX_MESSAGE: usize = 200;
@@ -32,18 +33,29 @@ pub trait Reports: Send + Sync {
 
 /// Reports to people who watch how far a call is. Cheap to clone; costs nothing until it is used.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Reports>>);
+pub struct Progress {
+    reports: Option<Arc<dyn Reports>>,
+    /// The secrets of the call, which messages may echo.
+    masks: Option<Arc<Masks>>,
+}
 
 impl Progress {
     /// A handle whose reports are passed on.
     #[must_use]
     pub fn to(reports: Arc<dyn Reports>) -> Self {
-        Self(Some(reports))
+        Self { reports: Some(reports), masks: None }
+    }
+
+    /// The same, whose messages are without these secrets.
+    #[must_use]
+    pub fn without(self, masks: Masks) -> Self {
+        let masks = (!masks.is_empty()).then(|| Arc::new(masks));
+        Self { masks, ..self }
     }
 
     /// The call runs, and this thread message is its cell.
     pub fn runs_as(&self, cell: MessageId) {
-        if let Some(reports) = &self.0 {
+        if let Some(reports) = &self.reports {
             reports.runs_as(cell);
         }
     }
@@ -51,12 +63,14 @@ impl Progress {
     /// Reports that `progress` of `total` is done. Reports that come too fast, and numbers that are none, are dropped; a
     /// message is cut, and loses line breaks and invisible characters.
     pub fn report(&self, progress: f64, total: Option<f64>, message: &str) {
-        let Some(reports) = self.0.as_ref().filter(|reports| reports.is_due()) else { return };
+        let Some(reports) = self.reports.as_ref().filter(|reports| reports.is_due()) else { return };
         if !progress.is_finite() || progress < 0.0 {
             return;
         }
         let total = total.filter(|total| total.is_finite() && *total > 0.0);
-        reports.report(Report { progress, total, message: one_line(message) });
+        let masked = self.masks.as_ref().map(|masks| masks.text(message));
+        let message = one_line(masked.as_deref().unwrap_or(message));
+        reports.report(Report { progress, total, message });
     }
 }
 

@@ -24,7 +24,7 @@ const NO_AGENT: ApiError = ApiError::NotFound { what: "agent" };
 /// `GET /.well-known/agent-card.json`: the card of the first kind that users may create.
 pub(super) async fn main(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let kind = app.state.agent_types.values().find(|kind| kind.user_creatable()).ok_or(NO_AGENT)?;
-    Ok(Json(of_kind(&kind.kind, &headers)).into_response())
+    Ok(Json(of_kind(&kind.kind, &base(&app, &headers))).into_response())
 }
 
 /// `GET /a2a/{target}/.well-known/agent-card.json`: the card of a kind; with a key, of an agent of the tenant, too.
@@ -35,7 +35,7 @@ pub(super) async fn of_target(
     caller: Result<Caller, ApiError>,
 ) -> Result<Response, ApiError> {
     if let Some(kind) = app.state.agent_types.get(&target).filter(|kind| kind.conversational) {
-        return Ok(Json(of_kind(&kind.kind, &headers)).into_response());
+        return Ok(Json(of_kind(&kind.kind, &base(&app, &headers))).into_response());
     }
     Ok(Json(extended(&app, caller?, &target, &headers).await?).into_response())
 }
@@ -53,7 +53,7 @@ pub(super) async fn extended(
     let speaks =
         |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind: &AgentType| kind.conversational);
     if speaks(target) {
-        return Ok(of_kind(target, headers));
+        return Ok(of_kind(target, &base(app, headers)));
     }
     let store = app.store(caller);
     let id: AgentId = match target.parse() {
@@ -70,21 +70,21 @@ pub(super) async fn extended(
     let described = agent.settings.description.clone();
     let description =
         if described.is_empty() { format!("An agent of the kind {}.", agent.kind) } else { described };
-    Ok(card(&agent.id.to_string(), &agent.name, &description, headers))
+    Ok(card(&agent.id.to_string(), &agent.name, &description, &base(app, headers)))
 }
 
-fn of_kind(kind: &str, headers: &HeaderMap) -> AgentCard {
+fn of_kind(kind: &str, base: &str) -> AgentCard {
     let spoken = kind.replace('_', " ");
     card(
         kind,
         &spoken,
         &format!("Talks with a user; each context is one {spoken}. Work goes on without the client."),
-        headers,
+        base,
     )
 }
 
-fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> AgentCard {
-    let url = format!("{}/a2a/{target}", base(headers));
+fn card(target: &str, name: &str, description: &str, base: &str) -> AgentCard {
+    let url = format!("{base}/a2a/{target}");
     let skill = AgentSkill {
         id: "converse".to_owned(),
         name: name.to_owned(),
@@ -134,8 +134,11 @@ fn card(target: &str, name: &str, description: &str, headers: &HeaderMap) -> Age
     }
 }
 
-/// The address under which the client reached the server, as its request says.
-fn base(headers: &HeaderMap) -> String {
+/// The address under which clients reach the server: the one in the settings, or else as the request says.
+fn base(app: &App, headers: &HeaderMap) -> String {
+    if let Some(url) = &app.state.config.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text("host").filter(|host| host.parse::<Authority>().is_ok()).unwrap_or("localhost");
     // A client that lies about this misleads itself: the answer is not cached.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Json};
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
     A2AError, DeleteTaskPushNotificationConfigRequest, GetTaskPushNotificationConfigRequest, JsonRpcId,
     JsonRpcResponse, ListTaskPushNotificationConfigsRequest, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION,
     SendMessageResponse, SendRequest, TaskPushNotificationConfig, VERSION, methods,
 };
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::dialect::Binding;
@@ -24,32 +24,42 @@ use super::{card, http};
 use crate::access::THREAD;
 use crate::body::{Creation, JSON, WithImages, is_of_type, parse};
 use crate::deadline::Deadline;
+use crate::endpoint::Endpoints;
 use crate::error::ApiError;
 use crate::handler::erase;
 use crate::state::App;
 use crate::threads::Asker;
 
-/// All routes. Reading is needed for each of them: the answer to a message is what the agent writes. [`Ask`] asks for what
-/// sending needs.
-pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/a2a/{target}", post(erase(rpc)))
-        .route("/a2a/{target}/message:send", post(erase(http::send)))
-        .route("/a2a/{target}/message:stream", post(erase(http::stream)))
-        .route("/a2a/{target}/tasks", get(erase(http::list)))
-        .route("/a2a/{target}/tasks/{id}", get(erase(http::get)).post(erase(http::act)))
-        .route(
+/// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
+/// agent writes. [`Ask`] asks for what sending needs.
+pub(crate) fn endpoints() -> Endpoints {
+    let access = THREAD.all(Scope::Read);
+    Endpoints::default()
+        .undocumented(access, "/a2a/{target}", post(erase(rpc)))
+        .undocumented(access, "/a2a/{target}/message:send", post(erase(http::send)))
+        .undocumented(access, "/a2a/{target}/message:stream", post(erase(http::stream)))
+        .undocumented(access, "/a2a/{target}/tasks", get(erase(http::list)))
+        .undocumented(access, "/a2a/{target}/tasks/{id}", get(erase(http::get)).post(erase(http::act)))
+        .undocumented(
+            access,
             "/a2a/{target}/tasks/{id}/pushNotificationConfigs",
             get(erase(http::pushes)).post(erase(http::create_push)),
         )
-        .route(
+        .undocumented(
+            access,
             "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
             get(erase(http::push)).delete(erase(http::delete_push)),
         )
-        .route("/a2a/{target}/extendedAgentCard", get(erase(http::card)))
-        .route("/a2a/{target}/.well-known/agent-card.json", get(erase(card::of_target)))
-        .route_layer(Extension(THREAD.all(Scope::Read)))
-        .route("/.well-known/agent-card.json", get(erase(card::main)))
+        .undocumented(access, "/a2a/{target}/extendedAgentCard", get(erase(http::card)))
+        .undocumented(access, "/a2a/{target}/.well-known/agent-card.json", get(erase(card::of_target)))
+}
+
+/// Where clients look for the card of the first kind.
+pub(crate) const CARD: &str = "/.well-known/agent-card.json";
+
+/// The main card.
+pub(crate) fn main_card() -> MethodRouter<Arc<App>> {
+    get(erase(card::main))
 }
 
 /// A body with JSON, under either media type.
@@ -118,6 +128,12 @@ async fn rpc(
     }
 }
 
+/// What any request may say: whose it is.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfTenant {
+    pub(super) tenant: Option<String>,
+}
+
 /// Carries out a method.
 async fn called(
     ask: Ask,
@@ -127,22 +143,22 @@ async fn called(
     id: &JsonRpcId,
 ) -> Result<Response, Refusal> {
     let text = params.map_or("{}", RawValue::get);
+    // Every method may name the user.
+    let OfTenant { tenant } = parse(text.as_bytes())?;
+    let ask = ask.of_tenant(tenant.as_deref()).await?;
     let binding = Binding::Rpc(id.clone());
     match method {
         methods::SEND_MESSAGE => {
             let request: SendRequest = parse(text.as_bytes())?;
-            let ask = ask.of_tenant(request.tenant.as_deref());
             result(id, &SendMessageResponse::Task(ask.send(&request).await?))
         }
         methods::SEND_STREAMING_MESSAGE => {
             let request: SendRequest = parse(text.as_bytes())?;
-            let ask = ask.of_tenant(request.tenant.as_deref());
             ask.send_streaming(&request, binding).await
         }
         methods::GET_TASK => result(id, &ask.get(parse(text.as_bytes())?).await?),
         methods::LIST_TASKS => {
             let request: houston_protocol::a2a::ListTasksRequest = parse(text.as_bytes())?;
-            let ask = ask.of_tenant(request.tenant.as_deref());
             result(id, &ask.list(request).await?)
         }
         methods::CANCEL_TASK => {

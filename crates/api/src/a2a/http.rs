@@ -15,7 +15,7 @@ use houston_protocol::a2a::{
 use serde::{Deserialize, Serialize};
 
 use super::dialect::Binding;
-use super::endpoint::{A2aBody, check_version};
+use super::endpoint::{A2aBody, OfTenant, check_version};
 use super::error::Refusal;
 use super::operations::Ask;
 use crate::body::{Creation, WithImages};
@@ -26,17 +26,25 @@ use crate::state::App;
 use crate::threads::Asker;
 
 /// What every request has.
-type Head = (State<Arc<App>>, Path<Vec<String>>, Extension<Deadline>, HeaderMap, Result<Asker, ApiError>);
+type Head = (
+    State<Arc<App>>,
+    Path<Vec<String>>,
+    Extension<Deadline>,
+    HeaderMap,
+    Result<Asker, ApiError>,
+    Result<Query<OfTenant>, ApiError>,
+);
 
 /// The request, with the id that its path names.
-fn ask(
-    (State(app), Path(names), Extension(deadline), headers, asker): Head,
+async fn ask(
+    (State(app), Path(names), Extension(deadline), headers, asker, of): Head,
 ) -> Result<(Ask, String), Refusal> {
-    let asker = asker?;
+    let (asker, Query(OfTenant { tenant })) = (asker?, of?);
     check_version(&headers)?;
     let mut names = names.into_iter();
     let target = names.next().unwrap_or_default();
-    Ok((Ask { app, asker, target, deadline }, names.next().unwrap_or_default()))
+    let ask = Ask { app, asker, target, deadline }.of_tenant(tenant.as_deref()).await?;
+    Ok((ask, names.next().unwrap_or_default()))
 }
 
 fn reply(done: Result<impl Serialize, Refusal>) -> Response {
@@ -56,9 +64,9 @@ fn streamed(done: Result<Response, Refusal>) -> Response {
 /// `POST /a2a/{target}/message:send`.
 pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
     let done = async {
-        let (ask, _) = ask(head)?;
+        let (ask, _) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
-        let ask = ask.of_tenant(value.tenant.as_deref());
+        let ask = ask.of_tenant(value.tenant.as_deref()).await?;
         Ok(SendMessageResponse::Task(ask.send(&value).await?))
     };
     reply(done.await)
@@ -67,9 +75,9 @@ pub(super) async fn send(head: Head, body: Result<A2aBody<SendRequest>, ApiError
 /// `POST /a2a/{target}/message:stream`.
 pub(super) async fn stream(head: Head, body: Result<A2aBody<SendRequest>, ApiError>) -> Response {
     let done = async {
-        let (ask, _) = ask(head)?;
+        let (ask, _) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
-        ask.of_tenant(value.tenant.as_deref()).send_streaming(&value, Binding::Http).await
+        ask.of_tenant(value.tenant.as_deref()).await?.send_streaming(&value, Binding::Http).await
     };
     streamed(done.await)
 }
@@ -84,7 +92,7 @@ pub(super) struct OfTask {
 /// `GET /a2a/{target}/tasks/{id}`, and `…/tasks/{id}:subscribe`.
 pub(super) async fn get(head: Head, query: Result<Query<OfTask>, ApiError>) -> Response {
     let done = async {
-        let (ask, id) = ask(head)?;
+        let (ask, id) = ask(head).await?;
         let Query(OfTask { history_length }) = query?;
         if let Some(id) = id.strip_suffix(":subscribe") {
             return ask.subscribe(id, Binding::Http).await;
@@ -98,7 +106,7 @@ pub(super) async fn get(head: Head, query: Result<Query<OfTask>, ApiError>) -> R
 /// `POST /a2a/{target}/tasks/{id}:cancel`, and `…/tasks/{id}:subscribe`.
 pub(super) async fn act(head: Head) -> Response {
     let done = async {
-        let (ask, id) = ask(head)?;
+        let (ask, id) = ask(head).await?;
         match id.rsplit_once(':') {
             Some((id, "cancel")) => Ok(reply(ask.cancel(id).await)),
             Some((id, "subscribe")) => ask.subscribe(id, Binding::Http).await,
@@ -121,15 +129,13 @@ pub(super) struct OfList {
     history_length: Option<i32>,
     status_timestamp_after: Option<DateTime<Utc>>,
     include_artifacts: Option<bool>,
-    tenant: Option<String>,
 }
 
 /// `GET /a2a/{target}/tasks`.
 pub(super) async fn list(head: Head, query: Result<Query<OfList>, ApiError>) -> Response {
     let done = async {
-        let (ask, _) = ask(head)?;
+        let (ask, _) = ask(head).await?;
         let Query(of) = query?;
-        let ask = ask.of_tenant(of.tenant.as_deref());
         let request = ListTasksRequest {
             context_id: of.context_id,
             status: of.status,
@@ -151,8 +157,9 @@ pub(super) async fn create_push(
     body: Result<A2aBody<TaskPushNotificationConfig>, ApiError>,
 ) -> Response {
     let done = async {
-        let (ask, task_id) = ask(head)?;
+        let (ask, task_id) = ask(head).await?;
         let A2aBody(WithImages { creation: Creation { value, key: _ }, permit: _permit }) = body?;
+        let ask = ask.of_tenant(value.tenant.as_deref()).await?;
         ask.create_push(&TaskPushNotificationConfig { task_id, ..value }).await
     };
     reply(done.await)
@@ -161,7 +168,7 @@ pub(super) async fn create_push(
 /// `GET …/tasks/{id}/pushNotificationConfigs`.
 pub(super) async fn pushes(head: Head) -> Response {
     let done = async {
-        let (ask, task) = ask(head)?;
+        let (ask, task) = ask(head).await?;
         ask.pushes(&task).await
     };
     reply(done.await)
@@ -171,7 +178,7 @@ pub(super) async fn pushes(head: Head) -> Response {
 pub(super) async fn push(head: Head) -> Response {
     let id = head.1.get(2).cloned().unwrap_or_default();
     let done = async {
-        let (ask, task) = ask(head)?;
+        let (ask, task) = ask(head).await?;
         ask.push(&task, &id).await
     };
     reply(done.await)
@@ -181,7 +188,7 @@ pub(super) async fn push(head: Head) -> Response {
 pub(super) async fn delete_push(head: Head) -> Response {
     let id = head.1.get(2).cloned().unwrap_or_default();
     let done = async {
-        let (ask, task) = ask(head)?;
+        let (ask, task) = ask(head).await?;
         ask.delete_push(&task, &id).await.map(|()| serde_json::json!({}))
     };
     reply(done.await)
@@ -191,7 +198,7 @@ pub(super) async fn delete_push(head: Head) -> Response {
 pub(super) async fn card(head: Head) -> Response {
     let headers = head.3.clone();
     let done = async {
-        let (ask, _) = ask(head)?;
+        let (ask, _) = ask(head).await?;
         let caller = ask.caller(Scope::Read)?;
         Ok(super::card::extended(&ask.app, caller, &ask.target, &headers).await?)
     };

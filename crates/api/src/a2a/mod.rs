@@ -35,4 +35,4 @@ mod send;
 mod task;
 mod task_stream;
 
-pub(crate) use endpoint::routes;
+pub(crate) use endpoint::{CARD, endpoints, main_card};

@@ -72,10 +72,10 @@ impl Ask {
         if caller.scopes().allow(needed) { Ok(caller) } else { Err(missing) }
     }
 
-    /// The same request for the user that A2A names in `tenant`.
-    pub(super) fn of_tenant(mut self, tenant: Option<&str>) -> Self {
-        self.asker = self.asker.or_user(tenant.filter(|tenant| !tenant.is_empty()));
-        self
+    /// The same request for the user that A2A names in `tenant`, wherever a request has it.
+    pub(super) async fn of_tenant(mut self, tenant: Option<&str>) -> Result<Self, ApiError> {
+        self.asker = self.asker.for_user(&self.app, ("/tenant", tenant)).await?;
+        Ok(self)
     }
 
     /// Finds a task by its id.

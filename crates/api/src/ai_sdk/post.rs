@@ -47,7 +47,7 @@ pub(crate) async fn post(
     Path(target): Path<String>,
     WithImages { creation: Creation { value: request, key: _ }, permit }: WithImages<ChatRequest>,
 ) -> Result<Response, ApiError> {
-    let asker = asker.or_user(request.user.as_deref());
+    let asker = asker.for_user(&app, ("/user", request.user.as_deref())).await?;
     reserve(&app, asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/id", &request.id)).await?;
     let offer = offer(&request)?;

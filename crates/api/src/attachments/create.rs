@@ -117,7 +117,7 @@ async fn receive(
     let mut checked = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() { TOO_LARGE } else { ApiError::BodyMissing }
+            if error.is::<http_body_util::LengthLimitError>() { TOO_LARGE } else { ApiError::BrokenBody }
         })?;
         let Ok(piece) = frame.into_data() else { continue };
         hash.update(&piece);

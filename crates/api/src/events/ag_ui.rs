@@ -62,6 +62,10 @@ pub(crate) async fn run(
     // A repeated request is recognised without the Idempotency-Key, which is ignored.
     WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
 ) -> Result<Response, ApiError> {
+    let named = input.thread_id.as_deref();
+    if named.is_some_and(|id| id != path.public_id() && is_own_id(&app, id)) {
+        return Err(ApiError::field("/threadId", "names another conversation than the address"));
+    }
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => {
@@ -72,6 +76,11 @@ pub(crate) async fn run(
     };
     drop(permit);
     open(app, caller, path, at, &Options::with_interrupts()).await
+}
+
+/// Whether it is an id of Houston, and not one that a client has made up.
+fn is_own_id(app: &App, id: &str) -> bool {
+    AgentablePath::of_public_id(&app.state.agent_types, id).is_some()
 }
 
 endpoint! {

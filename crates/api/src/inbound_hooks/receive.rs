@@ -11,10 +11,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use houston_domain::id::InboundHookId;
 use houston_domain::inbound_hook::{HookMessage, MAX_BYTES, MAX_ID};
+use houston_domain::masks::Masks;
 use houston_domain::storable::storable;
 use houston_protocol::inbound_hook::ReceivedResponse;
 use houston_store::inbound_hook::ReceivedMessage;
 use houston_web::webhook::ID;
+use http_body_util::LengthLimitError;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::timeout;
 
 use crate::error::ApiError;
@@ -42,13 +45,18 @@ pub(crate) async fn receive(
     let body = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BYTES)).await;
     let body = match body {
         Ok(Ok(body)) => body,
-        Ok(Err(_)) => return Err(ApiError::BodyTooLarge { limit: MAX_BYTES }),
+        Ok(Err(error)) => {
+            let is_too_long = error.into_inner().is::<LengthLimitError>();
+            let too_large = ApiError::BodyTooLarge { limit: MAX_BYTES };
+            return Err(if is_too_long { too_large } else { ApiError::BrokenBody });
+        }
         Err(_) => return Err(ApiError::BodyMissing),
     };
     let (hook, store) = app.api_store().inbound_hook(id).await?.ok_or(NOT_FOUND)?;
     let what = id.to_string();
     let old = hook.old_sealed.as_deref().zip(hook.old_until);
-    let signer = secret::signer(&app, (hook.tenant, &what), &hook.sealed, old)?;
+    let secrets = secret::opened(&app, (hook.tenant, &what), &hook.sealed, old)?;
+    let signer = secret::signer(&secrets)?;
     let now = app.now();
     let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
     signer.verify(&headers, &body, seconds).map_err(ApiError::InvalidSignature)?;
@@ -62,6 +70,8 @@ pub(crate) async fn receive(
     let mut text = String::from_utf8(body.to_vec())
         .map_err(|_| ApiError::field("", "the body must be text in UTF-8, such as JSON"))?;
     storable(&mut text);
+    // Some programs send their settings, too.
+    let text = masks(&secrets).text(&text).into_owned();
     let (agentable, kind) = &hook.agentable;
     let posting = Posting::begin(app.urgency(kind));
     let message =
@@ -82,4 +92,10 @@ pub(crate) async fn receive(
         app.send_hint(*agentable, app.urgency(kind));
     }
     Ok((StatusCode::ACCEPTED, Json(ReceivedResponse { message_id })))
+}
+
+/// What takes the secrets of a hook out of what is posted to it, with and without what their text begins with.
+fn masks(secrets: &[SecretString]) -> Masks {
+    let texts = secrets.iter().map(|secret| secret.expose_secret());
+    Masks::of(texts.flat_map(|text| [Some(text), text.strip_prefix("whsec_")]).flatten())
 }

@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 
 use crate::auth::Authority;
 use crate::body::JSON;
+use crate::named_user::USER_HEADER;
 use crate::peers::Peer;
 
 /// The most bytes of an answer that are read: a page of a hundred long messages.
@@ -78,7 +79,7 @@ impl Rest {
         key: Option<&str>,
     ) -> Result<Value, Refused> {
         let mut request = Request::builder().method(method).uri(path);
-        for name in [header::AUTHORIZATION, HeaderName::from_static("x-request-id")] {
+        for name in [header::AUTHORIZATION, HeaderName::from_static("x-request-id"), USER_HEADER] {
             if let Some(value) = self.client.headers.get(&name) {
                 request = request.header(name, value);
             }

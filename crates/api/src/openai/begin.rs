@@ -115,7 +115,7 @@ pub(super) async fn thread(
                 asked => asked?,
             };
             let public_id = asked.agentable.public_id(&asked.kind);
-            find(&app, asker, target, ("", &public_id)).await?.ok_or_else(unknown)
+            own(find(&app, asker, target, ("", &public_id)).await, unknown)
         }
         Named::After(previous) => {
             const POINTER: &str = "/previous_response_id";
@@ -125,8 +125,7 @@ pub(super) async fn thread(
                 Err(ApiError::NotFound { .. }) => return Err(unknown()),
                 found => found?,
             };
-            let thread = find(app, asker, target, (POINTER, &found.path.public_id())).await?;
-            let thread = thread.ok_or_else(unknown)?;
+            let thread = own(find(app, asker, target, (POINTER, &found.path.public_id())).await, unknown)?;
             let store = thread.app.store(thread.caller);
             let latest = store.runs(thread.path.id, None, None, 1).await?;
             let is_repeated = match key {
@@ -140,6 +139,14 @@ pub(super) async fn thread(
             }
             Ok(thread)
         }
+    }
+}
+
+/// The thread, if it is one of the user whom the request is for: another one's is as unknown as one that does not exist.
+fn own(found: Result<Option<Thread>, ApiError>, unknown: impl Fn() -> ApiError) -> Result<Thread, ApiError> {
+    match found {
+        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        found => found?.ok_or_else(unknown),
     }
 }
 

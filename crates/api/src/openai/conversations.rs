@@ -41,8 +41,11 @@ pub(super) async fn create(
     let missing = "is missing: which agent the conversation is with, as in `POST /responses`; clients that do not know it send it in \
                    `metadata`";
     let model = model.ok_or_else(|| ApiError::field("/model", missing))?;
-    let asker = asker.or_user(body.user.as_deref().or(body.metadata.get("user").map(String::as_str)));
-    let thread = thread(&app, &asker, model, Named::New, creation.key.as_ref()).await?;
+    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let in_metadata = body.metadata.get("user").map(String::as_str);
+    let asker = asker.for_user(&app, ("/metadata/user", in_metadata)).await?;
+    let key = asker.own_key(creation.key);
+    let thread = thread(&app, &asker, model, Named::New, key.as_ref()).await?;
     object(&thread).await
 }
 

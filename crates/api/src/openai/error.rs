@@ -8,7 +8,7 @@ use houston_protocol::problem::ProblemCode;
 
 use super::id::ResponseId;
 use crate::error::ApiError;
-use crate::threads::USER_HEADER;
+use crate::named_user::USER_HEADER;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 

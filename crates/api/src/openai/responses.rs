@@ -58,7 +58,9 @@ pub(super) async fn create(
     };
     let is_new = matches!(named, Named::New);
     let offer = offer::of(&body.tools, &input.instructions)?;
-    let asker = asker.or_user(body.safety_identifier.as_deref().or(body.user.as_deref()));
+    let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
+    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let key = asker.own_key(key);
     if body.stream || !body.background {
         reserve(&app, asker.caller())?;
     }

@@ -12,6 +12,7 @@ use super::{Asker, MAX_THREAD_CHARS, Thread};
 use crate::agentable_path::AgentablePath;
 use crate::body::{check_line, check_text};
 use crate::error::ApiError;
+use crate::named_user;
 use crate::state::App;
 
 /// The most characters of a target; names of agents have no more.
@@ -132,17 +133,15 @@ async fn of_public_id(
     if !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    let named = if caller.user().is_some() || asker.named.is_some() { Some(asker.user()?) } else { None };
-    if let Some(user) = named {
-        let owner = app.owners.user_of(&asker.authority, path.id, &app).await?;
+    if let Some(user) = asker.named_user() {
+        let owner = app.owners.user_of(&asker.authority, path.id, &app).await;
+        let owner = owner.map_err(unless_missing)?;
         let user = match user {
             ThreadUser::Id(id) => Some(id),
-            ThreadUser::External(id) => {
-                app.store(caller).users(Some(id), None, 1).await?.first().map(|user| user.id)
-            }
+            ThreadUser::External(id) => named_user::known(&app, caller, id).await?,
         };
         if user != Some(owner) {
-            return Err(ApiError::NotFound { what: "agentable" });
+            return Err(NOT_FOUND);
         }
     }
     asker.check_agentable(path.id)?;
@@ -154,8 +153,15 @@ impl Asker {
     /// [`ApiError::NotFound`] when the caller's token is for other agentables.
     fn check_agentable(&self, id: AgentableId) -> Result<(), ApiError> {
         let is_allowed = self.authority.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
-        if is_allowed { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
+        if is_allowed { Ok(()) } else { Err(NOT_FOUND) }
     }
+}
+
+/// What is said of another user's thread and of what does not exist.
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+
+fn unless_missing(error: ApiError) -> ApiError {
+    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
 }
 
 impl Looked<'_> {

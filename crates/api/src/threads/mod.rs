@@ -7,8 +7,8 @@
 //! - The thread id is any text of at most [`MAX_THREAD_CHARS`] characters: the same tenant, user, target and id always find the
 //!   same agentable, in one query. Houston's own ids, such as `goal_…`, are used as they are.
 //! - The user is the one of the key, for client tokens, JWTs and keys of one user; or else the one in the header
-//!   [`USER_HEADER`], or the one that the protocol names ([`Asker::or_user`]): by Houston's id, or by an external id, for which
-//!   a user is created.
+//!   [`USER_HEADER`], or the one that the protocol names ([`Asker::for_user`]): by Houston's id, or by an external id, for which
+//!   a user is created. All that is named must be the same user ([`named_user`]); the thread, too, must be this user's.
 //! - A caller of one user reaches that user's threads only, and a client token for some agentables only these.
 //!
 //! ```text
@@ -25,19 +25,16 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
-use houston_domain::id::UserId;
 use houston_store::client_thread::ThreadUser;
 
 use crate::auth::{Authority, Caller, authenticate};
 use crate::error::ApiError;
+use crate::idempotency::Key;
+use crate::named_user::{self, USER_HEADER};
 use crate::state::App;
 
 pub(crate) use self::find::{find, find_or_create};
 pub(crate) use self::handle::{NewMessage, Thread};
-
-/// The header that names the user of a request: Houston's id, or the external id.
-pub(crate) const USER_HEADER: HeaderName = HeaderName::from_static("houston-user");
 
 /// The most characters of a client's thread id.
 pub(crate) const MAX_THREAD_CHARS: usize = 200;
@@ -46,10 +43,8 @@ pub(crate) const MAX_THREAD_CHARS: usize = 200;
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     authority: Authority,
-    /// What the header says.
+    /// The user whom header or protocol name, for a caller of no user.
     named: Option<String>,
-    /// What the protocol says.
-    in_protocol: Option<String>,
 }
 
 impl Asker {
@@ -57,55 +52,74 @@ impl Asker {
         self.authority.caller
     }
 
-    /// With the user that the protocol of the request names, in case nothing else does.
-    pub(crate) fn or_user(self, in_protocol: Option<&str>) -> Self {
-        Self { in_protocol: in_protocol.map(str::to_owned), ..self }
+    /// With the user whom the protocol of the request names besides, if it does. `pointer` says where.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when the caller is bound to another user, [`ApiError::InvalidRequest`] when the request has
+    /// named another one before; the store's errors.
+    pub(crate) async fn for_user(
+        mut self,
+        app: &App,
+        (pointer, name): (&str, Option<&str>),
+    ) -> Result<Self, ApiError> {
+        let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else { return Ok(self) };
+        if self.caller().user().is_some() {
+            named_user::narrowed(app, self.caller(), name).await?;
+            return Ok(self);
+        }
+        if let Some(before) = self.named.as_deref().filter(|before| *before != name) {
+            let same = named_user::are_same(app, self.caller(), [before, name]).await?;
+            if !same {
+                let reason =
+                    "names another user than the rest of the request (a field, or the header `Houston-User`)";
+                return Err(ApiError::field(pointer, reason));
+            }
+            return Ok(self);
+        }
+        self.named = Some(name.to_owned());
+        Ok(self)
+    }
+
+    /// The idempotency key of the request, as one of the user whom it is for.
+    pub(crate) fn own_key(&self, key: Option<Key>) -> Option<Key> {
+        // That of a caller of one user is, already.
+        let named = self.named.as_deref().filter(|_| self.caller().user().is_none());
+        match named {
+            Some(user) => key.map(|key| key.of_user(user)),
+            None => key,
+        }
+    }
+
+    /// The user whom the request is for, if anything says it.
+    pub(crate) fn named_user(&self) -> Option<ThreadUser<'_>> {
+        let own = self.caller().user().map(ThreadUser::Id);
+        own.or_else(|| self.named.as_deref().map(named_user::read))
     }
 
     /// The user whom the request is for.
     ///
     /// # Errors
-    /// [`ApiError::InvalidRequest`] when nothing names one, [`ApiError::NotFound`] when the caller is bound to another user.
+    /// [`ApiError::InvalidRequest`] when nothing names one.
     pub(crate) fn user(&self) -> Result<ThreadUser<'_>, ApiError> {
-        let named = self.named.as_deref().map(named);
-        match (self.caller().user(), named) {
-            (Some(own), Some(ThreadUser::Id(id))) => {
-                self.caller().check_user(id).map(|()| ThreadUser::Id(own))
-            }
-            (Some(own), _) => Ok(ThreadUser::Id(own)),
-            (None, Some(named)) => Ok(named),
-            (None, None) => self.in_protocol.as_deref().map(self::named).ok_or_else(|| {
-                let missing = "is missing: this key is of no user. Send the id of a user (`user_…`), or your own id for the user, \
-                               which creates the user if there is none; or use a client token or a JWT";
-                ApiError::parameter(USER_HEADER.as_str(), missing)
-            }),
-        }
+        self.named_user().ok_or_else(|| {
+            let missing = "is missing: this key is of no user. Send the id of a user (`user_…`), or your own id for the user, \
+                           which creates the user if there is none; or use a client token or a JWT";
+            ApiError::parameter(USER_HEADER.as_str(), missing)
+        })
     }
-}
-
-fn named(user: &str) -> ThreadUser<'_> {
-    user.parse::<UserId>().map_or(ThreadUser::External(user), ThreadUser::Id)
 }
 
 impl FromRequestParts<Arc<App>> for Asker {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        // Checks the access of the route.
-        Caller::from_request_parts(parts, app).await?;
+        // Checks the access of the route, and that the header names no other user than the caller's.
+        let caller = Caller::from_request_parts(parts, app).await?;
         let authority = authenticate(parts, app).await?;
-        Ok(Self { authority, named: user_header(&parts.headers)?, in_protocol: None })
-    }
-}
-
-/// The user in the header; external ids may have other characters than ASCII.
-fn user_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let Some(value) = headers.get(USER_HEADER) else { return Ok(None) };
-    match std::str::from_utf8(value.as_bytes()) {
-        Ok(user) if !user.trim().is_empty() => Ok(Some(user.trim().to_owned())),
-        _ => Err(ApiError::parameter(
-            USER_HEADER.as_str(),
-            "must be the id of a user, or your own id for one, as UTF-8",
-        )),
+        let named = match caller.user() {
+            Some(_) => None,
+            None => named_user::in_header(&parts.headers)?,
+        };
+        Ok(Self { authority, named })
     }
 }

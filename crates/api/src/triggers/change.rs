@@ -10,7 +10,7 @@ use houston_protocol::trigger::{TriggerResponse, UpdateTrigger};
 use houston_store::trigger::TriggerChange;
 use serde_json::json;
 
-use super::{check_instructions, check_name, check_when, response};
+use super::{check_heard, check_instructions, check_name, check_when, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
@@ -50,6 +50,10 @@ pub(crate) async fn change(
     }
     if let Some(when) = &when {
         check_when(when, now)?;
+        if matches!(when, When::Event { agentable_id: Some(_), .. }) {
+            let user = app.store(caller).owner_of_row(id.0).await?.user;
+            check_heard(&app, caller, user, when).await?;
+        }
     }
     try_expressions(caller, "", &expressions).await?;
     let change = TriggerChange {

@@ -9,7 +9,7 @@ use houston_protocol::trigger::{CreateTrigger, TriggerThen};
 use serde_json::json;
 
 use super::new::{PlanOffer, new_trigger};
-use super::response;
+use super::{check_heard, check_owner, response};
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::body::Creation;
@@ -46,17 +46,15 @@ pub(crate) async fn create(
     let Creation { value, key } = request;
     let id = app.state.ids.beside(user);
     let plans = match &value.then {
-        TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, agentable_id).await?,
+        TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, (user, agentable_id)).await?,
         TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
     };
     let expressions = json!({"when": value.when, "then": value.then});
     let trigger = new_trigger(&app.state.agent_types, (id, user), value, (app.now(), plans.as_ref()))?;
     try_expressions(caller, "", &expressions).await?;
     let (agentable, kind) = &trigger.agentable;
-    let stored = app.store(caller).kind_for_trigger(user, *agentable).await?;
-    if stored != *kind {
-        return Err(houston_store::Error::NotFound { what: "agentable" }.into());
-    }
+    check_owner(&app, caller, user, (*agentable, kind)).await?;
+    check_heard(&app, caller, user, &trigger.when).await?;
     let body = stored_body(&response(trigger.clone()));
     let done = app.store(caller).create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
     let (stored, replayed) = unless_key_reused(done)?;
@@ -64,11 +62,17 @@ pub(crate) async fn create(
 }
 
 /// The plans that an agentable may have. `None`: none, or the id is not one of an agentable.
-async fn plan_offer(app: &App, caller: Caller, id: &str) -> Result<Option<PlanOffer>, ApiError> {
+async fn plan_offer(
+    app: &App,
+    caller: Caller,
+    (user, id): (UserId, &str),
+) -> Result<Option<PlanOffer>, ApiError> {
     let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| app.state.agent_types.get(kind)) else {
         return Ok(None);
     };
     let Ok(id) = parse_prefixed(&kind.kind, id) else { return Ok(None) };
+    // Before anything is said of what it may have.
+    check_owner(app, caller, user, (id.into(), &kind.kind)).await?;
     let parent = app.store(caller).agentable(&kind.kind, id.into()).await?;
     let Some((plans, tools)) = offer(app, caller, kind, parent.tools.as_deref()).await? else {
         return Ok(None);

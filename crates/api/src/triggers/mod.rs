@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod new;
 
 use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentableId, UserId};
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template};
 use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::time::Time;
@@ -17,8 +18,11 @@ use houston_protocol::trigger::{TriggerResponse, TriggerThen};
 use houston_store::trigger::Trigger;
 use serde_json::{Map, Value};
 
+use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
+use crate::state::App;
 
 fn response(trigger: Trigger) -> TriggerResponse {
     let (agentable, kind) = trigger.agentable;
@@ -79,6 +83,34 @@ fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, 
         When::Cron { .. } => {}
     }
     when.first_after(now).map_err(|error| refused("/when", error))
+}
+
+/// Checks that the user has an agentable of this kind.
+///
+/// # Errors
+/// [`ApiError::NotFound`], in the same words for another user's and for none; the store's errors.
+async fn check_owner(
+    app: &App,
+    caller: Caller,
+    user: UserId,
+    (agentable, kind): (AgentableId, &str),
+) -> Result<(), ApiError> {
+    let stored = app.store(caller).kind_for_trigger(user, agentable).await?;
+    if stored == kind { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
+}
+
+/// Checks that the agentable whose events alone are heard, if there is one, is the user's.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`], in the same words for another user's and for none; the store's errors.
+async fn check_heard(app: &App, caller: Caller, user: UserId, when: &When) -> Result<(), ApiError> {
+    let When::Event { agentable_id: Some(id), .. } = when else { return Ok(()) };
+    let unknown = || ApiError::field("/when/agentable_id", "is no agentable of this user");
+    let path = AgentablePath::of_public_id(&app.state.agent_types, id).ok_or_else(unknown)?;
+    match check_owner(app, caller, user, (path.id, &path.kind)).await {
+        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        checked => checked,
+    }
 }
 
 fn refused(within: &str, error: InvalidWhen) -> ApiError {

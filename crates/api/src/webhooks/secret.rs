@@ -1,10 +1,13 @@
 //! Secrets that sign webhooks, in both directions.
 
+use std::fmt;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::id::TenantId;
 use houston_domain::sealed::{Purpose, SecretKeys};
 use houston_protocol::webhook::RotateSecret;
 use houston_web::webhook::{Signer, new_secret};
+use secrecy::SecretString;
 
 use crate::error::ApiError;
 use crate::state::App;
@@ -43,24 +46,32 @@ pub(crate) fn seal(app: &App, tenant: TenantId, what: &str, text: &str) -> Resul
     Ok(keys.seal(Purpose { tenant, what }, nonce, text).unwrap_or_default())
 }
 
-/// Signs and verifies with the secrets of `what`: the second one while it is valid.
+/// The secrets of `what`: the second one while it is valid.
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] when one cannot be opened.
-pub(crate) fn signer(
+pub(crate) fn opened(
     app: &App,
     (tenant, what): (TenantId, &str),
     sealed: &[u8],
     old: Option<(&[u8], DateTime<Utc>)>,
-) -> Result<Signer, ApiError> {
+) -> Result<Vec<SecretString>, ApiError> {
     let keys = keys(app)?;
     let old = old.filter(|(_, until)| *until > app.now()).map(|(sealed, _)| sealed);
-    let opened: Result<Vec<_>, _> = std::iter::once(sealed)
-        .chain(old)
-        .map(|sealed| keys.open(Purpose { tenant, what }, sealed))
-        .collect();
-    let wrong = |why: String| ApiError::field("", format!("the secret cannot be used: {why}; rotate it"));
-    Signer::new(&opened.map_err(|error| wrong(error.to_string()))?).map_err(|error| wrong(error.to_string()))
+    let all = std::iter::once(sealed).chain(old);
+    all.map(|sealed| keys.open(Purpose { tenant, what }, sealed).map_err(|error| unusable(&error))).collect()
+}
+
+/// Signs and verifies with these secrets.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when one cannot be used.
+pub(crate) fn signer(secrets: &[SecretString]) -> Result<Signer, ApiError> {
+    Signer::new(secrets).map_err(|error| unusable(&error))
+}
+
+fn unusable(why: &impl fmt::Display) -> ApiError {
+    ApiError::field("", format!("the secret cannot be used: {why}; rotate it"))
 }
 
 /// The keys that seal.

@@ -36,7 +36,7 @@ pub(crate) async fn test(
     let webhook = app.store(caller).webhook(id).await?;
     let what = id.to_string();
     let old = webhook.old_sealed.as_deref().zip(webhook.old_until);
-    let signer = secret::signer(&app, (caller.tenant(), &what), &webhook.sealed, old)?;
+    let signer = secret::signer(&secret::opened(&app, (caller.tenant(), &what), &webhook.sealed, old)?)?;
     let event_id = app.state.ids.next::<DeliveryId>().to_string().replace("delivery_", "test_");
     let source = format!("/v1/webhooks/{id}");
     let event = CloudEvent::plain(event_id.clone(), source, "webhook.test", Time(app.now()));

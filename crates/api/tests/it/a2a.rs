@@ -300,6 +300,18 @@ async fn contexts_are_threads_of_one_user() {
 }
 
 #[tokio::test]
+async fn cards_name_the_public_address_if_there_is_one() {
+    let api =
+        TestApi::start_with(|config| config.public_url = Some("https://agents.example.com/".to_owned()))
+            .await;
+    let proxied = [("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
+    for path in ["/.well-known/agent-card.json", "/a2a/goal/.well-known/agent-card.json"] {
+        let card = request(api.address, "GET", path, &proxied, "").await.ok();
+        assert_eq!(card["supportedInterfaces"][0]["url"], "https://agents.example.com/a2a/goal", "{path}");
+    }
+}
+
+#[tokio::test]
 async fn cards_name_the_address_of_the_request() {
     let api = TestApi::start().await;
     let card = request(api.address, "GET", "/.well-known/agent-card.json", &[], "").await.ok();

@@ -16,17 +16,17 @@ use crate::shared_state::with_list;
 use crate::test_api::{TestApi, make_tenant};
 use crate::worker::Worker;
 
-const DOCUMENT: &str = include_str!("../../openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 
 /// An operation that needs a key.
-struct Operation {
-    method: String,
-    path: String,
-    scope: Scope,
-    is_stream: bool,
+pub(crate) struct Operation {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) scope: Scope,
+    pub(crate) is_stream: bool,
 }
 
-fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -64,14 +64,14 @@ async fn send(api: &TestApi, key: &str, operation: &Operation, path: &str) -> An
 }
 
 /// The path with ids that nothing has.
-fn path_of_nothing(operation: &Operation) -> String {
+pub(crate) fn path_of_nothing(operation: &Operation) -> String {
     let prefix = operation.path.split('/').nth(2).unwrap();
     let prefix = if prefix == "{kinds}" { "goal" } else { prefix.trim_end_matches('s') };
     let id = format!("{}_{}", prefix.replace('-', "_"), "0".repeat(32));
     filled(&operation.path, &id)
 }
 
-fn filled(path: &str, id: &str) -> String {
+pub(crate) fn filled(path: &str, id: &str) -> String {
     path.replace("{kinds}", "goals")
         .replace("{id}", id)
         .replace("{target}", "goal")
@@ -119,7 +119,7 @@ fn trigger(api: &TestApi) -> Value {
 }
 
 /// One thing of each kind that paths name, of the user of `api`, by the beginning of the path.
-async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
+pub(crate) async fn things(api: &TestApi) -> BTreeMap<&'static str, String> {
     let made =
         async |path: String, body: Value| api.post(&path, body).await.ok()["id"].as_str().unwrap().to_owned();
     let user = |rest: &str| format!("/v1/users/{}/{rest}", api.user);
@@ -195,7 +195,7 @@ async fn reads_own(api: &TestApi, operation: &Operation, path: &str) -> bool {
 }
 
 /// What no user owns: keys of one user reach none of it.
-const OF_TENANT: [&str; 20] = [
+pub(crate) const OF_TENANT: [&str; 20] = [
     "agents",
     "kinds",
     "teams",

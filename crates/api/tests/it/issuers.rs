@@ -21,14 +21,14 @@ use tokio::task::JoinSet;
 use crate::http::{Answer, End, Stream};
 use crate::test_api::{TestApi, bearer, make_tenant};
 
-const NAME: &str = "https://login.example.com/";
-const AUDIENCE: &str = "houston";
+pub(crate) const NAME: &str = "https://login.example.com/";
+pub(crate) const AUDIENCE: &str = "houston";
 /// Made for these tests, and used for nothing else.
 const RSA_KEY: &[u8] = include_bytes!("issuer_rsa_key.der");
-const FOREVER_S: i64 = 3_600;
+pub(crate) const FOREVER_S: i64 = 3_600;
 
 /// The private keys of an issuer, one for each algorithm.
-struct Keys {
+pub(crate) struct Keys {
     rsa: RsaKeyPair,
     ec: EcdsaKeyPair,
     ed: Ed25519KeyPair,
@@ -36,7 +36,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let random = SystemRandom::new();
         let ec = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let ed = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
@@ -78,7 +78,7 @@ impl Keys {
         }
     }
 
-    fn token(&self, header: &Value, claims: &Value) -> String {
+    pub(crate) fn token(&self, header: &Value, claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let text = format!("{}.{}", part(header), part(claims));
         let signature = self.sign(header["alg"].as_str().unwrap(), text.as_bytes());
@@ -86,11 +86,11 @@ impl Keys {
     }
 }
 
-fn header(algorithm: &str) -> Value {
+pub(crate) fn header(algorithm: &str) -> Value {
     json!({"alg": algorithm, "kid": algorithm, "typ": "JWT"})
 }
 
-fn claims(api: &TestApi, lives_s: i64) -> Value {
+pub(crate) fn claims(api: &TestApi, lives_s: i64) -> Value {
     let exp = api.state.ids.clock().now().timestamp() + lives_s;
     json!({"iss": NAME, "aud": AUDIENCE, "sub": "ada", "exp": exp})
 }
@@ -101,14 +101,14 @@ fn with(mut value: Value, name: &str, field: Value) -> Value {
 }
 
 /// The server with the public keys; it stops when it is dropped.
-struct KeyServer {
-    url: String,
+pub(crate) struct KeyServer {
+    pub(crate) url: String,
     requests: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
 impl KeyServer {
-    async fn start(keys: &Keys) -> Self {
+    pub(crate) async fn start(keys: &Keys) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/keys", listener.local_addr().unwrap());
         let (body, requests) = (keys.set().to_string(), Arc::new(AtomicUsize::new(0)));
@@ -129,7 +129,7 @@ impl KeyServer {
     }
 }
 
-async fn trust(api: &TestApi, tenant: TenantId, issuer: &str, url: &str) -> ApiKeyId {
+pub(crate) async fn trust(api: &TestApi, tenant: TenantId, issuer: &str, url: &str) -> ApiKeyId {
     let issuer = Issuer {
         issuer: issuer.to_owned(),
         jwks_url: url.to_owned(),
@@ -152,7 +152,7 @@ async fn trust(api: &TestApi, tenant: TenantId, issuer: &str, url: &str) -> ApiK
 }
 
 /// Gives the user of `api` the external id that the tokens name.
-async fn name_user(api: &TestApi) {
+pub(crate) async fn name_user(api: &TestApi) {
     api.send("PATCH", &format!("/v1/users/{}", api.user), json!({"external_id": "ada"})).await.ok();
 }
 
@@ -245,6 +245,9 @@ async fn forged_tokens_are_refused() {
         ("does not exist", token(&ed, &with(valid(), "sub", json!("eve")))),
         ("does not exist", token(&ed, &with(valid(), "sub", json!(api.user)))),
         ("`sub`", token(&ed, &with(valid(), "sub", json!(null)))),
+        ("`sub`", token(&ed, &with(valid(), "sub", json!("ada\0")))),
+        ("`sub`", token(&ed, &with(valid(), "sub", json!("")))),
+        ("`sub`", token(&ed, &with(valid(), "sub", json!("a".repeat(256))))),
         ("8192 bytes", token(&ed, &with(valid(), "more", json!("a".repeat(8_192))))),
     ];
     for (says, token) in &refused {

@@ -61,6 +61,8 @@ mod heavy_requests;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod inbound_hooks;

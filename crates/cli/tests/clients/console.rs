@@ -131,7 +131,9 @@ fn link_of_dev_signs_in_once() {
     let mut browser = Browser::new(&dev.url);
     let first = browser.get("/console");
     assert_eq!(first.location(), "/console/sign-in?next=%2Fconsole");
-    let followed = browser.get(path);
+    let asked = browser.get(path);
+    assert_eq!((asked.status, asked.header("set-cookie")), (200, ""), "looking at it changes nothing");
+    let followed = browser.post(path, "");
     assert_eq!(followed.status, 200);
     let cookie = followed.header("set-cookie");
     assert!(cookie.contains("Path=/console;") && cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
@@ -367,7 +369,7 @@ fn console_has_its_own_address_and_path_or_is_off() {
     let (base, path) = link.split_at(link.find("/ops/").unwrap());
     assert_ne!(base, dev.url);
     let mut browser = Browser::new(base);
-    assert_eq!(browser.get(path).status, 200);
+    assert_eq!(browser.post(path, "").status, 200);
     assert!(browser.page("/ops").contains("Overview"));
     assert_eq!(browser.get("/v1/key").status, 404, "the API is not there");
     assert_eq!(Browser::new(&dev.url).get("/ops").status, 404);

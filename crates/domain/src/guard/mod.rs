@@ -55,6 +55,7 @@ mod verdict;
 pub use addresses::limits_addresses;
 pub use call::{Call, Situation};
 pub use category::Category;
+pub use checks::names_host;
 pub use clamp::clamp;
 pub use decide::{decide, explain};
 pub use error::{GuardError, Problem, Spot};

@@ -173,12 +173,19 @@ impl<'t> Unverified<'t> {
 }
 
 impl Verified {
-    /// The external id of the user.
+    /// The external id of the user: a text of at most 255 bytes that is not blank and has no control characters.
     ///
     /// # Errors
     /// [`JwtError::Claim`] when the token does not say it.
     pub fn user(&self, claim: &str) -> Result<&str, JwtError> {
-        text_of(&self.claims, claim)
+        let user = text_of(&self.claims, claim)?;
+        if user.trim().is_empty() {
+            return Err(self::claim(claim, "blank"));
+        }
+        if user.chars().any(char::is_control) {
+            return Err(self::claim(claim, "has control characters, such as U+0000"));
+        }
+        Ok(user)
     }
 
     /// All that it says.
@@ -187,15 +194,16 @@ impl Verified {
         self.claims
     }
 
-    /// The scopes among `all` that the token has: those in its claim `scope`. One that names no scope of Houston, such as
-    /// `openid profile`, is not about Houston: then the token has all.
+    /// The scopes among `all` that the token has: those that its claim `scope` names, as a text with spaces between or as a list. A
+    /// claim that names none of Houston's (`""`, `openid profile`) grants nothing; only a token without the claim has all.
     #[must_use]
     pub fn narrow(&self, all: Scopes) -> Scopes {
-        let named = self.claims.get("scope").and_then(Value::as_str).unwrap_or_default();
-        let named = Scopes::of_names(named.split_ascii_whitespace());
-        if named.is_empty() {
-            return all;
-        }
+        let named = match self.claims.get("scope") {
+            None => return all,
+            Some(Value::String(names)) => Scopes::of_names(names.split_ascii_whitespace()),
+            Some(Value::Array(names)) => Scopes::of_names(names.iter().filter_map(Value::as_str)),
+            Some(_) => Scopes::default(),
+        };
         let has = |scope: &Scope| named.allow(*scope) && all.allow(*scope);
         [Scope::Read, Scope::Post].into_iter().filter(has).collect()
     }

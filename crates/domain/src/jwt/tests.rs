@@ -68,6 +68,18 @@ fn signed_token_names_its_user_until_it_expires() {
 }
 
 #[test]
+fn odd_names_of_users_are_no_names() {
+    let long = "a".repeat(256);
+    for odd in ["", " ", "\t", "a\0", "a\nb", "\u{7f}a", "a\u{85}", long.as_str()] {
+        let token = signed(&header(), &with(claims(), "sub", json!(odd)));
+        let user = accept(&token, &ed25519_set(json!({}))).unwrap();
+        assert!(matches!(user.user("sub"), Err(JwtError::Claim { name, .. }) if name == "sub"), "{odd:?}");
+    }
+    let token = signed(&header(), &with(claims(), "sub", json!("Ada Lovelace|\u{e9}")));
+    assert_eq!(accept(&token, &ed25519_set(json!({}))).unwrap().user("sub"), Ok("Ada Lovelace|\u{e9}"));
+}
+
+#[test]
 fn headers_that_ask_for_other_keys_or_algorithms_are_refused() {
     for alg in ["none", "None", "HS256", "RS512", "PS256", "ES384", "EdDSA ", ""] {
         assert_eq!(refused(&with(header(), "alg", json!(alg)), &claims()), JwtError::Algorithm, "{alg}");
@@ -162,8 +174,15 @@ fn scopes_of_the_token_narrow_and_never_widen() {
     };
     let both = ["read", "post"];
     assert_eq!(narrowed(json!("openid read"), &both), "read");
-    assert_eq!(narrowed(json!("openid profile"), &both), "read, post");
-    assert_eq!(narrowed(json!(7), &both), "read, post");
+    assert_eq!(narrowed(json!(["read", "openid"]), &both), "read");
+    for nothing in
+        [json!("openid profile"), json!(""), json!("  "), json!("READ"), json!([]), json!(7), json!(true)]
+    {
+        assert_eq!(narrowed(nothing.clone(), &both), "", "{nothing}");
+    }
+    let absent = signed(&header(), &claims());
+    let all = Scopes::of_names(both);
+    assert_eq!(accept(&absent, &ed25519_set(json!({}))).unwrap().narrow(all), all);
     assert_eq!(narrowed(json!("read post admin"), &["read"]), "read");
     assert_eq!(narrowed(json!("post"), &["read"]), "");
 }

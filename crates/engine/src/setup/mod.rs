@@ -9,6 +9,7 @@ pub(crate) mod lower_guards;
 pub(crate) mod own_tools;
 pub mod prices;
 mod rules;
+pub(crate) mod shown;
 pub(crate) mod state;
 mod switches;
 pub(crate) mod taint;

@@ -65,6 +65,12 @@ impl Account {
         Self { key, url: url.to_owned(), reach, rows, tracker, held: Mutex::default() }
     }
 
+    /// The token that is in use, as its header says it.
+    pub(crate) fn held(&self) -> Option<String> {
+        let held = self.held.try_lock().ok()?;
+        held.as_ref()?.header.to_str().ok().map(str::to_owned)
+    }
+
     /// The token to send; another one than `refused`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The walls on Linux: resource limits, `no_new_privs`, Landlock, seccomp, in this order.
+//! The walls on Linux: resource limits, another user than root and no capabilities, `no_new_privs`, Landlock, seccomp, in this order.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -7,8 +7,15 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
     RulesetStatus, Scope,
 };
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
-use rustix::thread::set_no_new_privs;
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, getrlimit, getuid, set_dumpable_behavior,
+    setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
 
 use super::{WallLimits, filter};
 
@@ -21,6 +28,7 @@ pub(super) fn build(limits: WallLimits) -> Result<(), Vec<String>> {
     prefer_as_victim();
     let walls = [
         ("resource limits", limit(limits).map_err(|error| error.to_string())),
+        ("no root", be_nobody()),
         ("no_new_privs", set_no_new_privs(true).map_err(|error| error.to_string())),
         (
             "not dumpable",
@@ -60,6 +68,27 @@ fn limit(limits: WallLimits) -> rustix::io::Result<()> {
 fn lower(resource: Resource, current: u64, maximum: u64) -> rustix::io::Result<()> {
     let maximum = getrlimit(resource).maximum.map_or(maximum, |most| most.min(maximum));
     setrlimit(resource, Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) })
+}
+
+/// The user and the group that own nothing: `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Gives up root, if the process has it, and all capabilities. Where root may not become another user (a namespace that has no other,
+/// a container without `CAP_SETUID`) it stays root without capabilities: the walls that follow hold for it as for anybody.
+fn be_nobody() -> Result<(), String> {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let unless_forbidden = |done: rustix::io::Result<()>| match done {
+        Err(Errno::PERM | Errno::INVAL) => Ok(()),
+        done => done.map_err(|error| error.to_string()),
+    };
+    if getuid().is_root() || geteuid().is_root() {
+        unless_forbidden(set_thread_groups(&[]))?;
+        unless_forbidden(set_thread_res_gid(group, group, group))?;
+        unless_forbidden(set_thread_res_uid(user, user, user))?;
+    }
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(|error| error.to_string())
 }
 
 fn landlock() -> Result<(), String> {

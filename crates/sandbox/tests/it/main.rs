@@ -12,6 +12,8 @@ mod evaluations;
 #[cfg(test)]
 mod hostile_child;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod language;
 #[cfg(test)]
 mod runs;

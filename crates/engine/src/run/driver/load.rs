@@ -151,14 +151,20 @@ async fn load<S: RunStorage>(
     let sources = own_tools(journal, &setup, &context).await?;
     let mut setup = journal.services.setups.for_run(&setup, &context, &sources).await;
     drop(sources);
+    let mut reads_state = false;
     setup = match setup.agent_type.state.clone() {
         None => setup,
         Some(declared) => {
             let state = journal.retrying(|storage| storage.shared_state(tenant, agentable)).await?;
+            reads_state = state.is_some();
             with_state(setup, &declared, state.as_ref())
         }
     };
     let mut tools = tool_runner(&setup, &context);
+    if reads_state {
+        // Front ends have written it.
+        tools.read_untrusted();
+    }
     if let Some(offer) = context.client.as_ref().filter(|offer| offer.focus.is_some()) {
         setup = Box::pin(focused(journal, &mut tools, &setup, (&context, offer))).await;
     }

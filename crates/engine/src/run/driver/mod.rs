@@ -29,6 +29,8 @@ mod plan;
 mod routing;
 #[cfg(test)]
 mod searched_tests;
+#[cfg(test)]
+mod shown_tests;
 mod skills;
 #[cfg(test)]
 mod skills_tests;

@@ -25,6 +25,7 @@ use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
     ExternalCalls, Held, OpenCalls, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
 };
+use crate::setup::shown::noted;
 
 /// A turn whose first step is committed.
 pub(super) enum Turn {
@@ -79,6 +80,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Box::pin(self.budget_reached(&over)).await;
         }
         self.force_plan();
+        self.model.show_inert(self.tools.must_be_inert());
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
         self.run.has_waited(std::mem::take(&mut self.journal.waited));
@@ -182,8 +184,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let mut plans = self.tools.plan(&self.journal, &turn.calls, (&said, left), history, refused);
         self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
         if let Some(reply) = turn.reply {
-            // The user has read the streamed text, so exactly that text is stored.
-            let content = if streamed.trim().is_empty() { reply } else { streamed.clone() };
+            // The user has read the streamed text, so exactly that text is stored, with a note if it is not what was written.
+            let shown = self.model.shown(&reply);
+            let content = match streamed.trim().is_empty() {
+                true => shown,
+                false => noted(streamed.clone(), shown != reply),
+            };
             let mut metadata = self.label();
             if self.run.next(self.journal.now()) == Next::Done(RunStatus::MaxTokens) {
                 metadata["truncated"] = json!(true);
@@ -191,10 +197,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
             add_message(&mut step, self.journal.next_message, content, metadata);
         }
         for (nth, content) in plans.messages.iter().enumerate() {
+            let content = self.model.shown(content);
             // The first has the id of the streamed message, if it begins with the streamed text.
             let is_streamed = nth == 0 && content.starts_with(&streamed);
             let id = if is_streamed { self.journal.next_message } else { self.journal.new_id() };
-            add_message(&mut step, id, content.clone(), self.label());
+            add_message(&mut step, id, content, self.label());
         }
         let prepared = self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await?;
         self.commit_prepared(step, prepared).await

@@ -5,12 +5,13 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
-use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode};
+use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason};
 use houston_domain::overseer::{RepeatedText, Repetition};
 use houston_llm::{Description, Event, EventStream, Switch};
 use tokio::time::Instant;
 
 use crate::live::LiveRun;
+use crate::setup::shown::Shown;
 
 /// The model that answers, and the fallbacks before it, where several models may answer.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Answerer {
     pub(super) switches: Vec<Switch>,
     /// When the first piece of the answer came.
     pub(super) first: Option<Instant>,
+    /// What streams show, if addresses in it must lead nowhere.
+    pub(super) shown: Option<Box<Shown>>,
 }
 
 /// When an answer is cut off.
@@ -61,13 +64,18 @@ pub(super) async fn read(
                             "the model's answer repeated the same text again and again: it was cut off";
                         return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
                     }
-                    writer.take(event, &mut pending);
+                    writer.take(event, &mut pending, answerer.shown.as_deref_mut());
                 }
             }
         }
         if bytes > most {
             let message = format!("the model's answer is longer than {most} bytes: it was cut off");
             return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
+        }
+        if let (Some(turn), Some(shown)) = (&done, answerer.shown.as_deref_mut())
+            && turn.stop != StopReason::Paused
+        {
+            pending.finish(shown, live);
         }
         pending.flush(live);
         houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
@@ -100,7 +108,29 @@ struct Pending {
 }
 
 impl Pending {
-    fn add(&mut self, part: Part, text: &str, live: &LiveRun) {
+    /// Adds what can be shown of a piece. What is held of the reasoning comes before the message.
+    fn add(&mut self, part: Part, text: &str, live: &LiveRun, shown: Option<&mut Shown>) {
+        let Some(shown) = shown else { return self.write(part, text, live) };
+        if part == Part::Message {
+            let rest = shown.finish(Part::Reasoning);
+            self.write(Part::Reasoning, &rest, live);
+        }
+        let text = shown.push(part, text);
+        self.write(part, &text, live);
+    }
+
+    /// Adds what is held: the answer is over.
+    fn finish(&mut self, shown: &mut Shown, live: &LiveRun) {
+        for part in [Part::Reasoning, Part::Message] {
+            let rest = shown.finish(part);
+            self.write(part, &rest, live);
+        }
+    }
+
+    fn write(&mut self, part: Part, text: &str, live: &LiveRun) {
+        if text.is_empty() {
+            return;
+        }
         if self.part != Some(part) {
             self.flush(live);
             self.part = Some(part);
@@ -126,15 +156,19 @@ struct Writer<'l> {
 }
 
 impl Writer<'_> {
-    fn take(&mut self, event: Event, pending: &mut Pending) {
+    fn take(&mut self, event: Event, pending: &mut Pending, shown: Option<&mut Shown>) {
         match event {
-            Event::Thinking(text) if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+            Event::Thinking(text) if !self.message_begun => {
+                pending.add(Part::Reasoning, &text, self.live, shown)
+            }
             Event::Text(text) => match self.reply {
                 Reply::Text => {
                     self.message_begun = true;
-                    pending.add(Part::Message, &text, self.live);
+                    pending.add(Part::Message, &text, self.live, shown);
                 }
-                Reply::SendMessage if !self.message_begun => pending.add(Part::Reasoning, &text, self.live),
+                Reply::SendMessage if !self.message_begun => {
+                    pending.add(Part::Reasoning, &text, self.live, shown)
+                }
                 Reply::SendMessage => {}
             },
             Event::ToolStart { index, name, .. }
@@ -147,7 +181,7 @@ impl Writer<'_> {
                     let text = content.push(&json);
                     if !text.is_empty() {
                         self.message_begun = true;
-                        pending.add(Part::Message, &text, self.live);
+                        pending.add(Part::Message, &text, self.live, shown);
                     }
                 }
             }

@@ -37,6 +37,7 @@ use crate::run::journal::Journal;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
+use crate::setup::shown::{Shown, shown};
 
 pub(crate) use self::spending::{CheckedBudget, check_budget};
 
@@ -52,6 +53,8 @@ pub(crate) struct ModelTurn {
     budget: ContextBudget,
     images: Box<Images>,
     attachments: Box<Attachments>,
+    /// Whether addresses in what the user is shown of the next answer must lead nowhere.
+    inert: bool,
 }
 
 /// What requests contain around the history.
@@ -113,7 +116,7 @@ impl ModelTurn {
         let images = Box::new(Images::new(images, are_seen));
         let frame =
             Box::new(Frame { system, system_context, cache_key, forced: None, refused: Refused::new() });
-        Self { setup, live, frame, answering, budget, images, attachments }
+        Self { setup, live, frame, answering, budget, images, attachments, inert: false }
     }
 
     /// The model that answered last.
@@ -124,6 +127,16 @@ impl ModelTurn {
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     pub(crate) fn force(&mut self, only: Option<Offer>) {
         self.frame.forced = only;
+    }
+
+    /// Whether addresses in what the user is shown of the next answer must lead nowhere.
+    pub(crate) fn show_inert(&mut self, inert: bool) {
+        self.inert = inert;
+    }
+
+    /// A text of the last answer as the user is shown it.
+    pub(crate) fn shown(&self, content: &str) -> String {
+        if self.inert { shown(content, &self.setup.guards) } else { content.to_owned() }
     }
 
     /// Whether images and files that the history refers to must be read before the next request.
@@ -239,7 +252,9 @@ impl ModelTurn {
         offer: &Offer,
         tokens: u64,
     ) -> Result<ModelOutcome, Interrupted> {
-        let (began, owed, mut answerer) = (Instant::now(), journal.owed(), Answerer::default());
+        let shown = self.inert.then(|| Box::new(Shown::new(Arc::clone(&self.setup.guards))));
+        let (began, owed) = (Instant::now(), journal.owed());
+        let mut answerer = Answerer { shown, ..Answerer::default() };
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =

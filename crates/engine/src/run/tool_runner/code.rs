@@ -25,6 +25,7 @@ use super::{Cells, Others, Prepared, ToolRunner, add_cells, add_response, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, add_message};
 use crate::run::storage::RunStorage;
+use crate::setup::shown::shown;
 
 /// What is committed about a call of code.
 enum Made {
@@ -252,6 +253,8 @@ impl ToolRunner {
         plans.extend(more);
         for content in std::mem::take(&mut plans.messages) {
             let label = if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
+            let inert = self.must_be_inert();
+            let content = if inert { shown(&content, &self.setup.guards) } else { content };
             add_message(&mut step, journal.new_id(), content, label);
         }
         let calls: Vec<ToolCall> = new.into_iter().chain(decided).collect();

@@ -87,6 +87,11 @@ impl ToolRunner {
         self.taint.is_untrusted()
     }
 
+    /// Whether what the user is shown must lead nowhere: the session has read private data, and what strangers wrote.
+    pub(crate) fn must_be_inert(&self) -> bool {
+        self.taint.is_untrusted() && self.taint.is_private()
+    }
+
     /// The model reads a message.
     pub(crate) fn read(&mut self, text: &str) {
         self.taint.add_message(text);

@@ -16,6 +16,7 @@ use crate::run::driver::{DriveOutcome, Flow, RunDriver};
 use crate::run::journal::add_message;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
+use crate::setup::shown::shown;
 
 /// Why a plan fails whose run kills its workers.
 pub(super) fn given_up() -> Failure {
@@ -72,6 +73,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
             other => other.to_string(),
         };
         if !text.is_empty() {
+            let inert = self.tools.must_be_inert();
+            let text = if inert { shown(&text, &self.setup.guards) } else { text };
             add_message(&mut step, self.journal.new_id(), text, self.label());
         }
         step.transition = self.completed(RunStatus::Completed, None, None);
