@@ -64,12 +64,9 @@ async fn expressions_that_grow_with_data_fail_alone() {
     let user = user_of(&houston, &goal).await;
     let mut plans = Vec::new();
     for n in [40, 40, 3] {
-        let made = houston.create(
-            &format!("/v1/goals/{goal}/plans"),
-            &format!("p{}", plans.len()),
-            &plan(&doubling("input.n"), n),
-        );
-        plans.push(made.await["id"].as_str().unwrap().to_owned());
+        let (path, key) = (format!("/v1/goals/{goal}/plans"), format!("p{}", plans.len()));
+        let made = houston.create(&path, &key, &plan(&doubling("input.n"), n)).await;
+        plans.push(made["id"].as_str().unwrap().to_owned());
     }
     let when = json!({"type": "event", "topics": ["message.posted"], "kind": "goal"});
     let then = json!({"type": "tell", "agentable_id": goal, "instructions": doubling("event.content|int")});
