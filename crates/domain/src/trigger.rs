@@ -291,12 +291,15 @@ mod tests {
             (r#"{"type": "event", "topics": ["run.*", "no.such"]}"#, "/topics/1"),
             (r#"{"type": "event", "topics": ["**"], "agentable_id": "goal_1"}"#, "/agentable_id"),
             (r#"{"type": "event", "topics": ["**"], "if": "event.kind =="}"#, "/if"),
-            (r#"{"type": "event", "topics": ["**"], "if": "event.no_filter | nothing"}"#, "/if"),
             (r#"{"type": "event", "topics": ["**"], "if": "run.status == 'failed'"}"#, "/if"),
             (r#"{"type": "event", "topics": ["**"], "if": ""}"#, "/if"),
         ] {
             assert_eq!(refused(json), pointer, "{json}");
         }
+        let problem =
+            crate::plan::tried(&serde_json::json!({"if": "event.no_filter | nothing"})).unwrap_err();
+        assert_eq!(problem.pointer, "/if");
+        assert!(problem.message.starts_with("unknown filter"), "{problem}");
     }
 
     fn ended(status: &str) -> Cause {

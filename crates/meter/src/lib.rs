@@ -13,7 +13,6 @@
 //! Bound its input, and its work if it can be counted; call it in [`compute`]. If it cannot be bounded, give it a form of
 //! request in `houston_domain::plan::answer_evaluation`, or a task of its own in `sandbox`.
 
-use houston_domain::id::TenantId;
 use houston_domain::plan::{Problem, all_plain, tried};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -60,14 +59,14 @@ pub async fn compute<T: Send + 'static>(
     })
 }
 
-/// Tries the expressions of a document, or of a value with templates, before it is stored.
+/// Tries the expressions of a document of `who`, or of a value with templates, before it is stored.
 ///
 /// # Errors
 /// Which expression cannot be evaluated within its limits, and which limit it reached.
-pub async fn try_expressions(tenant: TenantId, document: &Value) -> Result<(), Problem> {
+pub async fn try_expressions(who: Uuid, document: &Value) -> Result<(), Problem> {
     if all_plain(document) {
         return Ok(());
     }
     let document = document.clone();
-    compute(tenant.0, move || tried(&document)).await.unwrap_or(Ok(()))
+    compute(who, move || tried(&document)).await.unwrap_or(Ok(()))
 }

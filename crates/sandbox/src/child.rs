@@ -71,6 +71,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) ->
         return ExitCode::from(USAGE);
     };
     let mut pipes = Pipes::open();
+    // The first call looks for the clock by a system call that the walls forbid.
+    evaluation::cpu_ms();
     let limits =
         WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE, stack: stack_of(job.task) };
     match walls::build(limits) {

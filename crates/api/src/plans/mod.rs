@@ -134,7 +134,7 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names an expression which takes more than it may.
 pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) -> Result<(), ApiError> {
-    let tried = houston_meter::try_expressions(caller.tenant(), document).await;
+    let tried = houston_meter::try_expressions(caller.tenant().0, document).await;
     tried.map_err(|problem| invalid(at, vec![problem]))
 }
 

@@ -111,7 +111,7 @@ fn is_refused(answer: &Answer) -> bool {
 }
 
 /// What an answer says, without the ids of the request and of what it was about.
-fn said(answer: &Answer, ids: &[&str]) -> (u16, String) {
+fn said(answer: &Answer, ids: &[&str]) -> (u16, Value) {
     let mut text = answer.text().replace(answer.header("x-request-id"), "-");
     for id in ids {
         let digits = id.rsplit('_').next().unwrap();
@@ -119,9 +119,13 @@ fn said(answer: &Answer, ids: &[&str]) -> (u16, String) {
     }
     // Errors of A2A say when they happened.
     while let Some((before, after)) = text.split_once("\"timestamp\":\"") {
-        text = format!("{before}{}", after.split_once('"').unwrap().1);
+        text = format!(
+            "{before}\"at\":\"{}",
+            after.split_once('"').map(|(_, rest)| format!("\"{rest}")).unwrap()
+        );
     }
-    (answer.status, text)
+    // Their fields have no order.
+    (answer.status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
 /// One request.

@@ -366,7 +366,7 @@ async fn failed_plan_is_made_again_without_what_it_has_done() {
     let listed = api.get(&api.path("/plans")).await.ok();
     let plans = listed["data"].as_array().unwrap();
     assert_eq!(plans.len(), 2, "{listed}");
-    let again = &plans[0];
+    let again = api.get(&format!("/v1/plans/{}", plans[0]["id"].as_str().unwrap())).await.ok();
     assert_eq!(
         (&again["document"], &again["input"], &again["status"]),
         (&document(), &json!({"city": "Rome"}), &json!("queued"))

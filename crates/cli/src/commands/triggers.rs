@@ -158,9 +158,12 @@ async fn add(
 ) -> Result<(), Failure> {
     let ids = Ids::new(Arc::new(SystemClock));
     let types = context.loaded.agent_types();
+    let expressions = json!({"when": request.when, "then": request.then});
     let trigger =
         houston_api::new_trigger(&types, (ids.beside(user), user), request, (SystemClock.now(), None))
             .map_err(|error| Failure::Usage(anyhow!("{}", said(error))))?;
+    let tried = houston_meter::try_expressions(user.0, &expressions).await;
+    tried.map_err(|problem| Failure::Usage(anyhow!("{problem}")))?;
     let (agentable, kind) = &trigger.agentable;
     let has_none = || Failure::Other(anyhow!("{user} has no {}", agentable.public_id(kind)));
     let stored = store.kind_for_trigger(user, *agentable).await.map_err(|error| match error {

@@ -36,7 +36,7 @@ async fn expressions_without_end_are_refused_when_stored() {
         let (status, problem) = houston.send(reqwest::Method::POST, path, body).await;
         assert_eq!(status, 422, "{problem}");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
-        let message = problem["errors"][0]["message"].as_str().unwrap();
+        let message = problem["errors"][0]["detail"].as_str().unwrap();
         assert!(message.starts_with("cannot be used, because it "), "{message}");
     };
     let path = format!("/v1/goals/{goal}/plans");

@@ -223,5 +223,6 @@ async fn marks_of_strangers_pass_from_agent_to_agent() {
 
     test.houston.sql("update houston.knowledge_items set untrusted = false");
     let read = test.call("read_conversation", json!({"conversation_id": goal, "limit": 1})).await;
-    assert!(read.contains(&format!("<untrusted source=\"{goal}\">\nasked by")), "{read}");
+    // Its space: what is shown to users after such reading has no markup.
+    assert!(read.contains(&format!("< untrusted source=\"{goal}\">\nasked by")), "{read}");
 }

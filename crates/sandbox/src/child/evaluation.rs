@@ -15,8 +15,9 @@ pub(super) fn answer_all(pipes: &mut Pipes, evaluate: fn(&str) -> String) -> io:
     Ok(())
 }
 
+/// Milliseconds of CPU time that this process has used.
 #[cfg(target_os = "linux")]
-fn cpu_ms() -> u64 {
+pub(super) fn cpu_ms() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
     let used: std::time::Duration = clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default();
     u64::try_from(used.as_millis()).unwrap_or(u64::MAX)
@@ -24,6 +25,6 @@ fn cpu_ms() -> u64 {
 
 /// Elsewhere each child answers once.
 #[cfg(not(target_os = "linux"))]
-fn cpu_ms() -> u64 {
+pub(super) fn cpu_ms() -> u64 {
     u64::MAX
 }

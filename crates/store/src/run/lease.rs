@@ -160,12 +160,12 @@ impl LeaseConnection {
         }
         let done = sqlx::query!(
             "-- store::lease::renew
-            update houston.workers
-               set beat_at = statement_timestamp(), alive_until = statement_timestamp() + make_interval(secs => $2),
+            with t as materialized (select statement_timestamp() as at)
+            update houston.workers w
+               set beat_at = t.at, alive_until = t.at + make_interval(secs => $2),
                    -- The lease was over: the worker slept, or did not reach Postgres.
-                   served_since = case when alive_until < statement_timestamp() then statement_timestamp()
-                                       else served_since end
-             where id = $1",
+                   served_since = case when w.alive_until < t.at then t.at else w.served_since end
+              from t where w.id = $1",
             self.worker.0,
             seconds(self.lease)
         )

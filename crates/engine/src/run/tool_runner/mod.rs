@@ -158,7 +158,7 @@ impl ToolRunner {
             if !self.offer().get(&call.name).is_some_and(|tool| tool.takes_expressions()) {
                 continue;
             }
-            if let Err(problem) = houston_meter::try_expressions(journal.owner.tenant, &call.input).await {
+            if let Err(problem) = houston_meter::try_expressions(journal.owner.tenant.0, &call.input).await {
                 let text = format!("{}: mend the plan and call this again:\n{problem}", call.name);
                 refused.insert(call.id.clone(), ToolResponse::failure(ToolErrorCode::ValidationError, text));
             }
