@@ -70,7 +70,10 @@ impl Shared {
     /// The same with the connections of a purpose.
     pub(crate) fn with_connections_of(&self, purpose: Purpose) -> Arc<Self> {
         let pool = self.pools.of(purpose).clone();
-        let folders = self.folders.as_ref().map(|folders| folders.with_connections(&pool));
+        // An erasure settles files while its transaction is open, so background work does that with connections of runs: these
+        // wait for none of its own.
+        let settling = if purpose == Purpose::Background { Purpose::Runs } else { purpose };
+        let folders = self.folders.as_ref().map(|folders| folders.with_connections(self.pools.of(settling)));
         Arc::new(Self { pool, folders, ..self.clone() })
     }
 

@@ -367,7 +367,6 @@ fn documented_ways(ids: &Ids, user: &str) -> Vec<(bool, Way, &'static [Field])> 
             &[][..],
         )
     };
-    let (_, digits) = run.rsplit_once('_').unwrap();
     let answer = json!({"question_id": question, "answer": {"yes": true}});
     let stream = format!("/compat/ai-sdk/goal/{thread}/stream");
     let heard = json!({"type": "event", "topics": ["task.ended"], "agentable_id": thread});
@@ -377,7 +376,7 @@ fn documented_ways(ids: &Ids, user: &str) -> Vec<(bool, Way, &'static [Field])> 
         (true, post("/ag-ui/goal", input), &[]),
         (true, post("/compat/ai-sdk/goal", chat), &[Field::Body("/user")]),
         (true, post(&format!("/compat/ai-sdk/goal/{thread}/cancel"), Value::Null), &[]),
-        (true, Way { method: "GET", path: format!("{stream}?after={digits}"), body: Value::Null }, &[]),
+        (true, Way { method: "GET", path: format!("{stream}?after=0"), body: Value::Null }, &[]),
         (true, post(&triggers, json!({"name": "t", "when": heard, "then": then(thread)})), &[]),
         tool("read_thread", json!({"thread_id": thread})),
         tool("post_message", json!({"thread_id": thread, "message": "hi"})),

@@ -141,7 +141,7 @@ async fn folder_goes_with_its_agentable() {
     let target = houston_store::erasure::Target::Agentable("goal", tools.goal);
     tools.store.tenant(tools.tenant).request_erasure(target, tools.ids.next(), None).await.unwrap();
     while !matches!(
-        tools.runs().erase_some(100).await.unwrap(),
+        tools.store.background().erase_some(100).await.unwrap(),
         houston_store::erasure::sweep::Swept::Done(_)
     ) {}
     assert!(!home.exists(), "nothing is left when the erasure is completed");

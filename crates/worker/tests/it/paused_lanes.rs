@@ -51,5 +51,6 @@ async fn health_monitor_knows_why_paused_work_waits() {
     let held = found().await;
     assert!(held.status == HealthStatus::Warn && held.detail.ends_with(": interactive"), "{held:?}");
     cluster.store.operator().set_lane_paused("interactive", false).await.unwrap();
-    assert_eq!(found().await.status, HealthStatus::Red);
+    // The time in the paused lane makes it no later.
+    assert_eq!(found().await.status, HealthStatus::Ok);
 }

@@ -29,7 +29,7 @@ const OTHERS: [&str; 26] = [
     "store::audit::forget",
     "store::outbox::forget",
     "store::task_report::forget",
-    "store::paused_lane::list",
+    "store::paused_lane::",
     "store::context_cache::forget_old",
     "store::attachment::objects::",
     "store::workspace_file::settle::take",

@@ -153,6 +153,11 @@ impl Attempt {
         }
     }
 
+    /// Attempts that ended since the last committed step without one of their own: their workers died, or lost the run.
+    fn lost(&self) -> i32 {
+        self.deaths.max(self.claims - 1)
+    }
+
     /// Whether the message is to be given up: the run kills its workers, or too many of them lost it.
     fn must_be_given_up(&self, config: &Config) -> bool {
         self.is_given_up || self.claims > config.max_claims
@@ -340,15 +345,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Workers have died since the last commit while the model was to be called: its provider may have begun to answer each of
+    /// Workers have lost the run since the last commit while the model was to be called: its provider may have begun to answer each of
     /// them, and how much it wrote is not known. The next commit counts what they have sent.
     fn book_lost_calls(&mut self) {
         let is_calling = self.setup.driver.is_none() && !self.setup.is_plan();
-        if self.attempt.deaths == 0 || !is_calling || self.run.next(self.journal.now()) != Next::CallModel {
+        if self.attempt.lost() == 0 || !is_calling || self.run.next(self.journal.now()) != Next::CallModel {
             return;
         }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());
-        for _ in 0..self.attempt.deaths {
+        for _ in 0..self.attempt.lost() {
             self.journal.ledger.enter_lost(self.setup.model.description(), tokens);
         }
     }

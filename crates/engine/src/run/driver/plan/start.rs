@@ -95,10 +95,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(())
     }
 
-    /// A worker has died while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
+    /// A worker has lost the run while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
     /// was sent.
     fn book_lost_call(&self, path: &str, begun: &Begun) {
-        if self.attempt.deaths > 0
+        if self.attempt.lost() > 0
             && let Some((.., Work::Llm { prompt, .. })) = begun.works.iter().rfind(|(of, ..)| of == path)
         {
             let sent = tokens::estimate(ROLE) + tokens::estimate(prompt);
