@@ -98,21 +98,11 @@ fn is_plain_expression(source: &str) -> bool {
                     return false;
                 }
             }
-            Token::Sign(",") => {
-                // Between the literals of a list.
-                if !matches!(before, Some(Token::Number | Token::Text(_)))
-                    || !matches!(next, Some(Token::Number | Token::Text(_)))
-                {
-                    return false;
-                }
-            }
-            Token::Sign("[") if matches!(next, Some(Token::Sign("]"))) => {}
-            Token::Sign("[") => {
-                // A position, a field, or a list of literals.
-                if !matches!(next, Some(Token::Number | Token::Text(_))) {
-                    return false;
-                }
-            }
+            // Between the literals of a list.
+            Token::Sign(",") if !(is_literal(before) && is_literal(next)) => return false,
+            Token::Sign("[") if next == Some(Token::Sign("]")) => {}
+            // A position, a field, or a list of literals.
+            Token::Sign("[") if !is_literal(next) => return false,
             Token::Name("is") => {
                 let name = if next == Some(Token::Name("not")) { tokens.get(at + 2).copied() } else { next };
                 if !matches!(name, Some(Token::Name(test)) if TESTS.contains(&test)) {
@@ -124,6 +114,10 @@ fn is_plain_expression(source: &str) -> bool {
         at += 1;
     }
     once <= 1
+}
+
+fn is_literal(token: Option<Token<'_>>) -> bool {
+    matches!(token, Some(Token::Number | Token::Text(_)))
 }
 
 fn is_operator(name: &str) -> bool {

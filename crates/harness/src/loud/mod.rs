@@ -16,6 +16,7 @@ use houston_testkit::houston::Houston;
 use houston_testkit::servers::TestServers;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::bench::setup::{Replies, Setup};
 use crate::http::Connection;
@@ -106,7 +107,8 @@ async fn phase(
     if let Some(loud) = loud {
         loud.start(&mut noise, &stop);
     }
-    let probes = tokio::spawn(livez(setup.houston.address, setup.houston.key.clone(), stop.clone()));
+    let probes =
+        TaskTracker::new().spawn(livez(setup.houston.address, setup.houston.key.clone(), stop.clone()));
     let mut progress = Progress::new(what, lasts.as_secs());
     let (began, mut found) = (Instant::now(), Phase::default());
     while began.elapsed() < lasts {

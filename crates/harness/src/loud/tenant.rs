@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::quiet::breathe;
 use crate::http::Connection;
@@ -225,9 +226,11 @@ fn letters(seed: usize, count: usize) -> String {
 pub(super) async fn slow_receiver() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    tokio::spawn(async move {
+    let tasks = TaskTracker::new();
+    let of_requests = tasks.clone();
+    tasks.spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
-            tokio::spawn(async move {
+            of_requests.spawn(async move {
                 let mut read = [0; 1024];
                 while socket.read(&mut read).await.is_ok_and(|count| count > 0) {}
             });
