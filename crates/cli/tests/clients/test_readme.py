@@ -158,7 +158,7 @@ def test_command_is_accepted(command: str, tmp_path: Path) -> None:
     (tmp_path / ".curlrc").write_text("fail-with-body\n")
     pixel = bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-        "1f15c4890000000d49444154789c626001000000ffff030000060005574bfbd50000000049454e44ae426082"
+        "1f15c4890000000b4944415478da636000020000050001e9fadcd80000000049454e44ae426082"
     )
     (tmp_path / "plan.png").write_bytes(pixel)
     run(tmp_path, "bash", "-ec", f"set -o pipefail\nHOUSTON_API_KEY={KEY}\n{function}\n{command}".replace(ADDRESS, URL))
