@@ -1,4 +1,4 @@
-//! [`Connections`]: the connections that one [`Purpose`] has. None of them is used for another, so whatever fills one pool,
+//! `Connections`: the connections that one [`Purpose`] has. None of them is used for another, so whatever fills one pool,
 //! the others go on.
 //!
 //! A task that holds a connection must not wait for another one of the same purpose: as many of them as there are
