@@ -21,6 +21,8 @@ const TIME: Duration = Duration::from_secs(10);
 const ANSWER: usize = 4 << 20;
 /// SIGSEGV: the end of the stack. Memory that is used up is an abort, for which there is SIGABRT, or SIGSYS behind the walls.
 const SEGMENTATION_FAULT: i32 = 11;
+/// SIGKILL.
+const KILLED: i32 = 9;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -63,14 +65,25 @@ impl Evaluators {
     /// [`NoAnswer`]: what the evaluation took too much of, or why nothing was evaluated.
     pub async fn evaluate(&self, request: &str) -> Result<Box<RawValue>, NoAnswer> {
         let _permit = self.permits.acquire().await;
+        match self.once(request).await? {
+            Some(answer) => Ok(answer),
+            // No limit ends a child in this way: somebody has killed it, or the kernel when the machine had no memory left.
+            None => self.once(request).await?.ok_or(NoAnswer::Memory),
+        }
+    }
+
+    /// `None`: the child was killed.
+    async fn once(&self, request: &str) -> Result<Option<Box<RawValue>>, NoAnswer> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut child = match spare {
             Some(child) => child,
             None => self.start()?,
         };
         if self.spare.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-            let next = self.start()?;
-            self.keep(next);
+            // Without it, the next request waits for the start of its child.
+            if let Ok(next) = self.start() {
+                self.keep(next);
+            }
         }
         if !child.is_ready() {
             child = ready(child).await?;
@@ -83,19 +96,20 @@ impl Evaluators {
                 if cpu_ms < USED_UP_MS {
                     self.keep(child);
                 }
-                Ok(answer)
+                Ok(Some(answer))
             }
             Read::Message(_) => Err(Error::Protocol("an evaluation sent another message".to_owned()).into()),
             Read::TimedOut => {
                 child.kill().await;
                 Err(NoAnswer::Time)
             }
-            Read::End => Err(match Death::of(child.wait().await) {
-                Death::OutOfTime => NoAnswer::Time,
-                Death::Signal(SEGMENTATION_FAULT) => NoAnswer::Depth,
-                Death::Signal(_) => NoAnswer::Memory,
-                Death::Code(code) => Error::NotASandbox(format!("it ended with code {code}")).into(),
-            }),
+            Read::End => match Death::of(child.wait().await) {
+                Death::OutOfTime => Err(NoAnswer::Time),
+                Death::Signal(KILLED) => Ok(None),
+                Death::Signal(SEGMENTATION_FAULT) => Err(NoAnswer::Depth),
+                Death::Signal(_) => Err(NoAnswer::Memory),
+                Death::Code(code) => Err(Error::NotASandbox(format!("it ended with code {code}")).into()),
+            },
         }
     }
 

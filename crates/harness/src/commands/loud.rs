@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::loud::{Plan, measure};
+use crate::loud::measure;
 use crate::service;
 use houston_testkit::console::{print, print_status};
 use houston_testkit::programs;
@@ -37,8 +37,8 @@ impl Loud {
             }
         };
         let servers = programs::servers(|config| config.fsync = true)?;
-        let plan = Plan { phase: Duration::from_secs_f64(self.minutes * 60.0) };
-        let report = Box::pin(measure(&binary, &servers, plan)).await?;
+        let lasts = Duration::from_secs_f64(self.minutes * 60.0);
+        let report = Box::pin(measure(&binary, &servers, lasts)).await?;
         print(&if self.json { serde_json::to_string(&report)? } else { report.table() })?;
         Ok(if report.met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -45,14 +45,8 @@ struct Phase {
     most_memory: u64,
 }
 
-/// How long each phase lasts, and whether it ends with what was stored before a start.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) phase: Duration,
-}
-
-/// Measures a service of one process.
-pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -> Result<Report> {
+/// Measures a service of one process. `lasts`: each of the two phases.
+pub(crate) async fn measure(program: &Path, servers: &TestServers, lasts: Duration) -> Result<Report> {
     let receiver = slow_receiver().await?;
     let houston = Houston::builder(program)
         .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"http://{receiver}\"]"))
@@ -64,11 +58,11 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -
     let loud = setup.houston.setup.run(&["key", "create", "--tenant", "loud"])?;
     let rest = setup.rest(Duration::from_secs(2)).await?;
     // Warms up what the first messages of a process pay.
-    phase(&setup, &keys, None, plan.phase / 10, "warming up").await?;
-    let alone = phase(&setup, &keys, None, plan.phase, "twenty tenants").await?;
+    phase(&setup, &keys, None, lasts / 10, "warming up").await?;
+    let alone = phase(&setup, &keys, None, lasts, "twenty tenants").await?;
     let actions = Arc::new(AtomicU64::new(0));
     let tenant = Loud::prepare(&setup.houston, loud, receiver, Arc::clone(&actions)).await?;
-    let beside = phase(&setup, &keys, Some(&tenant), plan.phase, "beside a loud tenant").await?;
+    let beside = phase(&setup, &keys, Some(&tenant), lasts, "beside a loud tenant").await?;
     print_status("waiting until memory is returned");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let after = proc::rss_of(&setup.houston)?;
