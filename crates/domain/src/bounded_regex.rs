@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::syntax;
@@ -72,11 +72,31 @@ impl BoundedRegex {
     /// # Errors
     /// [`InvalidRegex`].
     pub fn new(pattern: &str, ignore_case: bool, bytes: usize) -> Result<Self, InvalidRegex> {
+        let syntax = syntax::Config::new().case_insensitive(ignore_case).nest_limit(NESTED);
         let compiled = RegexBuilder::new(pattern)
             .case_insensitive(ignore_case)
             .size_limit(bytes)
             .nest_limit(NESTED)
             .build();
+        Self::compiled(pattern, compiled, syntax, bytes)
+    }
+
+    /// The expression of a glob, which is about bytes.
+    ///
+    /// # Errors
+    /// [`InvalidRegex`].
+    pub(crate) fn of_glob(pattern: &str, bytes: usize) -> Result<Self, InvalidRegex> {
+        let syntax = syntax::Config::new().utf8(false).dot_matches_new_line(true);
+        let compiled = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(bytes).build();
+        Self::compiled(pattern, compiled, syntax, bytes)
+    }
+
+    fn compiled(
+        pattern: &str,
+        compiled: Result<Regex, regex::Error>,
+        syntax: syntax::Config,
+        bytes: usize,
+    ) -> Result<Self, InvalidRegex> {
         let regex = compiled.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => InvalidRegex::TooLarge,
             error => {
@@ -87,7 +107,7 @@ impl BoundedRegex {
             }
         })?;
         let automaton = DFA::builder()
-            .syntax(syntax::Config::new().case_insensitive(ignore_case).nest_limit(NESTED))
+            .syntax(syntax)
             .thompson(thompson::Config::new().which_captures(WhichCaptures::None).nfa_size_limit(Some(bytes)))
             .configure(
                 DFA::config()
@@ -98,7 +118,10 @@ impl BoundedRegex {
                     .minimum_cache_clear_count(Some(AUTOMATON_RESTARTS)),
             )
             .build(pattern)
-            .map_err(|_| InvalidRegex::TooLarge)?;
+            .map_err(|error| match error.to_string() {
+                reason if reason.contains("UTF-8") => InvalidRegex::Syntax(reason),
+                _ => InvalidRegex::TooLarge,
+            })?;
         let bytes = u64::try_from(automaton.get_nfa().memory_usage()).unwrap_or(u64::MAX);
         let byte_work = 1 + bytes / COMPILED_BYTES_PER_WORK;
         Ok(Self(Arc::new(Compiled { regex, automaton, byte_work })))
@@ -147,6 +170,6 @@ impl Searcher {
             return Err(TooMuchWork);
         }
         *left -= work;
-        Ok(regex.shortest_match(text))
+        Ok(regex.shortest_match(text.as_bytes()))
     }
 }

@@ -18,13 +18,14 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::cron::CronRule;
 use self::event_rule::EventRule;
 use self::keyword::KeywordRule;
 use crate::frame::{attribute, escape};
 use crate::id::TriggerId;
+use crate::plan::all_plain;
 
 /// Maximum number of triggers of a user.
 pub const MAX_TRIGGERS: i64 = 100;
@@ -138,6 +139,12 @@ impl When {
                 EventRule::new(topics, whose, condition.as_deref()).map(Box::new).map(Rule::Event)
             }
         }
+    }
+
+    /// Whether evaluating it takes microseconds, or work that is counted.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !matches!(self, Self::Event { condition: Some(condition), .. } if !all_plain(&json!({ "if": condition })))
     }
 
     /// When it is due first, if that is a time. The rest as [`Self::rule`].

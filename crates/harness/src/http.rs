@@ -90,6 +90,11 @@ impl Connection {
         self.response().await.with_context(|| format!("POST {path}"))
     }
 
+    pub(crate) async fn put(&mut self, path: &str, body: &str) -> Result<Response> {
+        self.send("PUT", path, "content-type: application/json\r\n", body).await?;
+        self.response().await.with_context(|| format!("PUT {path}"))
+    }
+
     /// A POST with an idempotency key: repeated, it takes effect once.
     pub(crate) async fn post_once(&mut self, path: &str, body: &str, key: &str) -> Result<Response> {
         let fields = format!("content-type: application/json\r\nidempotency-key: {key}\r\n");

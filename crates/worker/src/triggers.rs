@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 const SHARE: i64 = 4;
 /// Pages that are read in a row, before something else gets its turn.
 const PAGES: usize = 20;
-/// How long other processes leave a page to the one that evaluates it: longer than that takes, also on a busy machine.
-const TURN: TimeDelta = TimeDelta::seconds(30);
+/// How long other processes leave a page to the one that evaluates it, which says five times in between that it goes on.
+const TURN: TimeDelta = TimeDelta::seconds(10);
 
 /// `jobs/triggers.toml`. Reasons for the values are in that file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +97,10 @@ impl Triggers {
     async fn look(&self) -> Result<Duration> {
         if !self.store.has_triggers().await? {
             return Ok(Duration::from_secs(self.config.idle_s.max(1)));
+        }
+        for suspect in self.store.settle_evaluations(self.now()).await? {
+            let (trigger, is_off) = (suspect.id, suspect.is_off);
+            tracing::error!(%trigger, is_off, "a process ended while it evaluated this trigger");
         }
         for due in self.store.due_triggers(self.now(), self.config.page).await? {
             let ids = self.firing_ids(due.agentable);

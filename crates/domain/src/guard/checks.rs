@@ -14,6 +14,9 @@ use super::trace::Trace;
 use super::{Intents, Layer, Outcome, Risk, Ruling, Step};
 use crate::tool_call::ToolErrorCode;
 
+/// Characters of patterns × bytes of paths that a call may be compared with: some milliseconds, a tenth of a second at worst.
+const PATH_WORK: usize = 32 * 1024 * 1024;
+
 impl<'a, T: Trace> Judge<'a, T> {
     pub(super) fn pin(&mut self) -> Checked {
         if self.call.pin_changed {
@@ -90,6 +93,18 @@ impl<'a, T: Trace> Judge<'a, T> {
 
     pub(super) fn paths(&mut self) -> Checked {
         let (facts, input) = (self.facts, self.call.input);
+        let patterns: usize =
+            self.layers.iter().map(|layer| layer.paths.chars() + layer.sensitive.chars()).sum();
+        let named = facts.path_at.iter().chain(&facts.folder_at);
+        let bytes: usize = named.flat_map(|at| values_at(input, at)).map(|raw| raw.len()).sum();
+        if bytes.saturating_mul(patterns) > PATH_WORK {
+            let why = format!(
+                "it names paths of {bytes} bytes, which is too much to compare with the patterns here: name at most {} bytes \
+                 in one call",
+                PATH_WORK / patterns.max(1)
+            );
+            return self.deny(Step::Path, None, "path", ToolErrorCode::PermissionDenied, why);
+        }
         for at in &facts.path_at {
             let mut raw = values_at(input, at);
             if raw.is_empty() {

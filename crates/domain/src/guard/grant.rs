@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::pattern::{Patterns, Star};
-use super::rule::{Matching, When};
+use super::rule::{CALL_WORK, Matching, When};
 use super::{GuardError, LayerKind, Problem, Spot};
 
 /// The lasting yes of a person. It lifts questions that allow one, and nothing else.
@@ -107,6 +107,6 @@ impl CompiledGrant {
         self.pin.as_deref() == pin
             && self.tools.is_match(tool)
             && self.equal.iter().all(|(pointer, value)| input.pointer(pointer) == Some(value))
-            && self.when.is_met(input)
+            && self.when.is_met(input, &mut CALL_WORK.clone())
     }
 }

@@ -1,5 +1,8 @@
 //! Hosts in arguments.
 
+/// Maximum length of a name in DNS.
+const MAX_NAME: usize = 253;
+
 /// The host of a URL, or of a host with or without a port: in lower case, without a dot at the end. `None` when
 /// programs could read the text differently, for instance because of a backslash or of letters outside ASCII (an
 /// international name is written as `xn--…`).
@@ -32,7 +35,9 @@ pub(super) fn host_of(url: &str) -> Option<String> {
     };
     let host = host.strip_suffix('.').unwrap_or(host);
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
-    let plain = !host.is_empty() && host.chars().all(is_name) && port.chars().all(|c| c.is_ascii_digit());
+    let plain = (1..=MAX_NAME).contains(&host.len())
+        && host.chars().all(is_name)
+        && port.chars().all(|c| c.is_ascii_digit());
     plain.then(|| host.to_ascii_lowercase())
 }
 

@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::path::sensitive_globs;
 use super::pattern::{Patterns, Star};
-use super::rule::Rule;
+use super::rule::{CALL_WORK, Rule};
 use super::{
     Category, GuardError, GuardSettings, Intents, Level, Problem, ProfileTable, Risk, Ruling, Spot,
     ToolSettings, Unattended,
@@ -166,10 +166,10 @@ impl Layer {
         if self.rules.is_empty() {
             return None;
         }
-        let mut strictest: Option<&Rule> = None;
+        let (mut strictest, mut left): (Option<&Rule>, _) = (None, CALL_WORK);
         for number in self.rule_tools.matches(tool) {
             let Some(rule) = self.rules.get(number) else { continue };
-            if strictest.is_none_or(|other| is_stricter(rule, other)) && rule.when.is_met(input) {
+            if strictest.is_none_or(|other| is_stricter(rule, other)) && rule.when.is_met(input, &mut left) {
                 strictest = Some(rule);
             }
         }

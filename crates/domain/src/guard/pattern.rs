@@ -1,14 +1,17 @@
 //! Patterns (globs), compiled once.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::Problem;
 use super::path::fold_pattern;
+use crate::bounded_regex::{BoundedRegex, TooMuchWork};
 
 /// Maximum length of a pattern, in characters.
 pub const MAX_PATTERN_CHARS: usize = 256;
 /// Maximum number of patterns of one list.
 pub const MAX_PATTERNS: usize = 200;
+/// What a pattern may be compiled to, in bytes: some times what the longest needs.
+const MAX_COMPILED_BYTES: usize = 1024 * 1024;
 
 /// What `*` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,7 @@ pub(super) struct Patterns {
     set: GlobSet,
     /// The pattern that each glob of the set comes from.
     texts: Vec<String>,
+    chars: usize,
 }
 
 impl Patterns {
@@ -42,25 +46,11 @@ impl Patterns {
         if patterns.len() > MAX_PATTERNS {
             return Err(Problem::TooMany { given: patterns.len(), max: MAX_PATTERNS });
         }
-        let (mut set, mut texts) = (GlobSetBuilder::new(), Vec::new());
+        let (mut set, mut texts, mut chars) = (GlobSetBuilder::new(), Vec::new(), 0);
         for pattern in patterns {
-            let wrong = |reason: &str| Problem::Pattern {
-                pattern: pattern.chars().take(MAX_PATTERN_CHARS).collect(),
-                reason: reason.to_owned(),
-            };
-            if pattern.is_empty() {
-                return Err(wrong("it is empty"));
-            }
-            if pattern.chars().count() > MAX_PATTERN_CHARS {
-                return Err(wrong(&format!("it has more than {MAX_PATTERN_CHARS} characters")));
-            }
-            for glob in expand(pattern) {
-                let glob = GlobBuilder::new(&glob)
-                    .literal_separator(star == Star::WithoutSlash)
-                    .backslash_escape(true)
-                    .build()
-                    .map_err(|error| wrong(&error.kind().to_string()))?;
-                set.add(glob);
+            for expanded in expand(pattern) {
+                set.add(glob_of(pattern, &expanded, star)?);
+                chars += expanded.len();
                 texts.push(pattern.clone());
             }
         }
@@ -68,12 +58,17 @@ impl Patterns {
             pattern: error.glob().unwrap_or_default().to_owned(),
             reason: error.kind().to_string(),
         })?;
-        Ok(Self { set, texts })
+        Ok(Self { set, texts, chars })
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
+    }
+
+    /// Their length, which bounds the work of comparing them with a byte.
+    pub(super) fn chars(&self) -> usize {
+        self.chars
     }
 
     /// Whether one of them matches.
@@ -101,13 +96,32 @@ impl Patterns {
     }
 }
 
+/// The glob that `pattern` stands for, or that it is expanded to.
+fn glob_of(pattern: &str, expanded: &str, star: Star) -> Result<Glob, Problem> {
+    if pattern.is_empty() {
+        return Err(wrong(pattern, "it is empty"));
+    }
+    if pattern.chars().count() > MAX_PATTERN_CHARS {
+        return Err(wrong(pattern, &format!("it has more than {MAX_PATTERN_CHARS} characters")));
+    }
+    GlobBuilder::new(expanded)
+        .literal_separator(star == Star::WithoutSlash)
+        .backslash_escape(true)
+        .build()
+        .map_err(|error| wrong(pattern, &error.kind().to_string()))
+}
+
+fn wrong(pattern: &str, reason: &str) -> Problem {
+    Problem::Pattern { pattern: pattern.chars().take(MAX_PATTERN_CHARS).collect(), reason: reason.to_owned() }
+}
+
 /// One compiled pattern. The usual ones, a text with `*` at its ends, need no regular expression.
 #[derive(Debug, Clone)]
 pub(super) enum Pattern {
     /// A text, with or without `*` at each end.
     Text { before: bool, text: String, after: bool, star: Star },
-    /// Any other.
-    Glob(Patterns),
+    /// Any other. It is compared with arguments, which models write, so the work is counted.
+    Glob(BoundedRegex),
 }
 
 impl Pattern {
@@ -119,38 +133,46 @@ impl Pattern {
             || text.len() > MAX_PATTERN_CHARS
             || text.contains(['*', '?', '[', ']', '{', '}', ',', '\\'])
         {
-            return Ok(Self::Glob(Patterns::new(&[pattern.to_owned()], star)?));
+            let glob = glob_of(pattern, pattern, star)?;
+            let compiled = BoundedRegex::of_glob(glob.regex(), MAX_COMPILED_BYTES);
+            return compiled.map(Self::Glob).map_err(|error| wrong(pattern, &error.to_string()));
         }
         let (before, after) = (pattern.starts_with('*'), pattern.ends_with('*'));
         Ok(Self::Text { before, text: text.to_owned(), after, star })
     }
 
     /// Whether a pattern in lower case matches, where upper and lower case are the same.
-    pub(super) fn is_match_without_case(&self, value: &str) -> bool {
+    ///
+    /// # Errors
+    /// [`TooMuchWork`] for as much as is `left`.
+    pub(super) fn is_match_without_case(&self, value: &str, left: &mut u64) -> Result<bool, TooMuchWork> {
         // Without a copy of the value where none is needed: rules are compared with long texts, too.
         let same = |part: Option<&[u8]>, text: &str| {
             part.is_some_and(|part| part.eq_ignore_ascii_case(text.as_bytes()))
         };
         let bytes = value.as_bytes();
-        match self {
+        Ok(match self {
             Self::Text { before: false, text, after, star: Star::All } if value.is_ascii() => {
                 (*after || bytes.len() == text.len()) && same(bytes.get(..text.len()), text)
             }
             Self::Text { before: true, text, after: false, star: Star::All } if value.is_ascii() => {
                 same(bytes.len().checked_sub(text.len()).and_then(|at| bytes.get(at..)), text)
             }
-            _ => self.is_match(&fold_pattern(value)),
-        }
+            _ => return self.is_match(&fold_pattern(value), left),
+        })
     }
 
     /// Whether it matches.
-    pub(super) fn is_match(&self, value: &str) -> bool {
+    ///
+    /// # Errors
+    /// [`TooMuchWork`] for as much as is `left`.
+    pub(super) fn is_match(&self, value: &str, left: &mut u64) -> Result<bool, TooMuchWork> {
         let (before, text, after, star) = match self {
-            Self::Glob(patterns) => return patterns.is_match(value),
+            Self::Glob(glob) => return glob.is_match(value, left),
             Self::Text { before, text, after, star } => (*before, text.as_str(), *after, *star),
         };
         let covers = |rest: &str| star == Star::All || !rest.contains('/');
-        match (before, after) {
+        Ok(match (before, after) {
             (false, false) => value == text,
             (false, true) => value.strip_prefix(text).is_some_and(covers),
             (true, false) => value.strip_suffix(text).is_some_and(covers),
@@ -159,7 +181,7 @@ impl Pattern {
                 let mut found = value.match_indices(text);
                 found.any(|(at, _)| covers(&value[..at]) && covers(&value[at + text.len()..]))
             }
-        }
+        })
     }
 }
 
@@ -173,6 +195,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const WORK: u64 = 1 << 20;
+
+    #[test]
+    fn hostile_pattern_ends_within_its_work() {
+        let pattern = format!("*a{}b", "?".repeat(200));
+        let text: String = (0..60_000_u32).map(|nth| if nth * nth % 7 < 3 { 'a' } else { 'c' }).collect();
+        let pattern = Pattern::new(&pattern, Star::All).unwrap();
+        assert_eq!(pattern.is_match(&text, &mut WORK.clone()), Err(TooMuchWork));
+    }
+
     proptest! {
         #[test]
         fn patterns_without_regex_match_as_those_with(
@@ -185,9 +217,20 @@ mod tests {
             let regex = regex.compile_matcher();
             let is_text = matches!(single, Pattern::Text { .. });
             prop_assert!(is_text);
-            prop_assert_eq!(single.is_match(&value), regex.is_match(&value), "{} {}", pattern, value);
-            let upper = single.is_match_without_case(&value.to_uppercase());
-            prop_assert_eq!(upper, single.is_match(&value), "{} {}", pattern, value);
+            prop_assert_eq!(single.is_match(&value, &mut WORK.clone()), Ok(regex.is_match(&value)), "{} {}", pattern, value);
+            let upper = single.is_match_without_case(&value.to_uppercase(), &mut WORK.clone());
+            prop_assert_eq!(upper, single.is_match(&value, &mut WORK.clone()), "{} {}", pattern, value);
+        }
+
+        #[test]
+        fn globs_match_as_those_of_a_set(
+            pattern in "([*?/]|\\\\[*a]|[aé.]|\\[[!]?[a-c]{1,3}\\]|\\{[a*],[b?]{1,2}\\}|\\*\\*/?){1,8}",
+            value in "[a/.bcé*\n]{0,9}",
+            star in prop::sample::select(vec![Star::All, Star::WithoutSlash]),
+        ) {
+            let Ok(set) = Patterns::new(std::slice::from_ref(&pattern), star) else { return Ok(()) };
+            let single = Pattern::new(&pattern, star).unwrap();
+            prop_assert_eq!(single.is_match(&value, &mut WORK.clone()), Ok(set.is_match(&value)), "{} {}", pattern, value);
         }
     }
 }

@@ -13,6 +13,8 @@ use super::{Problem, RuleSettings, Ruling};
 const MAX_POINTERS: usize = 20;
 /// Maximum number of examples of one rule, of each sort.
 const MAX_EXAMPLES: usize = 20;
+/// Work of comparing the arguments of a call with the patterns of a layer: sixteen milliseconds at worst.
+pub(super) const CALL_WORK: u64 = 4 * 1024 * 1024;
 
 /// How patterns are compared with arguments. See [`RuleSettings`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,23 +60,26 @@ impl When {
         Ok(Self { matching, patterns: when.iter().map(compile).collect::<Result<_, _>>()? })
     }
 
-    /// Whether `input` meets the condition.
-    pub(super) fn is_met(&self, input: &Value) -> bool {
+    /// Whether `input` meets the condition. When that takes more work than is `left`, it does if it restricts, and does not
+    /// if it permits.
+    pub(super) fn is_met(&self, input: &Value, left: &mut u64) -> bool {
         self.patterns.iter().all(|(pointer, pattern)| {
-            pointer.of(input).is_some_and(|value| self.is_value_met(value, pattern.as_ref()))
+            pointer.of(input).is_some_and(|value| self.is_value_met(value, pattern.as_ref(), left))
         })
     }
 
-    fn is_value_met(&self, value: &Value, pattern: Option<&Pattern>) -> bool {
+    fn is_value_met(&self, value: &Value, pattern: Option<&Pattern>, left: &mut u64) -> bool {
         let mut count = 0_usize;
         match self.matching {
             Matching::Generous => !each_value(value, &mut |text| {
-                !pattern.is_none_or(|pattern| pattern.is_match_without_case(&text))
+                !pattern.is_none_or(|pattern| pattern.is_match_without_case(&text, left).unwrap_or(true))
             }),
             Matching::Exact => {
                 let all = each_value(value, &mut |text| {
                     count += 1;
-                    pattern.is_none_or(|pattern| !leads_up(&text) && pattern.is_match(&text))
+                    pattern.is_none_or(|pattern| {
+                        !leads_up(&text) && pattern.is_match(&text, left).unwrap_or(false)
+                    })
                 });
                 all && count > 0
             }
@@ -113,10 +118,12 @@ impl Rule {
         }
         let matching = if *decide == Ruling::Allow { Matching::Exact } else { Matching::Generous };
         let when = When::new(when, matching).map_err(|(pointer, problem)| (Some(pointer), problem))?;
-        if let Some(example) = examples.iter().find(|example| !when.is_met(example)) {
+        if let Some(example) = examples.iter().find(|example| !when.is_met(example, &mut CALL_WORK.clone())) {
             return Err((None, Problem::MustMatch(example.to_string())));
         }
-        if let Some(example) = counterexamples.iter().find(|example| when.is_met(example)) {
+        if let Some(example) =
+            counterexamples.iter().find(|example| when.is_met(example, &mut CALL_WORK.clone()))
+        {
             return Err((None, Problem::MustNotMatch(example.to_string())));
         }
         let why = if why.is_empty() { format!("a rule about `{tool}` says so") } else { why.clone() };

@@ -54,6 +54,39 @@ const NOISES: [Noise; 9] = [
 /// Connections of each kind.
 const AT_ONCE: usize = 4;
 
+/// Large requests, made once: what makes them must not take the time that the service is measured with.
+#[derive(Debug)]
+struct Bodies {
+    /// Messages that patterns are matched with.
+    letters: Vec<String>,
+    /// A list in a list, 50,000 times.
+    deep: String,
+    /// 100,000 numbers.
+    wide: String,
+    /// Many expressions, of which each is large once compiled.
+    team: String,
+    /// Many patterns with many `?`.
+    guard: String,
+}
+
+impl Bodies {
+    fn about(goal: &str) -> Self {
+        let letters = (0..8).map(|seed| json!({"content": letters(seed, 60_000)}).to_string()).collect();
+        let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
+        let wide: Vec<u32> = (0..100_000).collect();
+        let rules: Vec<Value> = (0..40)
+            .map(|nth| json!({"when": {"regex": format!("(?-i){nth}a[ab]{{250}}[^ab]")}, "agent_id": goal}))
+            .collect();
+        Self {
+            letters,
+            deep: format!("{{\"content\": \"x\", \"metadata\": {{\"deep\": {deep}}}}}"),
+            wide: json!({"name": "wide", "metadata": {"wide": wide}}).to_string(),
+            team: json!({"name": "t", "router": {"by": "rules", "rules": rules}}).to_string(),
+            guard: json!({"denied": vec![format!("*a{}b", "?".repeat(200)); 100]}).to_string(),
+        }
+    }
+}
+
 /// A tenant with goals, triggers and webhooks.
 #[derive(Debug, Clone)]
 pub(super) struct Loud {
@@ -61,6 +94,7 @@ pub(super) struct Loud {
     key: String,
     user: String,
     goals: Arc<Vec<String>>,
+    bodies: Arc<Bodies>,
     actions: Arc<AtomicU64>,
 }
 
@@ -101,7 +135,8 @@ impl Loud {
             refusable(&mut connection, &format!("/v1/users/{user}/triggers"), &tell(&goals[1], &when, "x"))
                 .await?;
         }
-        Ok(Self { address: houston.address, key, user, goals: Arc::new(goals), actions })
+        let bodies = Arc::new(Bodies::about(&goals[0]));
+        Ok(Self { address: houston.address, key, user, goals: Arc::new(goals), bodies, actions })
     }
 
     pub(super) fn start(&self, noise: &mut JoinSet<()>, stop: &CancellationToken) {
@@ -146,8 +181,8 @@ impl Loud {
                 }
             }
             Noise::Patterns => {
-                let body = json!({"content": letters(round, 60_000)});
-                refusable(connection, &format!("/v1/goals/{goal}/messages"), &body).await?;
+                let body = &self.bodies.letters[round % self.bodies.letters.len()];
+                connection.post(&format!("/v1/goals/{goal}/messages"), body).await?;
             }
             Noise::Plans => {
                 let (prompt, n) =
@@ -170,25 +205,12 @@ impl Loud {
                 }
             }
             Noise::Bodies => {
-                let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
-                let body = format!("{{\"content\": \"x\", \"metadata\": {{\"deep\": {deep}}}}}");
-                connection.post(&format!("/v1/goals/{goal}/messages"), &body).await?;
-                let wide: Vec<u32> = (0..100_000).collect();
-                refusable(connection, "/v1/users", &json!({"name": "wide", "metadata": {"wide": wide}}))
-                    .await?;
+                connection.post(&format!("/v1/goals/{goal}/messages"), &self.bodies.deep).await?;
+                connection.post("/v1/users", &self.bodies.wide).await?;
             }
             Noise::Documents => {
-                let rules: Vec<Value> = (0..40)
-                    .map(|nth| json!({"when": {"regex": format!("(?-i){nth}a[ab]{{250}}[^ab]")}, "agent_id": goal}))
-                    .collect();
-                refusable(
-                    connection,
-                    "/v1/teams",
-                    &json!({"name": "t", "router": {"by": "rules", "rules": rules}}),
-                )
-                .await?;
-                let names = vec!["*a?????????????????????????????????????????b"; 100];
-                refusable(connection, "/v1/guards", &json!({"deny": names})).await?;
+                connection.post("/v1/teams", &self.bodies.team).await?;
+                connection.put("/v1/guards", &self.bodies.guard).await?;
             }
             Noise::Lists => {
                 let path = format!("/v1/users/{}/triggers", self.user);

@@ -267,7 +267,7 @@ impl TenantStore<'_> {
             "-- store::trigger::change
             update houston.triggers
                set name = coalesce($3, name), instructions = coalesce($4, instructions), rule = $5, next_at = $6,
-                   enabled = coalesce($7, enabled), updated_at = $8
+                   enabled = coalesce($7, enabled), deaths = case when $7 then 0 else deaths end, updated_at = $8
              where tenant_id = $1 and id = $2",
             self.tenant.0,
             id.0,

@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::trigger_effect::{Acted, Filled, act, refuse};
+use super::trigger_reader::Evaluation;
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::system_message::lock;
@@ -21,6 +22,9 @@ pub struct FiringLimits {
     /// How long after its time a trigger is late; later, the time was missed.
     pub grace: TimeDelta,
 }
+
+/// After which time without a word the process that evaluates a template counts as dead.
+const TURN: TimeDelta = TimeDelta::seconds(10);
 
 /// What became of a trigger that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +133,18 @@ impl RunStore {
         loop {
             match self.try_at_time(due, (limits, ids), filled.as_ref()).await? {
                 Tried::Fired(fired) => return Ok(fired),
-                Tried::Unfilled(trigger, cause) => filled = Some(trigger.fill(&cause).await?),
+                Tried::Unfilled(trigger, cause) => {
+                    filled = Some(self.filled(*trigger, &cause, ids.now).await?)
+                }
             }
         }
+    }
+
+    /// Evaluates the templates of a trigger, which is marked meanwhile.
+    async fn filled(&self, trigger: Locked, cause: &Cause, now: DateTime<Utc>) -> Result<Filled> {
+        let mut evaluation =
+            Evaluation { position: None, trigger: Some(trigger.id), until: now + TURN, turn: TURN };
+        self.during(&mut evaluation, trigger.fill(cause)).await?
     }
 
     async fn try_at_time(
@@ -223,7 +236,9 @@ impl RunStore {
         loop {
             match self.try_at_event(heard, (limits, ids), filled.as_ref()).await? {
                 Tried::Fired(fired) => return Ok(fired),
-                Tried::Unfilled(trigger, cause) => filled = Some(trigger.fill(&cause).await?),
+                Tried::Unfilled(trigger, cause) => {
+                    filled = Some(self.filled(*trigger, &cause, ids.now).await?)
+                }
             }
         }
     }

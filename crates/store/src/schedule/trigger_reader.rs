@@ -15,6 +15,7 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::connections::Connections;
 use crate::error::{Error, Result};
 use crate::event::EventPosition;
 use crate::handle::RunStore;
@@ -70,6 +71,19 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
+/// How many processes may die while they evaluate a trigger, before it is set aside; and what its owner reads.
+const MAX_DEATHS: i32 = 2;
+const SET_ASIDE: &str = "the process that evaluated it ended: after two times the trigger is switched off; switch it on to try again";
+
+/// A trigger whose evaluation has ended a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suspect {
+    /// The trigger.
+    pub id: TriggerId,
+    /// Whether it was switched off: it has ended as many as it may.
+    pub is_off: bool,
+}
+
 impl RunStore {
     /// Reads the next page of events and notes what triggers want to hear, unless another process is reading. No transaction
     /// is open while that is found out, and no connection is held.
@@ -109,7 +123,7 @@ impl RunStore {
             return Ok(Listened::Idle);
         }
         let (next, has_more) = (page.next, page.has_more);
-        let verdicts = Verdicts::of(listening, page.events, now).await?;
+        let verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
         let mut tx = self.pool.begin().await?;
         if !move_on(&mut *tx, &position, &next).await? {
             return Ok(Listened::Idle);
@@ -138,6 +152,81 @@ impl RunStore {
         .execute(&self.pool)
         .await?;
         Ok(taken.rows_affected() == 1)
+    }
+
+    /// Evaluates what triggers want. What is not plain could end the process: it is evaluated trigger by trigger, each with a
+    /// mark of its own that stays then.
+    async fn verdicts(
+        &self,
+        (listening, events): (Vec<Listening>, Vec<OwnedEvent>),
+        position: &str,
+        now: DateTime<Utc>,
+        turn: TimeDelta,
+    ) -> Result<Verdicts> {
+        let (plain, others): (Vec<_>, Vec<_>) =
+            (0..listening.len()).partition(|nth| listening[*nth].when.is_plain());
+        let mut verdicts = Verdicts { listening, events, ..Verdicts::default() };
+        let mut evaluation = Evaluation { position: Some(position), trigger: None, until: now + turn, turn };
+        if !plain.is_empty() {
+            verdicts = self.during(&mut evaluation, verdicts.after(plain, now)).await??;
+        }
+        for nth in others {
+            evaluation.trigger = Some(verdicts.listening[nth].id);
+            verdicts = self.during(&mut evaluation, verdicts.after(vec![nth], now)).await??;
+        }
+        Ok(verdicts)
+    }
+
+    /// Marks the trigger, and leaves the page to this process, for as long as `evaluating` takes.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub(super) async fn during<T>(
+        &self,
+        evaluation: &mut Evaluation<'_>,
+        evaluating: impl Future<Output = T>,
+    ) -> Result<T> {
+        let mut evaluating = std::pin::pin!(evaluating);
+        let every = evaluation.turn / 5;
+        if evaluation.trigger.is_some() {
+            evaluation.keep(&self.pool).await?;
+        }
+        let evaluated = loop {
+            tokio::select! {
+                evaluated = &mut evaluating => break evaluated,
+                () = tokio::time::sleep(every.to_std().unwrap_or_default()) => {
+                    evaluation.until += every;
+                    // If Postgres is away, the result cannot be kept either.
+                    let _ = evaluation.keep(&self.pool).await;
+                }
+            }
+        };
+        if let Some(trigger) = evaluation.trigger {
+            unmark(&self.pool, trigger).await?;
+        }
+        Ok(evaluated)
+    }
+
+    /// Counts the deaths of processes that were evaluating a trigger, and sets aside what has caused two of them.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn settle_evaluations(&self, now: DateTime<Utc>) -> Result<Vec<Suspect>> {
+        let settled = sqlx::query!(
+            r#"-- store::trigger_reader::settle
+            update houston.triggers t
+               set evaluated_until = null, deaths = t.deaths + 1, enabled = t.enabled and t.deaths + 1 < $2,
+                   refused = t.refused + 1, refusal = $3
+              from (select id from houston.triggers where evaluated_until < $1 for no key update skip locked) as l
+             where t.id = l.id returning t.id, t.deaths"#,
+            now,
+            MAX_DEATHS,
+            SET_ASIDE
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let settled = settled.into_iter();
+        Ok(settled.map(|row| Suspect { id: TriggerId(row.id), is_off: i32::from(row.deaths) >= MAX_DEATHS }).collect())
     }
 
     /// Ends the reader, unless a trigger has been switched on: that takes the lock of the row first.
@@ -170,6 +259,55 @@ async fn move_on(executor: impl PgExecutor<'_>, from: &str, to: &EventPosition) 
     .execute(executor)
     .await?;
     Ok(moved.rows_affected() == 1)
+}
+
+/// What this process evaluates.
+#[derive(Debug)]
+pub(super) struct Evaluation<'p> {
+    /// The page that other processes leave to it.
+    pub(super) position: Option<&'p str>,
+    /// The trigger that is marked.
+    pub(super) trigger: Option<TriggerId>,
+    /// When the process counts as dead, if it does not say that it goes on.
+    pub(super) until: DateTime<Utc>,
+    pub(super) turn: TimeDelta,
+}
+
+impl Evaluation<'_> {
+    /// Says that the process goes on.
+    async fn keep(&self, pool: &Connections) -> Result<()> {
+        if let Some(position) = self.position {
+            sqlx::query!(
+                "-- store::trigger_reader::keep
+                update houston.readers set turn_until = $2 where name = 'triggers' and position = $1",
+                position,
+                self.until
+            )
+            .execute(pool)
+            .await?;
+        }
+        if let Some(trigger) = self.trigger {
+            sqlx::query!(
+                "-- store::trigger_reader::mark\nupdate houston.triggers set evaluated_until = $2 where id = $1",
+                trigger.0,
+                self.until
+            )
+            .execute(pool)
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+/// The process has survived the evaluation.
+async fn unmark(executor: impl PgExecutor<'_>, trigger: TriggerId) -> Result<()> {
+    sqlx::query!(
+        "-- store::trigger_reader::unmark\nupdate houston.triggers set evaluated_until = null where id = $1",
+        trigger.0
+    )
+    .execute(executor)
+    .await?;
+    Ok(())
 }
 
 /// The tenants with triggers that hear events.
@@ -232,16 +370,13 @@ struct Verdicts {
     heard: Vec<(usize, usize)>,
     /// Rules that could not be evaluated.
     failed: BTreeMap<TriggerId, Failures>,
+    left: Left,
 }
 
 impl Verdicts {
-    /// Evaluates the rules of users, on a blocking thread: on the runtime's threads they would delay everyone.
-    async fn of(listening: Vec<Listening>, events: Vec<OwnedEvent>, now: DateTime<Utc>) -> Result<Self> {
-        let verdicts = Self { listening, events, ..Self::default() };
-        if verdicts.listening.is_empty() {
-            return Ok(verdicts);
-        }
-        match tokio::task::spawn_blocking(move || verdicts.evaluated(now)).await {
+    /// Evaluates the rules of these triggers too, on a blocking thread: on the runtime's threads they would delay everyone.
+    async fn after(self, triggers: Vec<usize>, now: DateTime<Utc>) -> Result<Self> {
+        match tokio::task::spawn_blocking(move || self.evaluated(&triggers, now)).await {
             Ok(verdicts) => Ok(verdicts),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -252,13 +387,14 @@ impl Verdicts {
     }
 
     /// A rule that a later version does not accept hears nothing.
-    fn evaluated(mut self, now: DateTime<Utc>) -> Self {
+    fn evaluated(mut self, triggers: &[usize], now: DateTime<Utc>) -> Self {
         let mut of_user: HashMap<(TenantId, UserId), Vec<(usize, Rule)>> = HashMap::new();
-        let mut left = Left::default();
-        for (nth, one) in self.listening.iter().enumerate() {
+        let mut left = std::mem::take(&mut self.left);
+        for nth in triggers {
+            let one = &self.listening[*nth];
             left.spend(one.user, RULE_WORK);
             if let Ok(rule) = one.when.rule() {
-                of_user.entry(one.user).or_default().push((nth, rule));
+                of_user.entry(one.user).or_default().push((*nth, rule));
             }
         }
         for (at, event) in self.events.iter().enumerate() {
@@ -281,6 +417,7 @@ impl Verdicts {
                 }
             }
         }
+        self.left = left;
         self
     }
 }
