@@ -18,10 +18,10 @@ use houston_store::api_key::{self, ApiKey, Principal};
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::audit;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::state::App;
+use crate::{admission, audit};
 
 /// The parameter of the query with a client token.
 pub(crate) const QUERY_TOKEN: &str = "access_token";
@@ -170,6 +170,7 @@ fn caller<'r>(
     Box::pin(async move {
         let authority = authenticate(parts, app).await?;
         audit::note(authority.caller);
+        admission::identified(authority.caller.tenant(), &parts.headers).await;
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
         let caller = access.check(&authority, parts, app).await?;

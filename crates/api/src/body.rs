@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
 
+use crate::admission;
 use crate::auth::Caller;
 use crate::deadline::Deadline;
 use crate::documents::DocumentPermit;
@@ -207,7 +208,10 @@ pub(crate) async fn receive(
         deadline.restart_after(Duration::ZERO);
     }
     match received {
-        Ok(Ok(pieces)) => Ok(pieces),
+        Ok(Ok(pieces)) => {
+            admission::admit().await;
+            Ok(pieces)
+        }
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge { limit }),
         Ok(Err(_)) => Err(ApiError::BrokenBody),
         Err(_) => Err(ApiError::BodyMissing),

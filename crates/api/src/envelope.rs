@@ -13,6 +13,7 @@ use houston_spans::Span;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::admission::with_admission;
 use crate::approve;
 use crate::audit;
 use crate::deadline::Deadline;
@@ -45,8 +46,8 @@ pub(crate) async fn envelope(
     if changes {
         request.extensions_mut().insert(audit::RequestId(id.clone()));
     }
-    let run =
-        limited(app.state.store.rate_limits(), (&log.method, log.route()), with_place(next.run(request)));
+    let handled = with_admission(Arc::clone(&app.places), with_place(next.run(request)));
+    let run = limited(app.state.store.rate_limits(), (&log.method, log.route()), handled);
     let answered = within(trace.clone(), deadline.enforce(run)).await;
     let (answered, limits) = answered.map_or((None, None), |(answer, limits)| (Some(answer), Some(limits)));
     let mut response =

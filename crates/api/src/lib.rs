@@ -122,6 +122,7 @@
 
 mod a2a;
 mod access;
+mod admission;
 mod agentable_path;
 mod agentables;
 mod agents;

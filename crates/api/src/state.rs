@@ -14,6 +14,7 @@ use houston_domain::plan::{Limits as PlanLimits, Templates};
 use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
+use houston_meter::Turns;
 use houston_metrics::{Metrics, Queue};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::audit::NewRecord;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Owners;
+use crate::admission;
 use crate::agentable_path::{AgentableCache, AgentablePath};
 use crate::agents::sources::AgentSources;
 use crate::auth::Caller;
@@ -105,6 +107,8 @@ pub(crate) struct App {
     pub(crate) streams: Streams,
     pub(crate) feeds: Arc<Feeds>,
     pub(crate) offload: Offload,
+    /// Requests that are handled.
+    pub(crate) places: Arc<Turns>,
     pub(crate) documents: Arc<DocumentMemory>,
     /// The memory of files that are being posted.
     pub(crate) uploads: Arc<DocumentMemory>,
@@ -151,6 +155,7 @@ impl App {
             streams: Streams::default(),
             feeds: Arc::default(),
             offload: Offload::default(),
+            places: admission::places(),
             documents: Arc::default(),
             uploads: Arc::default(),
             disk: Disk::default(),

@@ -1,4 +1,5 @@
-//! The one door for computations whose input is foreign: expressions, patterns, schemas, documents.
+//! The one door for computations whose input is foreign: expressions, patterns, schemas, documents. And [`Turns`], by which
+//! tenants share what is scarce.
 //!
 //! # Invariants
 //! - Nothing of it is computed on the runtime's threads, but what takes microseconds for every input: plain expressions.
@@ -12,6 +13,10 @@
 //! # Recipe: an engine more
 //! Bound its input, and its work if it can be counted; call it in [`compute`]. If it cannot be bounded, give it a form of
 //! request in `houston_domain::plan::answer_evaluation`, or a task of its own in `sandbox`.
+
+mod turns;
+
+pub use turns::{Turn, Turns};
 
 use houston_domain::plan::{Problem, all_plain, tried};
 use serde_json::Value;

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use houston_domain::id::TenantId;
+use houston_meter::{Turn, Turns};
 use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
@@ -24,6 +26,9 @@ use crate::timeline::Newest;
 /// How long a connection may be idle that is used without a ping, and how long a ping may take.
 const MAX_UNCHECKED: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_secs(1);
+
+/// A tenant beside others has one of so many parts: what Postgres does for it delays what it does for them.
+const PARTS: usize = 4;
 
 /// What connections are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +144,7 @@ fn us(duration: Duration) -> u64 {
 pub(crate) struct Connections {
     pool: PgPool,
     state: Arc<State>,
+    turns: Arc<Turns>,
 }
 
 impl Connections {
@@ -169,7 +175,9 @@ impl Connections {
             Box::pin(async move { Ok(is_current && (!is_in_doubt || answers(connection).await)) })
         });
         let pool = options.connect_lazy_with(hosts.first().cloned().unwrap_or_default());
-        Self { pool, state }
+        let places = usize::try_from(size).unwrap_or(usize::MAX);
+        let turns = Turns::new(places, places.div_ceil(PARTS));
+        Self { pool, state, turns }
     }
 
     pub(crate) fn pool(&self) -> &PgPool {
@@ -188,6 +196,18 @@ impl Connections {
             waited: Duration::from_micros(self.state.waited_us.load(Ordering::Relaxed)),
             timed_out: self.state.timed_out.load(Ordering::Relaxed),
         }
+    }
+
+    /// Waits until it is the tenant's turn, for as long as for a connection at most.
+    pub(crate) async fn turn(&self, tenant: TenantId) -> sqlx::Result<Turn> {
+        let asked = Instant::now();
+        let most = self.pool.options().get_acquire_timeout();
+        let turn = tokio::time::timeout(most, self.turns.take(tenant.0)).await;
+        self.state.waited_us.fetch_add(us(asked.elapsed()), Ordering::Relaxed);
+        turn.map_err(|_| {
+            self.state.timed_out.fetch_add(1, Ordering::Relaxed);
+            sqlx::Error::PoolTimedOut
+        })
     }
 
     pub(crate) async fn acquire(&self) -> sqlx::Result<PoolConnection<Postgres>> {

@@ -104,7 +104,7 @@ impl RunStore {
     /// [`row_security`](crate::row_security), which costs round trips.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of(None) }
+        TenantStore { shared: &self.shared, tenant, pool: TenantPool::of_run(&self.shared, tenant) }
     }
 
     /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.

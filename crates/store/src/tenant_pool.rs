@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use houston_domain::id::TenantId;
+use houston_meter::Turn;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr, SqlStr, Transaction};
@@ -22,11 +23,19 @@ pub(crate) struct TenantPool<'s> {
     shared: &'s Shared,
     /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
     tenant: Option<TenantId>,
+    /// For whom it is done: tenants take turns.
+    whose: Option<TenantId>,
 }
 
 impl<'s> TenantPool<'s> {
+    /// For a request of a tenant, or for an operator.
     pub(crate) fn new(shared: &'s Shared, tenant: Option<TenantId>) -> Self {
-        Self { shared, tenant }
+        Self { shared, tenant, whose: tenant }
+    }
+
+    /// For a run of a tenant.
+    pub(crate) fn of_run(shared: &'s Shared, tenant: TenantId) -> Self {
+        Self { shared, tenant: None, whose: Some(tenant) }
     }
 
     /// The tenant to name.
@@ -38,19 +47,28 @@ impl<'s> TenantPool<'s> {
     }
 
     /// Begins a transaction.
-    pub(crate) async fn begin(self) -> sqlx::Result<Transaction<'static, Postgres>> {
+    pub(crate) async fn begin(self) -> sqlx::Result<TenantTransaction> {
         match self.named().await? {
             Some(tenant) => self.begun(entry("", tenant.0)).await,
             None => self.begun("begin").await,
         }
     }
 
-    async fn begun(self, begin: impl SqlSafeStr) -> sqlx::Result<Transaction<'static, Postgres>> {
-        self.shared.pool.begin_with(begin.into_sql_str()).await
+    async fn begun(self, begin: impl SqlSafeStr) -> sqlx::Result<TenantTransaction> {
+        let turn = self.turn().await?;
+        let transaction = self.shared.pool.begin_with(begin.into_sql_str()).await?;
+        Ok(TenantTransaction { transaction, _turn: turn })
+    }
+
+    async fn turn(self) -> sqlx::Result<Option<Turn>> {
+        match self.whose {
+            Some(tenant) => self.shared.pool.turn(tenant).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Begins a transaction that reads what is committed now, whatever is committed later.
-    pub(crate) async fn begin_snapshot(self) -> sqlx::Result<Transaction<'static, Postgres>> {
+    pub(crate) async fn begin_snapshot(self) -> sqlx::Result<TenantTransaction> {
         match self.named().await? {
             Some(tenant) => self.begun(entry(SNAPSHOT, tenant.0)).await,
             None => self.begun("begin isolation level repeatable read read only").await,
@@ -62,26 +80,62 @@ impl<'s> TenantPool<'s> {
     pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
         Ok(match self.named().await? {
             Some(tenant) => TenantConnection::Secured(self.begun(entry("", tenant.0)).await?),
-            None if self.tenant.is_some() => {
-                TenantConnection::Free(self.shared.pool.acquire_answering().await?)
+            None => {
+                let turn = self.turn().await?;
+                let pool = &self.shared.pool;
+                let is_request = self.tenant.is_some();
+                let connection =
+                    if is_request { pool.acquire_answering().await? } else { pool.acquire().await? };
+                TenantConnection::Free { connection, _turn: turn }
             }
-            None => TenantConnection::Free(self.shared.pool.acquire().await?),
         })
+    }
+}
+
+/// See [`TenantPool::begin`].
+#[derive(Debug)]
+pub(crate) struct TenantTransaction {
+    transaction: Transaction<'static, Postgres>,
+    /// Given back after the connection.
+    _turn: Option<Turn>,
+}
+
+impl TenantTransaction {
+    pub(crate) async fn commit(self) -> sqlx::Result<()> {
+        self.transaction.commit().await
+    }
+
+    pub(crate) async fn rollback(self) -> sqlx::Result<()> {
+        self.transaction.rollback().await
+    }
+}
+
+impl Deref for TenantTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for TenantTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.transaction
     }
 }
 
 /// See [`TenantPool::connection`].
 #[derive(Debug)]
 pub(crate) enum TenantConnection {
-    Free(PoolConnection<Postgres>),
-    Secured(Transaction<'static, Postgres>),
+    Free { connection: PoolConnection<Postgres>, _turn: Option<Turn> },
+    Secured(TenantTransaction),
 }
 
 impl TenantConnection {
     /// Keeps what was written.
     pub(crate) async fn done(self) -> sqlx::Result<()> {
         match self {
-            Self::Free(_) => Ok(()),
+            Self::Free { .. } => Ok(()),
             Self::Secured(transaction) => transaction.commit().await,
         }
     }
@@ -92,7 +146,7 @@ impl Deref for TenantConnection {
 
     fn deref(&self) -> &PgConnection {
         match self {
-            Self::Free(connection) => connection,
+            Self::Free { connection, .. } => connection,
             Self::Secured(transaction) => transaction,
         }
     }
@@ -101,7 +155,7 @@ impl Deref for TenantConnection {
 impl DerefMut for TenantConnection {
     fn deref_mut(&mut self) -> &mut PgConnection {
         match self {
-            Self::Free(connection) => connection,
+            Self::Free { connection, .. } => connection,
             Self::Secured(transaction) => transaction,
         }
     }
@@ -130,7 +184,9 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
     {
         let all = async move {
             let Some(tenant) = self.named().await? else {
-                return Ok(self.shared.pool.fetch_many(query));
+                let _turn = self.turn().await?;
+                let all: Vec<_> = self.shared.pool.fetch_many(query).try_collect().await?;
+                return Ok(stream::iter(all.into_iter().map(Ok)).boxed());
             };
             let mut transaction = self.begun(entry("", tenant.0)).await?;
             let all: Vec<_> = transaction.fetch_many(query).try_collect().await?;
@@ -147,6 +203,7 @@ impl<'p> Executor<'p> for &'p TenantPool<'_> {
     {
         Box::pin(async move {
             let Some(tenant) = self.named().await? else {
+                let _turn = self.turn().await?;
                 return self.shared.pool.fetch_optional(query).await;
             };
             let mut transaction = self.begun(entry("", tenant.0)).await?;

@@ -13,6 +13,7 @@ use houston_store::ApiStore;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
 
+use crate::admission;
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::error::ApiError;
@@ -142,6 +143,7 @@ impl StreamPermit {
     /// As [`Self::new`].
     pub(crate) fn reserved_or_new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
         let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
+        admission::give_back();
         reserved.map_or_else(|| Self::new(app, caller), Ok)
     }
 }

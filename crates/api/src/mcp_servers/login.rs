@@ -19,6 +19,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::{ServerName, confirm, foreign, foreign_of};
+use crate::admission;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::peers::Peer;
@@ -44,6 +45,7 @@ pub(super) async fn begin(
     let state = state_of(app, owner, tenant);
     let foreign = foreign_of(app, caller, owner_of_server, &server)?;
     let failed = |reason| ApiError::McpServerFailed { name: name.clone(), reason };
+    admission::give_back();
     let begun = app.state.foreign_servers.begin_login(foreign, state.clone()).await.map_err(failed)?;
     let sealed = sealed(app, Purpose { tenant, what: &what }, &begun.pending)?;
     app.store(caller).begin_mcp_login(&of, &server.url, &state, &sealed).await?;

@@ -11,6 +11,7 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use serde_json::json;
 
 use super::{ServerName, confirm, foreign_of};
+use crate::admission;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;
@@ -62,6 +63,7 @@ async fn listed(
 ) -> Result<Vec<ListedTool>, ApiError> {
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
     let foreign = foreign_of(app, caller, owner, server)?;
+    admission::give_back();
     app.state.foreign_servers.tools(foreign).await.map_err(failed)
 }
 

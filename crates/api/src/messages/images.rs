@@ -11,6 +11,7 @@ use houston_store::image::NewImage;
 use houston_web::{Client, ContentTypes, Limits, Request, Tls};
 
 use super::post::check_content;
+use crate::admission;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::documents::DocumentPermit;
@@ -112,7 +113,10 @@ async fn fetch(app: &App, url: &str) -> Result<Vec<u8>, String> {
     };
     let mut request = Request::get(url);
     request.accepts = ContentTypes::TextAnd(TYPES);
-    let response = client.send(request).await.map_err(|error| format!("cannot be fetched: {error}"))?;
+    admission::give_back();
+    let response = client.send(request).await;
+    admission::admit().await;
+    let response = response.map_err(|error| format!("cannot be fetched: {error}"))?;
     if !response.status.is_success() {
         return Err(format!("cannot be fetched: its server answered {}", response.status));
     }

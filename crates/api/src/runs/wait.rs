@@ -12,6 +12,7 @@ use houston_queue::{Received, Subscription};
 use houston_store::awaited::RunProgress;
 use tokio::time::Instant;
 
+use crate::admission;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::events::streams::{StreamPermit, StreamRegistration};
@@ -34,6 +35,7 @@ pub(crate) async fn wait(
         return Ok(());
     }
     let permit = StreamPermit::new(Arc::clone(app), caller)?;
+    admission::give_back();
     let agentable = progress.agentable;
     let registration = StreamRegistration::new(Arc::clone(app), agentable, progress.last_seq);
     let mut subscription = app.state.bus.subscribe(agentable);

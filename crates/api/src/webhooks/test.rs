@@ -13,6 +13,7 @@ use houston_web::sink::Message;
 use tokio::time::{Instant, timeout};
 
 use super::secret;
+use crate::admission;
 use crate::agentable_path::Id;
 use crate::auth::Caller;
 use crate::endpoint::endpoint;
@@ -46,6 +47,7 @@ pub(crate) async fn test(
     let began = Instant::now();
     // The answer comes within the time of a request.
     let limit = app.state.config.request_timeout().mul_f32(0.8);
+    admission::give_back();
     let attempt = timeout(limit, app.state.sinks.send(&message, &signer, app.now())).await;
     let (status, error) = match attempt {
         Ok(attempt) => (attempt.status, attempt.error),

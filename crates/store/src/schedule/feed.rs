@@ -112,7 +112,7 @@ impl RunStore {
     ) -> Result<FeedOutcome> {
         let mut tx = self.pool.begin().await?;
         let begun = begin(&mut tx, whose, true, kinds, config, ids, self.fairness).await?;
-        commit(tx, &begun).await?;
+        commit(tx.commit(), &begun).await?;
         Ok(begun)
     }
 }
@@ -144,18 +144,18 @@ impl TenantStore<'_> {
         let begun = begin(&mut tx, (self.tenant, user), false, kinds, config, ids, self.fairness).await?;
         if let Some(response) = answer(&begun) {
             idempotency::answer(&mut tx, self.tenant, key, &response).await?;
-            commit(tx, &begun).await?;
+            commit(tx.commit(), &begun).await?;
         }
         Ok(FeedRequestOutcome::Now(begun))
     }
 }
 
-async fn commit(tx: sqlx::Transaction<'_, sqlx::Postgres>, begun: &FeedOutcome) -> Result<()> {
+async fn commit(committed: impl Future<Output = sqlx::Result<()>>, begun: &FeedOutcome) -> Result<()> {
     if !matches!(begun, FeedOutcome::Started { .. }) {
-        return Ok(tx.commit().await?);
+        return Ok(committed.await?);
     }
     houston_faults::fault!("C17")?;
-    tx.commit().await?;
+    committed.await?;
     Ok(houston_faults::fault!("C18")?)
 }
 

@@ -226,7 +226,9 @@ impl RunStore {
         .fetch_all(&self.pool)
         .await?;
         let settled = settled.into_iter();
-        Ok(settled.map(|row| Suspect { id: TriggerId(row.id), is_off: i32::from(row.deaths) >= MAX_DEATHS }).collect())
+        Ok(settled
+            .map(|row| Suspect { id: TriggerId(row.id), is_off: i32::from(row.deaths) >= MAX_DEATHS })
+            .collect())
     }
 
     /// Ends the reader, unless a trigger has been switched on: that takes the lock of the row first.

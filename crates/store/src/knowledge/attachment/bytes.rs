@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ::bytes::Bytes;
 use houston_domain::id::TenantId;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{NewAttachment, StoredAttachment};
@@ -146,7 +146,7 @@ impl TenantStore<'_> {
 
 /// Inserts the row of a file; whether there was none. A user who was erased meanwhile has none.
 async fn insert(
-    tx: &mut Transaction<'_, Postgres>,
+    connection: &mut PgConnection,
     tenant: TenantId,
     new: &NewAttachment<'_>,
     object: Option<Uuid>,
@@ -170,7 +170,7 @@ async fn insert(
         new.header.map(|header| pixels(header.height)),
         object
     )
-    .fetch_one(&mut **tx)
+    .fetch_one(connection)
     .await?;
     if row.is_there { Ok(row.is_new) } else { Err(Error::NotFound { what: "user" }) }
 }
