@@ -58,6 +58,19 @@ pub(crate) async fn admit() {
     }
 }
 
+/// Waits for something without the place.
+pub(crate) async fn without_place<R>(waiting: impl Future<Output = R>) -> R {
+    give_back();
+    let waited = waiting.await;
+    admit().await;
+    waited
+}
+
+/// The tenant that sends the request of this task, if it is known.
+pub(crate) fn tenant() -> Option<TenantId> {
+    PLACE.try_with(|place| place.tenant.get()).ok().flatten()
+}
+
 /// Gives the place back: what follows waits for something.
 pub(crate) fn give_back() {
     let _ = PLACE.try_with(|place| place.turn.take());

@@ -3,29 +3,27 @@
 
 use std::sync::Arc;
 
+use houston_meter::{Stopped, Turns};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
+use crate::admission;
 use crate::error::ApiError;
 
-/// How many computations, and how many futures, run at once; others wait.
+/// How many futures run at once, of which a tenant beside others has half; others wait.
 const MAX_CONCURRENT: usize = 4;
 
 /// Runs long work on blocking threads.
 #[derive(Debug)]
 pub(crate) struct Offload {
-    computing: Arc<Semaphore>,
-    driving: Arc<Semaphore>,
+    driving: Arc<Turns>,
 }
 
 impl Default for Offload {
     fn default() -> Self {
-        Self {
-            computing: Arc::new(Semaphore::new(MAX_CONCURRENT)),
-            driving: Arc::new(Semaphore::new(MAX_CONCURRENT)),
-        }
+        Self { driving: Turns::new(MAX_CONCURRENT, MAX_CONCURRENT / 2) }
     }
 }
 
@@ -39,12 +37,8 @@ impl Offload {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permit = acquire(&self.computing).await;
-        let done = spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        done.await.map_err(join_error)
+        let computed = admission::without_place(houston_meter::compute(tenant(), work)).await;
+        computed.map_err(|Stopped| ApiError::Unavailable(None))
     }
 
     /// Drives a future on a blocking thread: queries whose rows take long to encode or decode, and computations between
@@ -56,12 +50,12 @@ impl Offload {
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permit = acquire(&self.driving).await;
+        let turn = self.driving.take(tenant()).await;
         let abandoned = CancellationToken::new();
         let _guard = abandoned.clone().drop_guard();
         let runtime = Handle::current();
         let done = spawn_blocking(move || {
-            let _permit = permit;
+            let _turn = turn;
             runtime.block_on(abandoned.run_until_cancelled_owned(work))
         });
         // The token is cancelled only when this future is dropped, so `None` cannot occur here.
@@ -69,9 +63,9 @@ impl Offload {
     }
 }
 
-/// Waits for a permit. The semaphore is never closed.
-async fn acquire(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(semaphore).acquire_owned().await.ok()
+/// Whose computation it is.
+fn tenant() -> Uuid {
+    admission::tenant().map_or(Uuid::nil(), |tenant| tenant.0)
 }
 
 /// Resumes a panic of the work; a runtime that shuts down becomes [`ApiError::Unavailable`].

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of webhooks of a tenant.
 pub const MAX_WEBHOOKS: i64 = 100;
+/// How many events may wait for the receiver of a webhook, until it is switched off.
+pub const MAX_PENDING: i64 = 100_000;
 /// Maximum number of inbound hooks of an agentable.
 pub const MAX_INBOUND_HOOKS: i64 = 20;
 /// Maximum number of push notification configurations of a task.

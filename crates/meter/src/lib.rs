@@ -27,7 +27,7 @@ use uuid::Uuid;
 /// Computations of one tenant at once.
 pub const AT_ONCE: usize = 2;
 /// Computations of all tenants at once.
-const ALL: usize = 16;
+const ALL: usize = 8;
 /// Groups of tenants and users that share [`AT_ONCE`] places: by the last bits of their ids, which are random.
 const GROUPS: usize = 64;
 

@@ -77,7 +77,7 @@ pub struct WebhookResponse {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
     pub agentable_id: Option<String>,
     pub enabled: bool,
-    /// Why Houston has switched it off: `gone`, its address answered 410.
+    /// Why Houston has switched it off: `gone`, its address answered 410; `backlog`, more than 100,000 events waited for its receiver.
     pub disabled_because: Option<String>,
     /// Until when the secret before this one signs, too.
     pub old_secret_until: Option<Time>,

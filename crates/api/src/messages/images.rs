@@ -113,9 +113,7 @@ async fn fetch(app: &App, url: &str) -> Result<Vec<u8>, String> {
     };
     let mut request = Request::get(url);
     request.accepts = ContentTypes::TextAnd(TYPES);
-    admission::give_back();
-    let response = client.send(request).await;
-    admission::admit().await;
+    let response = admission::without_place(client.send(request)).await;
     let response = response.map_err(|error| format!("cannot be fetched: {error}"))?;
     if !response.status.is_success() {
         return Err(format!("cannot be fetched: its server answered {}", response.status));

@@ -25,6 +25,7 @@ use houston_protocol::time::Time;
 use houston_store::plan::{PlanRefusal, PlanStep, StoredPlan, states};
 use serde_json::{Value, json};
 
+use crate::admission;
 use crate::agentable_path::params;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -134,7 +135,8 @@ pub(crate) fn invalid(at: &str, problems: Vec<Problem>) -> ApiError {
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names an expression which takes more than it may.
 pub(crate) async fn try_expressions(caller: Caller, at: &str, document: &Value) -> Result<(), ApiError> {
-    let tried = houston_meter::try_expressions(caller.tenant().0, document).await;
+    let tried = houston_meter::try_expressions(caller.tenant().0, document);
+    let tried = admission::without_place(tried).await;
     tried.map_err(|problem| invalid(at, vec![problem]))
 }
 

@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::http::PATIENCE;
-use crate::test_api::TestApi;
+use crate::test_api::{KEY, TestApi, make_tenant};
 
 /// A new open connection on which the server answered; `None` if the server closed it.
 async fn answered(api: &TestApi) -> Option<TcpStream> {
@@ -58,4 +58,40 @@ async fn every_response_has_nosniff() {
     }
     let answer = api.post("/v1/goals", Value::Null).await;
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
+}
+
+const OTHER: &str = "hou_tenant_0123456789";
+
+/// Beside another tenant, few requests of one are handled at once. Those that only wait are not among them: on the processors of
+/// a test machine, these would take all places.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_wait_hold_no_place_of_their_tenant() {
+    const WAITING: usize = 200;
+    let api = TestApi::start().await;
+    make_tenant(&api.store, &api.state.ids, "other", OTHER).await;
+    let run = api.post_message("hello").await["run_id"].as_str().unwrap().to_owned();
+    let waits = format!("/v1/runs/{run}?wait=60");
+    let both = async || {
+        api.send_as(OTHER, "GET", "/v1/users", Value::Null).await.ok();
+        api.get(&api.path("")).await.ok();
+    };
+    both().await;
+    let mut sockets = Vec::new();
+    for nth in 0..2 * WAITING {
+        let mut socket = TcpStream::connect(api.address).await.unwrap();
+        let request = match nth % 2 {
+            0 => format!("GET {waits} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {KEY}\r\n\r\n"),
+            _ => format!(
+                "POST {} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
+                 content-length: 100\r\n\r\n{{",
+                api.path("/messages")
+            ),
+        };
+        socket.write_all(request.as_bytes()).await.unwrap();
+        sockets.push(socket);
+    }
+    while api.state.bus.counts().listeners < WAITING {
+        both().await;
+    }
+    both().await;
 }

@@ -30,6 +30,8 @@ use tenant::{Loud, slow_receiver};
 const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// Tenants that chat.
 const QUIET: usize = 20;
+/// How long the service runs with stored poisons, at least.
+const POISONS: Duration = Duration::from_secs(20);
 /// Pause between two looks at the process.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -66,20 +68,24 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, lasts: Durati
     print_status("waiting until memory is returned");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let after = proc::rss_of(&setup.houston)?;
-    let Setup { houston, .. } = setup;
+    let mut died: Vec<String> = Vec::new();
+    let again = setup.houston.setup.clone();
     let began = Instant::now();
-    let stopped = houston.stop();
+    let Setup { houston, model: _model, .. } = setup;
+    died.extend(houston.stop().err().map(|error| error.to_string()));
     let stop = began.elapsed();
+    let poisons = tenant.store_poisons(servers)?;
+    print_status(&format!("starting again with {poisons} stored poisons"));
+    let began = Instant::now();
+    let houston = again.start()?;
+    let (served, failed) = tenant.meet_poisons(&houston, &keys, lasts.max(POISONS)).await?;
+    let first_answer = served.map(|at| at - began);
+    died.extend(houston.stop().err().map(|error| error.to_string()));
+    let (rest_mb, actions) = (rest.rss_mb, actions.load(Ordering::Relaxed));
     Ok(Report::new(
         &alone,
         &beside,
-        report::Ending {
-            rest_mb: rest.rss_mb,
-            after,
-            stop,
-            died: stopped.err().map(|error| error.to_string()),
-            actions: actions.load(Ordering::Relaxed),
-        },
+        report::Ending { rest_mb, after, stop, died, actions, first_answer, failed },
     ))
 }
 

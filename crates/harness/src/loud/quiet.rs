@@ -35,18 +35,25 @@ impl Quiet {
         Ok(Self { address, key: key.to_owned(), connection, goal })
     }
 
+    /// Sends a message and reads its answer. Returns how long its first event took.
+    pub(super) async fn once(&mut self) -> Result<Duration> {
+        let (message, answer) = (workload::message(), workload::answer());
+        let run = workload::run(&mut self.connection, &self.goal, &message, &answer).await;
+        if run.is_err() {
+            // The connection may be in the middle of an answer.
+            if let Ok(connection) = Connection::open(self.address, &self.key).await {
+                self.connection = connection;
+            }
+        }
+        run.map(|timing| timing.first_event - timing.posted)
+    }
+
     pub(super) async fn chat(mut self, stop: CancellationToken) -> Seen {
-        let (message, answer, mut seen) = (workload::message(), workload::answer(), Seen::default());
+        let mut seen = Seen::default();
         while !stop.is_cancelled() {
-            match workload::run(&mut self.connection, &self.goal, &message, &answer).await {
-                Ok(timing) => seen.first_events.push(timing.first_event - timing.posted),
-                Err(error) => {
-                    seen.failed.push(format!("{error:#}"));
-                    // The connection may be in the middle of an answer.
-                    if let Ok(connection) = Connection::open(self.address, &self.key).await {
-                        self.connection = connection;
-                    }
-                }
+            match self.once().await {
+                Ok(first_event) => seen.first_events.push(first_event),
+                Err(error) => seen.failed.push(format!("{error:#}")),
             }
             tokio::select! {
                 () = stop.cancelled() => {}

@@ -1,13 +1,15 @@
 //! The loud tenant: everything at once that an ordinary key allows.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use houston_testkit::console::print_status;
 use houston_testkit::houston::Houston;
+use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -15,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::quiet::breathe;
+use super::quiet::{Quiet, breathe};
 use crate::http::Connection;
 
 /// Doubles a list 40 times.
@@ -163,6 +165,64 @@ impl Loud {
                 });
             }
         }
+    }
+
+    /// Stores what the API refuses: two triggers of each kind that cannot be evaluated. Returns how many.
+    pub(super) fn store_poisons(&self, servers: &TestServers) -> Result<usize> {
+        let event = |condition: &str| json!({"type": "event", "topics": ["message.posted"], "if": condition});
+        let doubling = DOUBLING_BY_DATA.replace("input.n", "40");
+        let kinds = [
+            (
+                event("range(99999)|map('string')|list|join(event.topic)|list|length > 5"),
+                "Look around.".to_owned(),
+            ),
+            (event("event|tojson(indent=1000000000)|length == 1"), "Look around.".to_owned()),
+            (
+                json!({"type": "keyword", "words": [], "regex": "(?-i)a[a-d]{250}[^a-d]"}),
+                "Look around.".to_owned(),
+            ),
+            (json!({"type": "event", "topics": ["message.posted"]}), doubling),
+        ];
+        let mut sql = String::new();
+        for (nth, (rule, instructions)) in kinds.iter().cycle().take(2 * kinds.len()).enumerate() {
+            let quoted = |text: &str| text.replace('\'', "''");
+            let (rule, instructions) = (quoted(&rule.to_string()), quoted(instructions));
+            let _ = writeln!(
+                sql,
+                "insert into houston.triggers (id, tenant_id, user_id, agentable_id, name, instructions, rule, created_at, updated_at)
+                 select overlay(a.id::text placing '{nth:04x}' from 15 for 4)::uuid, a.tenant_id, a.user_id, a.id, 'poison {nth}',
+                        '{instructions}', '{rule}', now(), now()
+                   from houston.agentables a join houston.tenants t on t.id = a.tenant_id where t.name = 'loud'
+                  order by a.id limit 1;"
+            );
+        }
+        sql.push_str("insert into houston.readers (name, position) values ('triggers', pg_current_snapshot()::text) on conflict do nothing;");
+        servers.sql(&sql)?;
+        Ok(2 * kinds.len())
+    }
+
+    /// Wakes the poisons, and lets a quiet tenant chat beside them. Returns when it had its first answer, and what failed.
+    pub(super) async fn meet_poisons(
+        &self,
+        houston: &Houston,
+        keys: &[String],
+        lasts: Duration,
+    ) -> Result<(Option<Instant>, Vec<String>)> {
+        let mut own = Connection::open(houston.address, &self.key).await?;
+        let mut quiet = Quiet::begin(houston.address, &keys[0]).await?;
+        let (began, mut first, mut failed) = (Instant::now(), None, Vec::new());
+        let mut round = 0;
+        while began.elapsed() < lasts {
+            let body = &self.bodies.letters[round % self.bodies.letters.len()];
+            own.post(&format!("/v1/goals/{}/messages", self.goals[0]), body).await?;
+            match quiet.once().await {
+                Ok(_) => first = first.or_else(|| Some(Instant::now())),
+                Err(error) => failed.push(format!("beside stored poisons: {error:#}")),
+            }
+            round += 1;
+            breathe(Instant::now()).await;
+        }
+        Ok((first, failed))
     }
 
     async fn once(&self, connection: &mut Connection, kind: Noise, round: usize) -> Result<()> {

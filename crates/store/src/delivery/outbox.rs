@@ -10,7 +10,7 @@ use houston_domain::id::{AgentableId, DeliveryId, RunId, TenantId, WebhookId};
 use uuid::Uuid;
 
 use super::task_push;
-use super::webhook::{lock, switch_off};
+use super::webhook::{GONE, lock, switch_off};
 use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
@@ -299,7 +299,7 @@ impl RunStore {
         .execute(&mut *tx)
         .await?;
         if settled == Settled::Gone {
-            switch_off(&mut tx, delivery.webhook, now).await?;
+            switch_off(&mut tx, delivery.webhook, GONE, now).await?;
         }
         if delivery.push.is_some() {
             task_push::close(&mut tx, webhook).await?;

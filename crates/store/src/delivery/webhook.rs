@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, UserId, WebhookId};
-use houston_domain::webhook::MAX_WEBHOOKS;
+use houston_domain::webhook::{MAX_PENDING, MAX_WEBHOOKS};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::fan_out::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::TenantStore;
+use crate::handle::{RunStore, TenantStore};
 
 /// A webhook as people see it, with its secrets, which are sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +80,9 @@ pub struct WebhookChange<'a> {
 }
 
 /// Why a webhook was switched off by an answer.
-const GONE: &str = "gone";
+pub(crate) const GONE: &str = "gone";
+/// Why one was switched off for which too much waits.
+const BACKLOG: &str = "backlog";
 const NOT_FOUND: Error = Error::NotFound { what: "webhook" };
 
 macro_rules! webhook {
@@ -285,10 +287,39 @@ pub(crate) async fn lock(connection: &mut PgConnection, webhook: Uuid) -> Result
     Ok(())
 }
 
-/// Switches a webhook off whose receiver is gone. That of a task is deleted.
+impl RunStore {
+    /// Switches off webhooks with more than [`MAX_PENDING`] events that wait for their receiver. Returns how many. A replay
+    /// delivers what they miss.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    pub async fn switch_off_backlogged_webhooks(&self, now: DateTime<Utc>) -> Result<usize> {
+        let backlogged = sqlx::query_scalar!(
+            "-- store::webhook::backlogged
+            select w.id from houston.webhooks w
+             where w.enabled and w.id in (select webhook_id from houston.open_deliveries)
+               and (select count(*) from (select from houston.deliveries d
+                                           where d.webhook_id = w.id and d.state = 'pending' limit $1::bigint + 1) p) > $1::bigint
+             order by w.id",
+            MAX_PENDING
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        for webhook in &backlogged {
+            let mut tx = self.pool.begin().await?;
+            lock(&mut tx, *webhook).await?;
+            switch_off(&mut tx, WebhookId(*webhook), BACKLOG, now).await?;
+            tx.commit().await?;
+        }
+        Ok(backlogged.len())
+    }
+}
+
+/// Switches a webhook off whose receiver is gone, or lets too much wait. That of a task is deleted.
 pub(crate) async fn switch_off(
     connection: &mut PgConnection,
     webhook: WebhookId,
+    because: &str,
     now: DateTime<Utc>,
 ) -> Result<()> {
     sqlx::query!(
@@ -300,7 +331,7 @@ pub(crate) async fn switch_off(
                updated_at = greatest($3, updated_at + interval '1 microsecond')
          where id = $1 and enabled and run_id is null",
         webhook.0,
-        GONE,
+        because,
         now
     )
     .execute(connection)

@@ -95,7 +95,7 @@ impl Copies {
             return Ok(());
         }
         let mut home = self.home.acquire().await?;
-        webhook::switch_off(&mut home, webhook, now).await?;
+        webhook::switch_off(&mut home, webhook, webhook::GONE, now).await?;
         drop(home);
         self.copy(tenant).await
     }

@@ -218,6 +218,45 @@ async fn hostile_expressions_are_given_up_and_others_hear() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
+    let test = TestStore::start().await;
+    let When::Event { topics, kind, agentable_id, .. } = event("message.posted") else { unreachable!() };
+    let condition = Some("range(99999)|map('string')|list|length > 99998".to_owned());
+    let poison = make(&test, When::Event { topics, kind, agentable_id, condition }).await;
+    let neighbour = make(&test, event("message.posted")).await;
+    test.post("hello").await;
+    let now = test.ids.clock().now();
+    for deaths in 1..=2 {
+        let runs = test.runs().clone();
+        let reading = Reading { turn: TimeDelta::seconds(10), ..READING };
+        let dies = tokio::spawn(async move { runs.listen_for_triggers(reading, now).await });
+        while test.sql("select count(*) from houston.triggers where evaluated_until is not null").trim()
+            == "0"
+        {
+            tokio::task::yield_now().await;
+        }
+        dies.abort();
+        assert!(dies.await.is_err(), "it was still evaluating");
+        assert_eq!(test.runs().settle_evaluations(now).await.unwrap(), [], "it may still live");
+        let later = now + TimeDelta::minutes(1);
+        let settled = test.runs().settle_evaluations(later).await.unwrap();
+        assert_eq!(
+            settled.iter().map(|one| (one.id, one.is_off)).collect::<Vec<_>>(),
+            [(poison, deaths == 2)]
+        );
+        test.sql("update houston.readers set turn_until = null");
+    }
+    assert_eq!(hear(&test, LIMITS).await, 1, "its neighbour goes on");
+    assert_eq!(test.requests().trigger(neighbour).await.unwrap().fired, 1);
+    let trigger = test.requests().trigger(poison).await.unwrap();
+    assert!(!trigger.enabled);
+    assert!(trigger.refused.1.unwrap().contains("the process that evaluated it ended"));
+    let again = TriggerChange { enabled: Some(true), ..TriggerChange::default() };
+    assert!(test.requests().change_trigger(poison, again, now).await.unwrap().enabled);
+    assert_eq!(test.sql("select max(deaths) from houston.triggers").trim(), "0", "it may be tried again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn trigger_does_not_hear_what_it_has_caused() {
     let test = TestStore::start().await;
     let id = make(&test, event("run.finished")).await;

@@ -27,6 +27,7 @@ mod stale_goals;
 mod stale_tasks;
 mod stalled_plans;
 mod stuck_runs;
+mod webhook_backlogs;
 mod workers;
 mod zombie_runs;
 
@@ -93,7 +94,7 @@ type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, CheckFn); 21] = [
+const CHECKS: [(&str, CheckFn); 22] = [
     ("schema", schema::check),
     ("clock", clock::check),
     ("connections", connections::check),
@@ -108,6 +109,7 @@ const CHECKS: [(&str, CheckFn); 21] = [
     ("stalled_plans", stalled_plans::check),
     ("overdue_work", overdue_work::check),
     ("session_summaries", session_summaries::check),
+    ("webhook_backlogs", webhook_backlogs::check),
     ("queue_depth", queue_depth::check),
     ("dead_letters", dead_letters::check),
     ("failed_runs", failed_runs::check),
