@@ -12,7 +12,7 @@ use houston_domain::id::TenantId;
 use houston_meter::{Turn, Turns};
 
 /// Requests of a tenant for each processor.
-const OF_PROCESSOR: usize = 2;
+const OF_PROCESSOR: usize = 1;
 
 tokio::task_local! {
     /// The place of the request of this task.
