@@ -3,7 +3,7 @@
 //! While several tenants ask, none of them has more than its share, and of those that wait the tenant with the fewest places
 //! goes first. So a tenant with many requests waits for itself, and the others find a place. A tenant alone may have all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,9 @@ pub struct Turns {
 struct State {
     taken: usize,
     of_tenants: HashMap<Uuid, usize>,
-    /// In the order in which they came.
-    waiting: Vec<(Uuid, oneshot::Sender<Turn>)>,
+    /// Of each tenant in the order in which they came, with a number that says who came first.
+    waiting: HashMap<Uuid, VecDeque<(u64, oneshot::Sender<Turn>)>>,
+    came: u64,
     /// The two tenants that have asked last, the last one first.
     active: [Option<(Uuid, Instant)>; 2],
 }
@@ -55,7 +56,9 @@ impl Turns {
                     return self.taken(&mut state, tenant);
                 }
                 let (send, turn) = oneshot::channel();
-                state.waiting.push((tenant, send));
+                state.came += 1;
+                let came = state.came;
+                state.waiting.entry(tenant).or_default().push_back((came, send));
                 turn
             };
             // The sender is never dropped unused.
@@ -97,9 +100,16 @@ impl State {
 
     /// Removes the one that is next, if there is a place for it.
     fn next(&mut self, of: &Turns) -> Option<(Uuid, oneshot::Sender<Turn>)> {
-        let may = self.waiting.iter().enumerate().filter(|(_, (tenant, _))| self.may_take(*tenant, of));
-        let (first, _) = may.min_by_key(|(_, (tenant, _))| self.of(*tenant))?;
-        Some(self.waiting.remove(first))
+        let may = self.waiting.iter().filter(|(tenant, _)| self.may_take(**tenant, of));
+        let next =
+            may.min_by_key(|(tenant, waiting)| (self.of(**tenant), waiting.front().map(|(came, _)| *came)));
+        let tenant = *next?.0;
+        let waiting = self.waiting.get_mut(&tenant)?;
+        let first = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&tenant);
+        }
+        Some((tenant, first?.1))
     }
 }
 

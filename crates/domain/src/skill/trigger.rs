@@ -6,6 +6,8 @@ use std::collections::HashSet;
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded_regex::BoundedRegex;
+
 /// Keywords of a skill, and as many verbs.
 pub const MAX_WORDS: usize = 30;
 /// Characters of a keyword or verb.
@@ -24,6 +26,8 @@ const MESSAGE_CHARS: usize = 8_000;
 const PATTERN_CHARS: usize = 1_000;
 /// Patterns that are tried for one message, over all skills.
 const PATTERNS_PER_MESSAGE: usize = 30;
+/// Work of matching them: sixteen milliseconds at worst.
+const MESSAGE_WORK: u64 = 4 * 1024 * 1024;
 
 /// What a message must contain. Case is ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +133,7 @@ pub struct Message<'m> {
     words: String,
     set: HashSet<String>,
     patterns_left: usize,
+    work_left: u64,
 }
 
 impl<'m> Message<'m> {
@@ -138,7 +143,13 @@ impl<'m> Message<'m> {
         let text = beginning(text, MESSAGE_CHARS);
         let words = normal(text);
         let set = words.split(' ').map(str::to_owned).collect();
-        Self { text, words: format!(" {words} "), set, patterns_left: PATTERNS_PER_MESSAGE }
+        Self {
+            text,
+            words: format!(" {words} "),
+            set,
+            patterns_left: PATTERNS_PER_MESSAGE,
+            work_left: MESSAGE_WORK,
+        }
     }
 
     /// Whether it contains these words in a row.
@@ -180,7 +191,8 @@ impl<'m> Message<'m> {
         patterns.iter().any(|pattern| {
             let Some(left) = self.patterns_left.checked_sub(1) else { return false };
             self.patterns_left = left;
-            compile(pattern).is_ok_and(|regex| regex.is_match(text))
+            let compiled = BoundedRegex::new(pattern, true, MAX_REGEX_BYTES);
+            compiled.is_ok_and(|regex| regex.is_match(text, &mut self.work_left).unwrap_or_default())
         })
     }
 }

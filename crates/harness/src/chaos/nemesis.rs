@@ -134,6 +134,7 @@ impl ChaosInstallation {
     pub(crate) fn clear_faults(&self) {
         self.scripted_model.set(ModelFault::None);
         let _ = resume_redis(self);
+        let _ = empty_redis(self);
         for node in &self.nodes {
             for link in [Link::Postgres, Link::Redis, Link::Model] {
                 node.set(link, Fault::None);
@@ -189,6 +190,12 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
             sleep(time).await;
             let installation = Arc::clone(installation);
             spawn_blocking(move || resume_redis(&installation)).await??;
+        }
+        Action::FillRedis { time } => {
+            blocking(installation, action).await?;
+            sleep(time).await;
+            let installation = Arc::clone(installation);
+            spawn_blocking(move || empty_redis(&installation)).await??;
         }
         Action::Network { link, node, fault, time } => {
             let nodes = node.map_or(0..NODES, |node| node..node + 1);
@@ -246,7 +253,9 @@ fn resume_redis(installation: &ChaosInstallation) -> Result<()> {
 fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()> {
     let cell = installation.next_cell();
     match action {
-        Action::FlushRedis => flush(&installation.redis[cell])?,
+        Action::FlushRedis => tell(&installation.redis[cell], "FLUSHALL")?,
+        // A byte is less than it has: with `noeviction`, the default, it refuses all writes.
+        Action::FillRedis { .. } => tell(&installation.redis[cell], "CONFIG SET maxmemory 1")?,
         Action::StallRedis { .. } => installation.servers()[cell].stall_redis()?,
         Action::RestartRedis => {
             let servers = &mut installation.servers()[cell];
@@ -294,10 +303,15 @@ fn restart_postgres(servers: &mut TestServers) -> Result<()> {
     Ok(restarted?)
 }
 
-fn flush(socket: &Path) -> Result<()> {
+/// Redis has memory again. One that was restarted meanwhile has it already.
+fn empty_redis(installation: &ChaosInstallation) -> Result<()> {
+    installation.redis.iter().try_for_each(|socket| tell(socket, "CONFIG SET maxmemory 0"))
+}
+
+fn tell(socket: &Path, command: &str) -> Result<()> {
     let mut redis = UnixStream::connect(socket)?;
     redis.set_read_timeout(Some(Duration::from_secs(20)))?;
-    redis.write_all(b"FLUSHALL\r\n")?;
+    redis.write_all(format!("{command}\r\n").as_bytes())?;
     let mut answer = [0; 3];
     redis.read_exact(&mut answer)?;
     ensure!(&answer == b"+OK", "Redis answered {}", String::from_utf8_lossy(&answer));

@@ -45,6 +45,10 @@ pub(crate) enum Action {
     StallRedis {
         time: Duration,
     },
+    /// Redis has no memory left, and refuses what is written.
+    FillRedis {
+        time: Duration,
+    },
     RestartPostgres,
     CrashPostgres,
     /// The server of the tested engine is lost for good, and replaced.
@@ -84,6 +88,7 @@ impl Action {
             Self::FlushRedis => "Redis flushed",
             Self::RestartRedis => "Redis restarted",
             Self::StallRedis { .. } => "Redis stalled",
+            Self::FillRedis { .. } => "Redis full",
             Self::RestartPostgres => "Postgres restarted",
             Self::CrashPostgres => "Postgres killed",
             Self::LoseServer => "server lost for good",
@@ -121,7 +126,9 @@ impl fmt::Display for Action {
         match self {
             Self::Kill { node } => write!(f, "kill -9 {}", name(*node)),
             Self::Pause { node, time } => write!(f, "SIGSTOP {} for {time:.1?}", name(*node)),
-            Self::StallRedis { time } | Self::Model { time, .. } => write!(f, "{kind} for {time:.1?}"),
+            Self::StallRedis { time } | Self::FillRedis { time } | Self::Model { time, .. } => {
+                write!(f, "{kind} for {time:.1?}")
+            }
             Self::DeleteWorkerRow { node } => write!(f, "row of {} deleted while it runs", name(*node)),
             Self::Terminate(backends) => write!(f, "{kind}: {backends:?}"),
             Self::Network { link, node, fault, time } => {
@@ -186,10 +193,10 @@ fn pause(seed: &mut Seed, left: Duration) -> Action {
 }
 
 fn redis(seed: &mut Seed, _: Duration) -> Action {
-    if seed.permille(500) {
-        Action::RestartRedis
-    } else {
-        Action::StallRedis { time: seed.millis(1_000, 5_000) }
+    match seed.below(3) {
+        0 => Action::RestartRedis,
+        1 => Action::StallRedis { time: seed.millis(1_000, 5_000) },
+        _ => Action::FillRedis { time: seed.millis(1_000, 8_000) },
     }
 }
 

@@ -18,6 +18,9 @@ pub(crate) struct Loud {
     /// Minutes of each of the two phases
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
+    /// Judge what failed and died, and the memory, but no times: for a debug build, or a machine that does other things
+    #[arg(long)]
+    without_times: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -38,7 +41,7 @@ impl Loud {
         };
         let servers = programs::servers(|config| config.fsync = true)?;
         let lasts = Duration::from_secs_f64(self.minutes * 60.0);
-        let report = Box::pin(measure(&binary, &servers, lasts)).await?;
+        let report = Box::pin(measure(&binary, &servers, lasts, self.without_times)).await?;
         print(&if self.json { serde_json::to_string(&report)? } else { report.table() })?;
         Ok(if report.met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -31,7 +31,7 @@ const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// Tenants that chat.
 const QUIET: usize = 20;
 /// How long the service runs with stored poisons, at least.
-const POISONS: Duration = Duration::from_secs(20);
+const POISONS: Duration = Duration::from_secs(10);
 /// Pause between two looks at the process.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -47,8 +47,13 @@ struct Phase {
     most_memory: u64,
 }
 
-/// Measures a service of one process. `lasts`: each of the two phases.
-pub(crate) async fn measure(program: &Path, servers: &TestServers, lasts: Duration) -> Result<Report> {
+/// Measures a service of one process. `lasts`: each of the two phases. `without_times`: whether times do not count.
+pub(crate) async fn measure(
+    program: &Path,
+    servers: &TestServers,
+    lasts: Duration,
+    without_times: bool,
+) -> Result<Report> {
     let receiver = slow_receiver().await?;
     let houston = Houston::builder(program)
         .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"http://{receiver}\"]"))
@@ -85,7 +90,7 @@ pub(crate) async fn measure(program: &Path, servers: &TestServers, lasts: Durati
     Ok(Report::new(
         &alone,
         &beside,
-        report::Ending { rest_mb, after, stop, died, actions, first_answer, failed },
+        report::Ending { rest_mb, after, stop, died, actions, first_answer, failed, without_times },
     ))
 }
 

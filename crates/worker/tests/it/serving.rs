@@ -15,7 +15,7 @@ use crate::cluster::{TestCluster, assert_status};
 use crate::workers::agent_types;
 
 /// Statements of idle workers, of monitors, and of this test.
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 27] = [
     "store::sweep::",
     "store::lease::",
     "store::health::",
@@ -43,6 +43,7 @@ const OTHERS: [&str; 26] = [
     // Looked for once in a while as long as there are no webhooks.
     "store::fan_out::",
     "store::replay::",
+    "store::webhook::backlogged",
 ];
 
 /// Makes Postgres log all statements. Open connections use the new setting from their next statement on.

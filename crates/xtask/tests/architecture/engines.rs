@@ -28,7 +28,7 @@ const ENGINES: [Engine; 10] = [
             "crates/domain/src/trigger/keyword.rs",
         ],
     },
-    // The number and the length of patterns, and the length of paths.
+    // The number and the length of patterns, and how many bytes of paths a call may name; in arguments the work is counted.
     Engine {
         name: "globset",
         files: &["crates/domain/src/guard/pattern.rs", "crates/domain/src/workspace/file_pattern.rs"],

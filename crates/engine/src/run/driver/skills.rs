@@ -26,7 +26,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(());
         }
         let read = entry::read_in(history, mark);
-        let frames = match disclose(skills.available(), &message, |name| read.contains(name)) {
+        let has_patterns = skills.available().iter().any(|skill| !skill.triggers.patterns.is_empty());
+        let disclosed = if has_patterns {
+            // Compiling and matching the patterns of a user may take long.
+            let skills = skills.clone();
+            let find = move || disclose(skills.available(), &message, |name| read.contains(name));
+            let found = houston_meter::compute(self.journal.owner.tenant.0, find).await;
+            found.unwrap_or(Disclosure::Nothing)
+        } else {
+            disclose(skills.available(), &message, |name| read.contains(name))
+        };
+        let frames = match disclosed {
             Disclosure::Nothing => return Ok(()),
             Disclosure::List => vec![framed(entry::list_frame(skills.available()))],
             Disclosure::Texts(nths) => {
