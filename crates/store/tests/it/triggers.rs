@@ -8,6 +8,7 @@ use houston_store::trigger::{Trigger, TriggerChange};
 use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
 use houston_store::trigger_reader::{Listened, Reading};
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 use crate::step::{answer, done};
 use crate::test_store::{TestStore, goal};
@@ -229,14 +230,15 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
     for deaths in 1..=2 {
         let runs = test.runs().clone();
         let reading = Reading { turn: TimeDelta::seconds(10), ..READING };
-        let dies = tokio::spawn(async move { runs.listen_for_triggers(reading, now).await });
+        let mut dies = JoinSet::new();
+        dies.spawn(async move { runs.listen_for_triggers(reading, now).await });
         while test.sql("select count(*) from houston.triggers where evaluated_until is not null").trim()
             == "0"
         {
             tokio::task::yield_now().await;
         }
-        dies.abort();
-        assert!(dies.await.is_err(), "it was still evaluating");
+        assert!(dies.try_join_next().is_none(), "it is still evaluating");
+        dies.shutdown().await;
         assert_eq!(test.runs().settle_evaluations(now).await.unwrap(), [], "it may still live");
         let later = now + TimeDelta::minutes(1);
         let settled = test.runs().settle_evaluations(later).await.unwrap();
