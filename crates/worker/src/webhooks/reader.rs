@@ -5,12 +5,15 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use houston_store::Result;
 use houston_store::fan_out::FannedOut;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 
 /// Pages that are read in a row, before something else gets its turn.
 const PAGES: usize = 100;
+/// The longest rest after a page.
+const MAX_REST: Duration = Duration::from_millis(500);
 /// Reads between two looks for old deliveries.
 const FORGET_EVERY: u32 = 600;
 /// Old deliveries that one statement deletes.
@@ -49,6 +52,7 @@ async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
         return Ok(config.idle());
     }
     for _ in 0..PAGES {
+        let began = Instant::now();
         match store.fan_out(ids, config.page, ids.clock().now()).await? {
             FannedOut::Idle => break,
             FannedOut::Restarted => {
@@ -62,6 +66,7 @@ async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
                 if deliveries > 0 {
                     shared.send_now.notify_one();
                 }
+                rest(began).await;
                 if !has_more {
                     break;
                 }
@@ -69,10 +74,18 @@ async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
         }
     }
     for _ in 0..PAGES {
+        let began = Instant::now();
         if !store.replay_some(ids, config.page, ids.clock().now()).await? {
             break;
         }
         shared.send_now.notify_one();
+        rest(began).await;
     }
     Ok(config.poll())
+}
+
+/// Rests as long as a page has taken. Each event becomes a row for each webhook of its tenant: without a rest, those of a tenant
+/// with many would take all that the disk of Postgres can write, and everyone else's commits wait for it.
+async fn rest(began: Instant) {
+    tokio::time::sleep(began.elapsed().min(MAX_REST)).await;
 }
