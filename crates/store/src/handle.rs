@@ -1,11 +1,12 @@
 //! The handles of the store: each has the methods that one kind of caller may use, and no others. The
 //! [front page](crate) says which is for whom.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use houston_domain::custom_table::TablePresets;
-use houston_domain::id::TenantId;
+use houston_domain::id::{TenantId, TriggerId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
     pub(crate) is_unbatched: bool,
+    /// Triggers that this process has marked as being evaluated.
+    pub(crate) marked_triggers: Arc<Mutex<BTreeSet<TriggerId>>>,
     /// The worker of this process that starts runs when their messages are posted.
     pub(crate) direct_worker: Arc<RwLock<Option<Weak<dyn DirectWorker>>>>,
 }

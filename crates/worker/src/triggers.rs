@@ -78,7 +78,11 @@ impl Triggers {
     pub(crate) async fn run(self) {
         loop {
             let looked = tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => {
+                    // What was being evaluated has not ended this process.
+                    let _ = self.store.unmark_triggers().await;
+                    return;
+                }
                 looked = self.look() => looked,
             };
             let pause = looked.unwrap_or_else(|error| {
@@ -98,6 +102,7 @@ impl Triggers {
         if !self.store.has_triggers().await? {
             return Ok(Duration::from_secs(self.config.idle_s.max(1)));
         }
+        self.store.unmark_triggers().await?;
         for suspect in self.store.settle_evaluations(self.now()).await? {
             let (trigger, is_off) = (suspect.id, suspect.is_off);
             tracing::error!(%trigger, is_off, "a process ended while it evaluated this trigger");

@@ -1,7 +1,8 @@
 //! The reader of triggers: notes each event that a trigger wants to hear, in the transaction that moves its position. So no
 //! event is missed, and none is heard twice. What triggers want is evaluated before that transaction begins.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{MutexGuard, PoisonError};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use houston_domain::event::Event;
@@ -188,7 +189,8 @@ impl RunStore {
     ) -> Result<T> {
         let mut evaluating = std::pin::pin!(evaluating);
         let every = evaluation.turn / 5;
-        if evaluation.trigger.is_some() {
+        if let Some(trigger) = evaluation.trigger {
+            self.marked().insert(trigger);
             evaluation.keep(&self.pool).await?;
         }
         let evaluated = loop {
@@ -201,10 +203,34 @@ impl RunStore {
                 }
             }
         };
-        if let Some(trigger) = evaluation.trigger {
-            unmark(&self.pool, trigger).await?;
+        if evaluation.trigger.is_some() {
+            self.unmark_triggers().await?;
         }
         Ok(evaluated)
+    }
+
+    /// Removes the marks of this process, which has survived what it evaluated: also those that are left because it stops, or
+    /// because Postgres could not be reached. Nothing may be evaluated meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement. Then the next call removes them.
+    pub async fn unmark_triggers(&self) -> Result<()> {
+        let marked: Vec<Uuid> = self.marked().iter().map(|trigger| trigger.0).collect();
+        if marked.is_empty() {
+            return Ok(());
+        }
+        sqlx::query!(
+            "-- store::trigger_reader::unmark\nupdate houston.triggers set evaluated_until = null where id = any ($1)",
+            &marked
+        )
+        .execute(&self.pool)
+        .await?;
+        self.marked().clear();
+        Ok(())
+    }
+
+    fn marked(&self) -> MutexGuard<'_, BTreeSet<TriggerId>> {
+        self.marked_triggers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts the deaths of processes that were evaluating a trigger, and sets aside what has caused two of them.
@@ -299,17 +325,6 @@ impl Evaluation<'_> {
         }
         Ok(())
     }
-}
-
-/// The process has survived the evaluation.
-async fn unmark(executor: impl PgExecutor<'_>, trigger: TriggerId) -> Result<()> {
-    sqlx::query!(
-        "-- store::trigger_reader::unmark\nupdate houston.triggers set evaluated_until = null where id = $1",
-        trigger.0
-    )
-    .execute(executor)
-    .await?;
-    Ok(())
 }
 
 /// The tenants with triggers that hear events.
