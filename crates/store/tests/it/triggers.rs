@@ -227,7 +227,7 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
     let neighbour = make(&test, event("message.posted")).await;
     test.post("hello").await;
     let now = test.ids.clock().now();
-    for deaths in 1..=2 {
+    for deaths in 0..=2 {
         let runs = test.runs().clone();
         let reading = Reading { turn: TimeDelta::seconds(10), ..READING };
         let mut dies = JoinSet::new();
@@ -239,6 +239,13 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
         }
         assert!(dies.try_join_next().is_none(), "it is still evaluating");
         dies.shutdown().await;
+        if deaths == 0 {
+            // It was asked to stop: that is no death.
+            test.runs().unmark_triggers().await.unwrap();
+            assert_eq!(test.runs().settle_evaluations(now + TimeDelta::minutes(1)).await.unwrap(), []);
+            test.sql("update houston.readers set turn_until = null");
+            continue;
+        }
         assert_eq!(test.runs().settle_evaluations(now).await.unwrap(), [], "it may still live");
         let later = now + TimeDelta::minutes(1);
         let settled = test.runs().settle_evaluations(later).await.unwrap();

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, TenantId, WebhookId};
 use houston_domain::step::RunTransition;
+use houston_domain::webhook::MAX_PENDING;
 use houston_store::Error;
 use houston_store::fan_out::FannedOut;
 use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
@@ -359,4 +360,29 @@ async fn webhooks_are_deleted_while_they_are_replayed() {
     assert!(replayed.is_empty() && deleted.is_empty(), "{replayed:?} {deleted:?}");
     let left = "select (select count(*) from houston.replays), (select count(*) from houston.webhooks)";
     assert_eq!(test.sql(left).trim(), "0|0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_for_which_too_much_waits_is_switched_off() {
+    let test = TestStore::start().await;
+    let (slow, usual) = (subscribe(&test, &["**"], None).await, subscribe(&test, &["**"], None).await);
+    turn(&test, test.goal).await;
+    read(&test, 100).await;
+    // What the receiver has let wait: made as rows, not by so many events.
+    let fill = |webhook: WebhookId, count: i64| {
+        test.sql(&format!(
+            "insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
+             select gen_random_uuid(), '{}', '{}', '{}', 1000000 + nth, 'run.queued', now() from generate_series(1, {count}) nth",
+            test.tenant.0, webhook.0, test.goal.0
+        ));
+    };
+    fill(slow, MAX_PENDING);
+    fill(usual, 100);
+    let now = test.ids.clock().now();
+    assert_eq!(test.runs().switch_off_backlogged_webhooks(now).await.unwrap(), 1);
+    let (slow, usual) =
+        (test.requests().webhook(slow).await.unwrap(), test.requests().webhook(usual).await.unwrap());
+    assert_eq!((slow.enabled, slow.disabled_because.as_deref()), (false, Some("backlog")));
+    assert_eq!((usual.enabled, usual.disabled_because), (true, None));
+    assert_eq!(test.runs().switch_off_backlogged_webhooks(now).await.unwrap(), 0, "once");
 }

@@ -60,6 +60,22 @@ fn call_with_something_in_the_place_of_an_address_needs_no_host() {
 }
 
 #[test]
+fn call_that_names_too_many_paths_for_the_patterns_is_denied() {
+    let facts = ToolFacts { path_at: vec!["/paths".into()], ..ToolFacts::of_effect(EffectClass::Read) };
+    let patterns = vec![format!("'*a{}b'", "?".repeat(200)); 100].join(", ");
+    let judged = |count: usize| {
+        let input = json!({"paths": vec!["docs/aaaaaaaaaaaaaaaaaaaa"; count]});
+        let call = Call { tool: "look", facts: Some(&facts), input: &input, pin: None, pin_changed: false };
+        let layer = format!("profile = 'permissive'\nsensitive = [{patterns}]");
+        decide(&layers(&layer, &[]), &call, &full())
+    };
+    assert_eq!(ruling(&judged(2)), Ruling::Allow);
+    let many = judged(10_000);
+    assert_eq!(ruling(&many), Ruling::Deny);
+    assert!(format!("{many:?}").contains("too much to compare"), "{many:?}");
+}
+
+#[test]
 fn autonomy_is_enforced() {
     let open = "profile = { read = 'allow', write = 'allow', external = 'allow', exec = 'allow', destructive = 'allow' }";
     let layers = layers(open, &[]);
