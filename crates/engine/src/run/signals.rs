@@ -81,6 +81,18 @@ impl<'e> Signals<'e> {
         }
     }
 
+    /// Completes when a computation is not waited for any more: the lease is lost, or the run is handed over, if it
+    /// `may_be_handed_over`. Nothing was written; who takes the run next computes it again.
+    pub(crate) fn abandoned(&self, may_be_handed_over: bool) -> impl Future<Output = ()> + use<> {
+        let (lost, drained) = (self.holder.lost.clone(), self.drained());
+        async move {
+            tokio::select! {
+                () = lost.cancelled() => {}
+                () = drained, if may_be_handed_over => {}
+            }
+        }
+    }
+
     /// Waits for `work`, until something else is to be done.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Plans on real servers: steps side by side, executors, ends that are reported once, whatever dies.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -8,10 +9,12 @@ use futures_util::future::BoxFuture;
 use houston_domain::history::Block;
 use houston_domain::id::RunId;
 use houston_domain::model::ModelError;
+use houston_domain::plan::evaluate_elsewhere;
 use houston_domain::run::RunStatus;
 use houston_engine::Config;
 use houston_llm::{Choice, Description, Event as ModelEvent, EventStream, Model, Request, Simulated};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
 use crate::workers::{TestWorker, config, simulated};
@@ -40,6 +43,35 @@ impl TestCluster {
         topics.dedup();
         topics
     }
+}
+
+/// A worker that stops must not wait for an evaluation: the next one begins it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_worker_hands_over_a_plan_that_evaluates() {
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    let begun = Arc::new(Notify::new());
+    let noted = Arc::clone(&begun);
+    evaluate_elsewhere(Box::new(move |evaluation| {
+        let evaluation = serde_json::to_value(evaluation).unwrap();
+        if evaluation["context"].to_string().contains("held up") {
+            noted.notify_one();
+            while !MAY_END.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok(json!("evaluated"))
+    }));
+    let cluster = TestCluster::start().await;
+    let steps = json!([{"id": "first", "type": "llm", "title": "Say it", "prompt": "held up"}, note("second", "{{ first.result|upper|list|join }}")]);
+    let (worker, begins) = (cluster.worker(), begun.notified());
+    let posted = cluster.post(cluster.goal, &asks_for("Two notes", &steps, "{{ second.result }}")).await;
+    begins.await;
+    worker.drain().await;
+    let held = cluster.sql("select count(*) from houston.run_locks where holder is not null").await;
+    MAY_END.store(true, Ordering::Relaxed);
+    assert_eq!(held, "0");
+    let _worker = cluster.worker();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 //! once, so a run that is taken over continues with the same agent.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::time::Duration;
 
 use houston_domain::agent::SEND_MESSAGE;
@@ -64,7 +65,11 @@ pub(super) async fn route<'t, S: RunStorage>(
     let default = |reason| Pick { agent: fallback, by: RoutedBy::Default, reason };
     let pick = match team.router.by {
         RouterKind::Rules => {
-            by_rules(journal.services, journal.owner.tenant, team, message).await.unwrap_or_else(default)
+            let picked = pin!(by_rules(journal.services, journal.owner.tenant, team, message));
+            match journal.signals.until_stopped(picked).await? {
+                Ok(picked) => picked.unwrap_or_else(default),
+                Err(_) => return Ok(Some(fallback)),
+            }
         }
         RouterKind::Model => match by_model(journal, setup, team, &message, context).await? {
             RouterAnswer::Picked(agent, reason) => Pick { agent, by: RoutedBy::Model, reason },

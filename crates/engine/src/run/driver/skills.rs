@@ -3,6 +3,8 @@
 //!
 //! Runs without skills skip this; messages that call for none cost no step.
 
+use std::pin::pin;
+
 use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
 use houston_domain::skill::disclosure::{Disclosure, disclose};
@@ -31,8 +33,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             // Compiling and matching the patterns of a user may take long.
             let skills = skills.clone();
             let find = move || disclose(skills.available(), &message, |name| read.contains(name));
-            let found = houston_meter::compute(self.journal.owner.tenant.0, find).await;
-            found.unwrap_or(Disclosure::Nothing)
+            let found = pin!(houston_meter::compute(self.journal.owner.tenant.0, find));
+            match self.journal.signals.until_stopped(found).await? {
+                Ok(Ok(found)) => found,
+                // Nothing follows in this attempt.
+                Ok(Err(_)) | Err(_) => Disclosure::Nothing,
+            }
         } else {
             disclose(skills.available(), &message, |name| read.contains(name))
         };

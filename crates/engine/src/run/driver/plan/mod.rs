@@ -65,7 +65,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
         };
         let (mut works, mut begun) = (Works::default(), Begun::default());
-        self.take_over(&mut graph, works.here(), &mut begun).await?;
+        let abandoned = self.journal.signals.abandoned(true);
+        unless(abandoned, self.take_over(&mut graph, works.here(), &mut begun)).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
             let round = self.plan_round(&mut graph, &mut works, &mut begun, drained.as_mut()).await;
@@ -78,7 +79,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             };
             if next == Next::Reload {
                 let before = std::mem::take(&mut begun);
-                begun = match self.reload_graph(&mut graph, works.here(), before).await? {
+                let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
+                let reload = self.reload_graph(&mut graph, works.here(), before);
+                begun = match unless(abandoned, reload).await? {
                     Ok(begun) => begun,
                     Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
                 };
@@ -101,7 +104,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if self.journal.signals.is_cancelled() {
             return self.stop_plan(graph, works, RunStatus::Cancelled).await.map(ControlFlow::Break);
         }
-        let until = match self.settle(graph, works, begun).await? {
+        let cancelled = self.journal.signals.cancel().clone().cancelled_owned();
+        let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
+        let settled = tokio::select! {
+            biased;
+            settled = unless(abandoned, self.settle(graph, works, begun)) => settled?,
+            // The graph is read again: it may have been in the middle of a change.
+            () = cancelled => return Ok(ControlFlow::Continue(Next::Reload)),
+        };
+        let until = match settled {
             ControlFlow::Continue(until) => until,
             ControlFlow::Break(end) => {
                 return Ok(match self.end_plan(graph, works, begun, end).await? {
@@ -135,7 +146,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(ControlFlow::Continue(Next::GoOn))
     }
 
-    /// Lets begin and settle what can, without a commit. Breaks with how the plan ends, or returns when something is due.
+    /// Lets begin and settle what can, without a commit. May evaluate expressions for long, so it may be abandoned. Breaks with how the plan ends, or returns when something is due.
     async fn settle(
         &mut self,
         graph: &mut Graph,
@@ -353,5 +364,20 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 ended => return ended,
             }
         }
+    }
+}
+
+/// `work`, which may evaluate expressions for long, unless it is `abandoned`.
+///
+/// # Errors
+/// [`Interrupted::Lost`] then, and those of `work`.
+async fn unless<T>(
+    abandoned: impl Future<Output = ()>,
+    work: impl Future<Output = Result<T, Interrupted>>,
+) -> Result<T, Interrupted> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = abandoned => Err(Interrupted::Lost),
     }
 }
