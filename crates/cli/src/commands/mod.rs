@@ -49,11 +49,13 @@ mod workers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
 use houston_tools::Registry;
+use tokio::runtime::Runtime;
 
 use crate::config::{Loaded, secrets};
 use crate::telemetry::Verbosity;
@@ -269,10 +271,27 @@ impl Command {
     }
 }
 
+/// How long the end of a command waits for computations that nobody waits for any more, such as the patterns of a tenant: the
+/// process ends without them.
+const LAST_COMPUTATIONS: Duration = Duration::from_secs(2);
+
+/// The Tokio runtime of the process.
+#[derive(Debug)]
+pub(crate) struct CommandRuntime(Runtime);
+
+impl CommandRuntime {
+    /// Runs the command to its end.
+    pub(crate) fn block_on<F: Future>(self, command: F) -> F::Output {
+        let output = self.0.block_on(command);
+        self.0.shutdown_timeout(LAST_COMPUTATIONS);
+        output
+    }
+}
+
 /// Raises the limit on open files and builds the Tokio runtime of the process.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<CommandRuntime, Failure> {
     crate::file_limit::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     crate::evaluators::use_children(runtime.handle().clone());
-    Ok(runtime)
+    Ok(CommandRuntime(runtime))
 }
