@@ -2,13 +2,14 @@
 
 use houston_domain::client_offer;
 use houston_domain::id::QuestionId;
-use houston_domain::question::{NewQuestion, QuestionState};
+use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
-use houston_protocol::openai::input::{Answer, Answered};
+use houston_protocol::openai::input::{Answer, Answered, Input};
 use houston_store::Error;
-use serde_json::{Value, json};
+use houston_store::answer::AskedQuestion;
+use serde_json::{Map, Value, json};
 
-use super::id::question_of;
+use super::id::{approval_id, question_of};
 use crate::error::ApiError;
 use crate::threads::Thread;
 
@@ -52,6 +53,49 @@ pub(super) async fn checked(
         checked.push((id, value));
     }
     Ok(checked)
+}
+
+/// Words that mean yes or no, for clients that can only say text.
+const YES: [&str; 11] =
+    ["yes", "y", "ok", "okay", "sure", "approve", "approved", "allow", "accept", "confirm", "continue"];
+const NO: [&str; 9] = ["no", "n", "reject", "deny", "decline", "refuse", "stop", "cancel", "disallow"];
+
+/// What a text says if it is an answer and nothing else.
+fn answered(text: &str) -> Option<Answered> {
+    let text = text.trim();
+    if text.starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok() {
+        return Some(Answered::Output(text.to_owned()));
+    }
+    let word = text.trim_end_matches(['.', '!']).to_lowercase();
+    let approve = match word.as_str() {
+        yes if YES.contains(&yes) => true,
+        no if NO.contains(&no) => false,
+        _ => return None,
+    };
+    Some(Answered::Approval { approve, reason: None })
+}
+
+/// Takes the user's text for the answers to all that waits for an approval, if it is a word that means yes or no, or the JSON of
+/// a decision. Any other text stays a message, which takes the place of the answers.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn read_words(thread: &Thread, input: &mut Input) -> Result<(), ApiError> {
+    let is_only_text = input.answers.is_empty() && input.images.is_empty();
+    let Some(answer) = is_only_text.then(|| answered(&input.text)).flatten() else { return Ok(()) };
+    let open = thread.app.store(thread.caller).open_questions_of_agentable(thread.path.id).await?;
+    let fits = |asked: &NewQuestion| asked.kind != QuestionKind::Input && value(asked, &answer).is_ok();
+    if open.is_empty() || !open.iter().all(|question| fits(&question.question.asked)) {
+        return Ok(());
+    }
+    let answer = |question: &AskedQuestion| Answer {
+        pointer: input.at.clone(),
+        to: approval_id(question.question.asked.id),
+        answer: answer.clone(),
+    };
+    input.answers = open.iter().map(answer).collect();
+    input.text.clear();
+    Ok(())
 }
 
 /// The answer as the question accepts it.
@@ -99,7 +143,7 @@ fn value(asked: &NewQuestion, answer: &Answered) -> Result<Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use houston_domain::question::{QuestionKind, approval, input, pause};
+    use houston_domain::question::{approval, input, pause};
 
     use super::*;
 
@@ -130,6 +174,24 @@ mod tests {
         assert_eq!(value(&paused, &no), Ok(json!({"decision": "stop"})));
         assert_eq!((value(&plain, &yes), value(&plain, &no)), (Ok(json!(true)), Ok(json!(false))));
         assert!(value(&asked(Some(json!({"type": "string"}))), &yes).is_err());
+    }
+
+    #[test]
+    fn only_a_whole_yes_or_no_is_an_answer_in_words() {
+        let approves = |text: &str| match answered(text) {
+            Some(Answered::Approval { approve, .. }) => Some(approve),
+            _ => None,
+        };
+        assert_eq!([approves("yes"), approves(" Approve. "), approves("OK!")], [Some(true); 3]);
+        assert_eq!([approves("No"), approves("reject")], [Some(false); 2]);
+        assert_eq!(
+            [approves("yes, but to Rome"), approves("no, use the other one"), approves("")],
+            [None; 3]
+        );
+        let json = "{\"decision\": \"approve\"}";
+        assert_eq!(answered(json), Some(Answered::Output(json.to_owned())));
+        let tool = asked(Some(approval::answer_schema(&json!({}), false)));
+        assert_eq!(value(&tool, &answered(json).unwrap()), Ok(json!({"decision": "approve"})));
     }
 
     #[test]

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{RunId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
+use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, Refused, judge};
 use houston_store::Error;
 use houston_store::message::Posted;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::answers::checked;
@@ -63,6 +67,28 @@ pub(super) fn target(model: &str) -> &str {
 
 fn says_something(input: &Input) -> bool {
     !input.text.trim().is_empty() || !input.images.is_empty()
+}
+
+/// Judges the parameters that Houston does not read. Returns the header that names those without effect, if there are any.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] for the first that would change the answer, or that the endpoint does not have.
+pub(super) fn ignored(
+    endpoint: Endpoint,
+    others: &Map<String, Value>,
+) -> Result<Option<HeaderValue>, ApiError> {
+    let ignored = judge(endpoint, others)
+        .map_err(|Refused { name, reason }| ApiError::field(&format!("/{name}"), reason))?;
+    // Names of the table, which are ASCII.
+    Ok((!ignored.is_empty()).then(|| HeaderValue::from_str(&ignored.join(", "))).and_then(Result::ok))
+}
+
+/// The response, with that header.
+pub(super) fn with_ignored(mut response: Response, ignored: Option<HeaderValue>) -> Response {
+    if let Some(ignored) = ignored {
+        response.headers_mut().insert(HeaderName::from_static(IGNORED_HEADER), ignored);
+    }
+    response
 }
 
 /// Checks an input before a thread is made for it.

@@ -15,15 +15,17 @@ use houston_protocol::openai::chat::{
 use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::item::OutputItem;
-use houston_protocol::openai::request::{CreateCompletion, refused};
-use houston_protocol::openai::response::{self, REQUIRES_ACTION, Status};
+use houston_protocol::openai::parameters::Endpoint;
+use houston_protocol::openai::request::CreateCompletion;
+use houston_protocol::openai::response::{self, Status};
 use houston_protocol::sse::SseEncoder;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::begin::{Begun, Named, begin, check, thread};
+use super::answers::read_words;
+use super::begin::{Begun, Named, begin, check, ignored, thread, with_ignored};
 use super::error;
 use super::offer;
 use super::replay::Said;
@@ -47,9 +49,7 @@ pub(super) async fn create(
     request: WithImages<CreateCompletion>,
 ) -> Result<Response, ApiError> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
-    if let Some((name, why)) = refused(&body.others) {
-        return Err(ApiError::field(&format!("/{name}"), why));
-    }
+    let ignored = ignored(Endpoint::Chat, &body.others)?;
     let conversation = body.metadata.get("conversation");
     let mut input = Input::of_chat(&body.messages)
         .map_err(|invalid| ApiError::field(&format!("/messages{}", invalid.pointer), invalid.reason))?;
@@ -68,6 +68,8 @@ pub(super) async fn create(
     let said = Said { model: body.model, ..Said::default() };
     if is_new {
         input.tell_earlier();
+    } else {
+        read_words(&thread, &mut input).await?;
     }
     let begun = begin(thread, input, ("/messages", said), &offer, key.as_ref()).await?;
     let replayed = begun.replayed;
@@ -77,7 +79,7 @@ pub(super) async fn create(
         deadline.restart_after(app.state.config.wait());
         awaited(begun).await?
     };
-    Ok(respond(answer, replayed))
+    Ok(with_ignored(respond(answer, replayed), ignored))
 }
 
 async fn streamed(begun: Begun, usage: bool) -> Result<Response, ApiError> {
@@ -160,7 +162,7 @@ fn finish_reason(response: &response::Response, calls: bool) -> FinishReason {
     }
     let reason = response.incomplete_details.as_ref().map(|details| details.reason.as_str());
     match reason {
-        None | Some(REQUIRES_ACTION) => FinishReason::Stop,
+        None => FinishReason::Stop,
         Some("content_filter") => FinishReason::ContentFilter,
         Some(_) => FinishReason::Length,
     }

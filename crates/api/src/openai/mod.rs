@@ -6,7 +6,7 @@
 //! [`number`] says where a stream is; [`replay`] and [`found`] make a response, or the state of a stream, from the event log.
 //!
 //! The tools of an agent appear as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
-//! A run that waits for a person ends its response as `incomplete` with the reason `requires_action`.
+//! A run that waits for a person ends its response as `completed`: its last items are what needs an answer.
 //!
 //! These endpoints are not in Houston's OpenAPI document: their contract is OpenAI's. Errors have OpenAI's shape ([`error`]).
 

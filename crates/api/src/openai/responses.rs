@@ -12,13 +12,14 @@ use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::item::Role;
 use houston_protocol::openai::list::{InputMessage, List};
-use houston_protocol::openai::request::{CreateResponse, refused};
+use houston_protocol::openai::parameters::Endpoint;
+use houston_protocol::openai::request::CreateResponse;
 use houston_protocol::openai::response::Status;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::begin::{Begun, Named, begin, check, thread};
+use super::begin::{Begun, Named, begin, check, ignored, thread, with_ignored};
 use super::found::Found;
 use super::id::ResponseId;
 use super::offer;
@@ -46,6 +47,7 @@ pub(super) async fn create(
     request: WithImages<CreateResponse>,
 ) -> Result<Response, ApiError> {
     let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
+    let ignored = ignored(Endpoint::Responses, &body.others)?;
     let mut input = read(&body)?;
     let named = match (&body.conversation, &body.previous_response_id) {
         (Some(_), Some(_)) => {
@@ -84,13 +86,10 @@ pub(super) async fn create(
     } else {
         awaited(begun).await?
     };
-    Ok(respond(response, replayed))
+    Ok(with_ignored(respond(response, replayed), ignored))
 }
 
 fn read(body: &CreateResponse) -> Result<Input, ApiError> {
-    if let Some((name, why)) = refused(&body.others) {
-        return Err(ApiError::field(&format!("/{name}"), why));
-    }
     let (pairs, name, value) = METADATA;
     let fits = |(n, v): (&String, &String)| {
         n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')

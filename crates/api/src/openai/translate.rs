@@ -14,7 +14,7 @@ use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, TokenUsa
 use houston_protocol::openai::event::StreamEvent;
 use houston_protocol::openai::item::{ItemStatus, OutputItem, SERVER_LABEL};
 use houston_protocol::openai::response::{
-    Conversation, IncompleteDetails, REQUIRES_ACTION, Reasoning, Response, ResponseError, Status, Text, Usage,
+    Conversation, IncompleteDetails, Reasoning, Response, ResponseError, Status, Text, Usage,
 };
 use serde_json::json;
 
@@ -308,7 +308,8 @@ impl Translator {
         self.items.close();
         let stopped = result.stop_reason.as_deref();
         (self.status, self.reason) = match outcome {
-            Outcome::Interrupt { .. } => (Status::Incomplete, Some(REQUIRES_ACTION.to_owned())),
+            // What is asked is an item: a call of a function, or a request for an approval.
+            Outcome::Interrupt { .. } => (Status::Completed, None),
             Outcome::Cancelled => (Status::Cancelled, Some("cancelled".to_owned())),
             Outcome::Success if result.status == RunStatus::MaxTokens => {
                 (Status::Incomplete, Some("max_output_tokens".to_owned()))

@@ -155,10 +155,8 @@ async fn approval_is_asked_for_and_answered_with_the_next_request() {
     };
     let (answer, ()) = tokio::join!(post(&api, "/responses", ask(&api, json!({}))), work);
     let asked = answer.ok();
-    assert_eq!(
-        (&asked["status"], &asked["incomplete_details"]["reason"]),
-        (&json!("incomplete"), &json!("requires_action"))
-    );
+    // Clients take what is not complete for cut off, and carry out what a complete response asks for.
+    assert_eq!((&asked["status"], &asked["incomplete_details"]), (&json!("completed"), &json!(null)));
     let request = asked["output"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&request["type"], &request["name"]), (&json!("mcp_approval_request"), &json!("send_mail")));
 
@@ -314,6 +312,41 @@ async fn chat_completion_is_the_answer_or_an_error() {
     };
     let (answer, ()) = tokio::join!(post(&api, "/chat/completions", body(false)), failing);
     refused(&answer, 502, "server_error");
+}
+
+/// Clients of chat completions have no form of an approval.
+#[tokio::test]
+async fn approval_in_a_chat_completion_is_a_word() {
+    let api = TestApi::start().await;
+    let worker = Worker::start(&api).await;
+    for (said, decision) in [("Yes.", "approve"), ("{\"decision\": \"reject\"}", "reject")] {
+        let body = |text: &str| {
+            json!({"model": "goal", "messages": [{"role": "user", "content": text}],
+                   "metadata": {"conversation": conversation(&api)}})
+        };
+        let posted = api.get(&api.path("/messages")).await.ok()["data"].as_array().unwrap().len();
+        let question = approval(&api, "it sends something");
+        let work = async {
+            until_posted(&api, posted + 1).await;
+            worker.claim().await.ask(question.clone()).await;
+        };
+        let (answer, ()) = tokio::join!(post(&api, "/chat/completions", body("send it")), work);
+        let asked = answer.ok()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+        assert!(asked.contains("send_mail"), "{asked}");
+        let work = async {
+            let closed = async {
+                while api.get("/v1/questions").await.ok()["data"] != json!([]) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, closed).await.expect("never answered");
+            worker.claim().await.answer("Sent.").await;
+        };
+        let (answer, ()) = tokio::join!(post(&api, "/chat/completions", body(said)), work);
+        assert_eq!(answer.ok()["choices"][0]["message"]["content"], "Sent.");
+        let closed = api.get(&format!("/v1/questions/{}", question.id)).await.ok();
+        assert_eq!(closed["answer"]["decision"], decision, "{closed}");
+    }
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ test('openai: an approval is asked for and given', async () => {
   const note = JSON.stringify(made.output).match(/note_[0-9a-f]{32}/)[0];
   const order = `/sim tool=delete_note args=${JSON.stringify({ note_id: note })}`;
   const asked = await openai.responses.create({ ...of(conversation), input: order });
-  assert.equal(asked.status, 'incomplete');
+  assert.equal(asked.status, 'completed');
   const request = asked.output.find(({ type }) => type === 'mcp_approval_request');
   assert.deepEqual([request.name, JSON.parse(request.arguments)], ['delete_note', { note_id: note }]);
   const approval = { type: 'mcp_approval_response', approval_request_id: request.id, approve: true };
@@ -108,7 +108,7 @@ test('openai: a function of the client ends the response, and its output goes on
   const tools = [{ type: 'function', name: 'show_map', description: 'Shows a place.', parameters, strict: false }];
   const stream = openai.responses.stream({ ...of(conversation), input: order, tools, instructions: 'Be brief.' });
   const asked = await stream.finalResponse();
-  assert.deepEqual([asked.status, asked.incomplete_details.reason], ['incomplete', 'requires_action']);
+  assert.deepEqual([asked.status, asked.incomplete_details], ['completed', null]);
   const call = asked.output.find(({ type }) => type === 'function_call');
   assert.deepEqual([call.name, JSON.parse(call.arguments)], ['show_map', { place: 'Rome' }]);
   const output = { type: 'function_call_output', call_id: call.call_id, output: JSON.stringify({ seen: 'Rome' }) };

@@ -8,5 +8,6 @@ pub mod event;
 pub mod input;
 pub mod item;
 pub mod list;
+pub mod parameters;
 pub mod request;
 pub mod response;

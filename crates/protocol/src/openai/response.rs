@@ -15,9 +15,9 @@ pub enum Status {
     Queued,
     /// A worker works on it, or it waits for something that is no one's to answer.
     InProgress,
-    /// The agent has finished.
+    /// The agent has finished, or needs an answer to its last items.
     Completed,
-    /// It was cut off, or needs an answer: `incomplete_details` says which.
+    /// It was cut off: `incomplete_details` says by what.
     Incomplete,
     /// The model could not be reached, or its answer could not be used.
     Failed,
@@ -32,9 +32,6 @@ impl Status {
         !matches!(self, Self::Queued | Self::InProgress)
     }
 }
-
-/// The `reason` of a response that needs an answer.
-pub const REQUIRES_ACTION: &str = "requires_action";
 
 /// A response: one run, or the part of one between two answers of a person.
 ///
@@ -58,7 +55,7 @@ pub struct Response {
     pub background: bool,
     /// Why it failed.
     pub error: Option<ResponseError>,
-    /// What cut it off, or that it needs an answer.
+    /// What cut it off.
     pub incomplete_details: Option<IncompleteDetails>,
     /// Always null: an agent has its own.
     pub instructions: Option<String>,
@@ -145,7 +142,7 @@ pub struct ResponseError {
 /// What cut a response off: `{"reason": "max_output_tokens"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncompleteDetails {
-    /// `max_output_tokens`, `content_filter`, a stop rule of Houston, or [`REQUIRES_ACTION`].
+    /// `max_output_tokens`, `content_filter`, or a stop rule of Houston.
     pub reason: String,
 }
 
