@@ -23,6 +23,9 @@ pub const MAX_CONTEXT_BYTES: usize = 32 * 1024;
 /// The most characters of the name of a tool: what all providers accept.
 pub const MAX_NAME_CHARS: usize = 64;
 
+/// The most bytes of the schema of a result, as JSON.
+pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
+
 /// The beginning of the subjects of questions about calls of clients' tools.
 pub const PREFIX: &str = "houston:client:";
 
@@ -43,9 +46,57 @@ pub struct ClientOffer {
     /// What the message is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<Focus>,
+    /// What the answer must be. `None`: text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
     /// That of the last run which had one; only as it is read for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_focus: Option<Focus>,
+}
+
+/// The form of an answer: one JSON value that fits a schema.
+///
+/// ```json
+/// {"name": "trip", "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its name, for providers that want one.
+    pub name: String,
+    /// The JSON Schema of an object.
+    pub schema: Arc<Value>,
+}
+
+impl Output {
+    /// Any JSON object.
+    #[must_use]
+    pub fn any_object() -> Self {
+        Self { name: "answer".to_owned(), schema: Arc::new(json!({"type": "object"})) }
+    }
+
+    /// Checks its name and its schema. Pointers are from the output.
+    ///
+    /// # Errors
+    /// [`WrongOffer`] at the first that is wrong.
+    pub fn check(&self) -> Result<(), WrongOffer> {
+        if !is_name(&self.name) {
+            let reason =
+                format!("must have 1 to {MAX_NAME_CHARS} of the characters A-Z, a-z, 0-9, `_` and `-`");
+            return Err(WrongOffer::new("/name", reason));
+        }
+        // Providers accept nothing else at the top.
+        let may_be_object =
+            self.schema.is_object() && self.schema.get("type").is_none_or(|kind| kind == "object");
+        if !may_be_object {
+            return Err(WrongOffer::new("/schema", "must be the JSON Schema of an object"));
+        }
+        let bytes = serde_json::to_vec(&self.schema).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_SCHEMA_BYTES {
+            let reason = format!("has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed");
+            return Err(WrongOffer::new("/schema", reason));
+        }
+        Ok(())
+    }
 }
 
 /// A tool that a client carries out.
@@ -106,7 +157,7 @@ impl ClientOffer {
     /// Whether nothing is offered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.context.is_empty() && self.focus.is_none()
+        self.tools.is_empty() && self.context.is_empty() && self.focus.is_none() && self.output.is_none()
     }
 
     /// Checks counts, sizes, names and schemas. `is_taken`: the names of the tools that the agent has already.
@@ -114,7 +165,10 @@ impl ClientOffer {
     /// # Errors
     /// [`WrongOffer`] at the first that is wrong.
     pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongOffer> {
-        let Self { tools, context, focus, .. } = self;
+        let Self { tools, context, focus, output, .. } = self;
+        if let Some(Err(WrongOffer { pointer, reason })) = output.as_ref().map(Output::check) {
+            return Err(WrongOffer::new(format!("/output{pointer}"), reason));
+        }
         if tools.len() > MAX_TOOLS {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
             return Err(WrongOffer::new("/tools", reason));

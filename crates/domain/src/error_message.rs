@@ -35,6 +35,9 @@ pub const FAILED_PERMANENTLY: &str = "Failed permanently: ";
 /// The code of a run that its provider stopped: by a content filter, or because the model refused.
 pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
 
+/// The code of a run whose answer did not have the form that was asked for.
+pub const RESULT_MISMATCH: &str = "RESULT_MISMATCH";
+
 /// The code of an image or a file that the provider refused.
 pub const FILE_REFUSED: &str = "FILE_REFUSED";
 
@@ -47,6 +50,7 @@ pub fn user_text(code: &str) -> &'static str {
         "NETWORK_ERROR" | "TIMEOUT" => "The AI model could not be reached.",
         "INVALID_RESPONSE" | "UNKNOWN" => "The AI model gave no answer that could be used.",
         "CONTEXT_LENGTH_EXCEEDED" => "This conversation has become too long for the AI model.",
+        RESULT_MISMATCH => "The AI model gave no answer in the form that was asked for.",
         "BUDGET_EXCEEDED" => "The budget for this is used up.",
         "TOOL_CALL_LIMIT" => "I stopped: this took more tool calls than one run may make.",
         "REQUEST_TOO_LARGE" => "I stopped: there was more to read than one request may have.",
@@ -203,6 +207,7 @@ mod tests {
             "CONTEXT_LENGTH_EXCEEDED",
             "BUDGET_EXCEEDED",
             "TOOL_CALL_LIMIT",
+            RESULT_MISMATCH,
             "REQUEST_TOO_LARGE",
             CONTENT_FILTER,
             FILE_REFUSED,

@@ -90,7 +90,9 @@ fn whole(turn: ModelAnswer, model: Description) -> Answer {
     Answer { text: texts.collect(), value: None, stop: turn.stop, usage: turn.usage, model }
 }
 
-fn instruction(answer_schema: &AnswerSchema<'_>) -> String {
+/// Tells a model in which form to answer.
+#[must_use]
+pub fn instruction(answer_schema: &AnswerSchema<'_>) -> String {
     format!(
         "Answer with one JSON object and nothing else: no words before or after it, no code fence. It must match this \
          JSON Schema:\n{}",
@@ -103,13 +105,27 @@ fn instruction(answer_schema: &AnswerSchema<'_>) -> String {
 /// # Errors
 /// A description of what is wrong, addressed to the model.
 fn read(answer_schema: &AnswerSchema<'_>, answer: &Answer) -> Result<Value, String> {
-    let value = serde_json::from_str(unfenced(&answer.text)).map_err(|error| match answer.stop {
+    let json = read_result(answer_schema, &answer.text, answer.stop)?;
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+/// The JSON in an answer, without a code fence around it, if it has the form that was asked for.
+///
+/// # Errors
+/// A description of what is wrong, addressed to the model.
+pub fn read_result<'t>(
+    answer_schema: &AnswerSchema<'_>,
+    text: &'t str,
+    stop: StopReason,
+) -> Result<&'t str, String> {
+    let json = unfenced(text);
+    let value = serde_json::from_str(json).map_err(|error| match stop {
         StopReason::MaxTokens => "it was cut off at the output token limit".to_owned(),
         StopReason::Refusal => "it was declined".to_owned(),
         _ => format!("it is not valid JSON ({error})"),
     })?;
     schema::check(answer_schema.schema, &value).map_err(|mismatch| mismatch.to_string())?;
-    Ok(value)
+    Ok(json)
 }
 
 /// The content of a code fence, which models put around JSON even when asked not to.

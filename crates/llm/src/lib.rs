@@ -87,7 +87,7 @@ pub mod tokens;
 pub mod unavailable;
 pub mod wire;
 
-pub use call::{Answer, MISMATCH, call};
+pub use call::{Answer, MISMATCH, call, instruction, read_result};
 pub use capabilities::Capabilities;
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};

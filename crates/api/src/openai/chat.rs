@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::Committed;
 use houston_protocol::agui::{Event, Fact};
 use houston_protocol::openai::chat::{
@@ -59,7 +60,9 @@ pub(super) async fn create(
         None => Named::nothing(&input),
     };
     let is_new = matches!(named, Named::New);
-    let offer = offer::of(&body.tools, &input.instructions)?;
+    let format = body.others.get("response_format").unwrap_or(&Value::Null);
+    let output = offer::output("/response_format", format)?;
+    let offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
     let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
     let key = asker.own_key(key);

@@ -2,13 +2,45 @@
 
 use std::sync::Arc;
 
-use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
+use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, Output};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
 /// How the model reads instructions of clients: the agent's own come first.
 const INSTRUCTIONS: &str = "Instructions of the application";
+
+/// Reads the form of the answer: the `format` of a response, or the `response_format` of a chat completion, which has a schema in
+/// `json_schema`.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it is no known form, or its schema cannot be used.
+pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>, ApiError> {
+    let (pointer, format) = match &format["json_schema"] {
+        nested if nested.is_object() && format["type"] == "json_schema" => {
+            (format!("{pointer}/json_schema"), nested)
+        }
+        _ => (pointer.to_owned(), format),
+    };
+    let is_schema = pointer.ends_with("/json_schema") || format["type"] == "json_schema";
+    let output = match format["type"].as_str() {
+        None if format.is_null() => return Ok(None),
+        Some("text") if !is_schema => return Ok(None),
+        Some("json_object") if !is_schema => Output::any_object(),
+        _ if is_schema => Output {
+            name: format["name"].as_str().unwrap_or("answer").to_owned(),
+            schema: Arc::new(format["schema"].clone()),
+        },
+        _ => {
+            let reason = "must be `text`, `json_object` or `json_schema`";
+            return Err(ApiError::field(&format!("{pointer}/type"), reason));
+        }
+    };
+    match output.check() {
+        Ok(()) => Ok(Some(output)),
+        Err(wrong) => Err(ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason)),
+    }
+}
 
 /// Reads the functions of a response, or of a chat completion, which has them in `function`.
 ///
@@ -59,5 +91,31 @@ mod tests {
         assert_eq!((offer.tools[0].name.as_str(), offer.context.len()), ("show_map", 1));
         let refused = super::of(&[json!({"type": "web_search"})], &[]);
         assert!(matches!(refused, Err(ApiError::InvalidRequest { .. })));
+    }
+
+    #[test]
+    fn the_form_of_the_answer_is_read_in_both_places() {
+        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        let flat = json!({"type": "json_schema", "name": "trip", "schema": schema, "strict": true});
+        let nested = json!({"type": "json_schema", "json_schema": {"name": "trip", "schema": schema}});
+        let read = output("/text/format", &flat).unwrap();
+        assert_eq!(read, output("/response_format", &nested).unwrap());
+        assert_eq!(read.unwrap().name, "trip");
+        assert_eq!(output("", &json!({"type": "json_object"})).unwrap(), Some(Output::any_object()));
+        assert_eq!(
+            [output("", &Value::Null), output("", &json!({"type": "text"}))].map(Result::unwrap),
+            [None, None]
+        );
+        let wrong = |format: Value| match output("/response_format", &format) {
+            Err(ApiError::InvalidRequest { errors }) => errors[0].pointer.clone().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wrong(json!({"type": "grammar"})), "/response_format/type");
+        let list = json!({"type": "json_schema", "json_schema": {"name": "l", "schema": {"type": "array"}}});
+        assert_eq!(wrong(list), "/response_format/json_schema/schema");
+        assert_eq!(
+            wrong(json!({"type": "json_schema", "name": "a b", "schema": {}})),
+            "/response_format/name"
+        );
     }
 }

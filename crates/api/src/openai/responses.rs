@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::Urgency;
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
@@ -59,7 +60,9 @@ pub(super) async fn create(
         (None, None) => Named::nothing(&input),
     };
     let is_new = matches!(named, Named::New);
-    let offer = offer::of(&body.tools, &input.instructions)?;
+    let format = body.others.get("text").map_or(&Value::Null, |text| &text["format"]);
+    let output = offer::output("/text/format", format)?;
+    let offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
     let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
     let key = asker.own_key(key);

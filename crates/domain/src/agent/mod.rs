@@ -307,6 +307,12 @@ impl AgentRun {
         self.push(Entry::user(texts.into_iter().map(Block::text).collect()));
     }
 
+    /// Adds what the model must mend in its answer, with which the run would have ended.
+    pub fn on_mismatch(&mut self, text: String) {
+        self.phase = Phase::Ready;
+        self.push(Entry::user(vec![Block::text(text)]));
+    }
+
     /// Ends the run from outside (cancelled, failed). Returns the entry that closes open tool calls, if there are any:
     /// calls listed in `responses` get their response, the others get `reason`.
     pub fn on_end(

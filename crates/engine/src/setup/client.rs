@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::client_offer::{ClientOffer, ContextItem};
 use houston_domain::guard::{ToolFacts, switched_off};
+use houston_llm::instruction;
 use houston_tools::SharedTool;
 use houston_tools::client::offered;
 use houston_tools::untrusted::marked;
 
-use super::Setup;
+use super::{Setup, answer_schema, reply_of};
 use crate::hook::PromptSection;
 
 /// The name of the section of the prompt with what the client shows.
 const SECTION: &str = "client_context";
+/// The name of the section with the form of the answer.
+const OUTPUT: &str = "output";
 
 /// The setup with what the client offers, without tools whose names are taken and those that the guards switch off. Without an
 /// offer it is the same setup.
@@ -23,6 +27,18 @@ pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc
         let tools = tools(&setup, offer);
         setup.offer = setup.offer.with_of_run(&tools);
         setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
+    }
+    if let Some(output) = &offer.output {
+        // The answer is the text of the last turn.
+        for offer in [&mut setup.offer, &mut setup.offer_with_results] {
+            let names = offer.tools().iter().map(|tool| tool.definition().name.clone());
+            let names: Vec<String> = names.filter(|name| name != SEND_MESSAGE).collect();
+            *offer = offer.limited_to(&names);
+        }
+        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+        let section = PromptSection { name: OUTPUT.to_owned(), text: instruction(&answer_schema(output)) };
+        setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+        setup.output = Some(output.clone());
     }
     if !offer.context.is_empty() {
         let section = PromptSection { name: SECTION.to_owned(), text: context(&offer.context) };

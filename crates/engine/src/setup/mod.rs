@@ -21,12 +21,13 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::analysis::Vocabulary;
+use houston_domain::client_offer::Output;
 use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
-use houston_llm::{Capabilities, Description, Model, metered, tokens};
+use houston_llm::{AnswerSchema, Capabilities, Description, Model, metered, tokens};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
@@ -74,6 +75,8 @@ pub struct Setup {
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
     pub sections: Arc<[PromptSection]>,
+    /// What the answer must be; only in the setup of a run.
+    pub output: Option<Output>,
 }
 
 impl Setup {
@@ -202,6 +205,7 @@ pub(crate) fn build_setup(
         vocabulary: Arc::default(),
         driver: None,
         sections: Arc::default(),
+        output: None,
     }))
 }
 
@@ -210,6 +214,11 @@ fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
     let most = agent_type.direct_tokens.unwrap_or(config.context.direct_tokens);
     let size = |tool: &ToolDefinition| tokens::of_tools(std::slice::from_ref(tool));
     offer.searched_above(most, &agent_type.direct, size)
+}
+
+/// The form of an answer, for a model.
+pub(crate) fn answer_schema(output: &Output) -> AnswerSchema<'_> {
+    AnswerSchema { name: &output.name, schema: &output.schema }
 }
 
 /// Whether an agent with these tools can read skills. Others are not offered any.

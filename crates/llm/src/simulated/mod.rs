@@ -29,7 +29,8 @@
 //!
 //! Of images that were posted with the text, it says type and size.
 //!
-//! Tools that are not offered are not called; without `send_message` it answers in plain text. After a message was
+//! If the answer must fit a schema, it is the simplest value that does, with the text in its strings. Tools that are not offered
+//! are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
 //!
 //! Directives in the user's text control the answer in load and fault tests. A line with `/sim` may contain any of
@@ -53,6 +54,7 @@ mod directive;
 mod finding;
 mod paced_stream;
 mod rules;
+mod typed;
 
 use std::time::Duration;
 
@@ -108,7 +110,11 @@ impl Model for Simulated {
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         let situation = Situation::of(request);
         let directives = &situation.directives;
-        let mut events = events(request, directives.think, &situation.decide());
+        let mut reply = situation.decide();
+        if let (Reply::Text(text), Some(form)) = (&mut reply, request.answer_schema) {
+            *text = typed::example(form.schema, text).to_string();
+        }
+        let mut events = events(request, directives.think, &reply);
         let error = directives.fail.map(|code| ModelError {
             retry_after: directives.retry_after,
             ..ModelError::new(code, "ordered by /sim fail")

@@ -80,6 +80,8 @@ const PARAMETERS: &[Parameter] = &[
     honoured("stream", BOTH),
     honoured("stream_options", BOTH),
     honoured("tools", BOTH),
+    honoured("response_format", &[Chat]),
+    honoured("text", &[Responses]),
     honoured("user", BOTH),
     refused("audio", &[Chat], |_| false, "is not supported: answers are text"),
     refused("function_call", &[Chat], |value| value == "auto", "is not supported; use `tools`"),
@@ -105,24 +107,12 @@ const PARAMETERS: &[Parameter] = &[
         "must be true: the agent's models may call several tools at once",
     ),
     refused("prompt", &[Responses], |_| false, "is not supported: an agent has its own instructions"),
-    refused(
-        "response_format",
-        &[Chat],
-        is_text,
-        "must be `text`: the agent's own instructions say how it answers",
-    ),
     refused("stop", &[Chat], is_empty_list, "is not supported: the agent ends its message itself"),
     refused(
         "store",
         &[Responses],
         |value| value == &Value::Bool(true),
         "false is not possible: the thread is what the agent remembers. Leave it out, and delete the conversation afterwards",
-    ),
-    refused(
-        "text",
-        &[Responses],
-        |value| is_text(&value["format"]),
-        "must have the format `text`: the agent's own instructions say how it answers",
     ),
     refused(
         "tool_choice",
@@ -166,10 +156,6 @@ const PARAMETERS: &[Parameter] = &[
 /// `text`'s other field.
 const TEXT_VERBOSITY: &str = "text.verbosity";
 
-fn is_text(format: &Value) -> bool {
-    format.is_null() || format["type"] == "text"
-}
-
 fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
@@ -188,15 +174,15 @@ pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>
         let refuse = |reason: &str| Err(Refused { name: name.clone(), reason: reason.to_owned() });
         match find(endpoint, name).map(|parameter| parameter.fate) {
             None => return refuse("is no parameter of this endpoint"),
-            Some(Fate::Honoured) => {}
-            Some(Fate::Refused { changes_nothing, reason }) if !changes_nothing(value) => {
-                return refuse(reason);
-            }
-            Some(Fate::Refused { .. }) => {
+            Some(Fate::Honoured) => {
                 if name == "text" && !value["verbosity"].is_null() {
                     ignored.push(TEXT_VERBOSITY);
                 }
             }
+            Some(Fate::Refused { changes_nothing, reason }) if !changes_nothing(value) => {
+                return refuse(reason);
+            }
+            Some(Fate::Refused { .. }) => {}
             Some(Fate::Ignored(_)) => ignored.push(name),
         }
     }
@@ -250,7 +236,6 @@ mod tests {
             ("n", json!(2)),
             ("logprobs", json!(true)),
             ("top_logprobs", json!(3)),
-            ("response_format", json!({"type": "json_schema"})),
             ("tool_choice", json!("required")),
             ("parallel_tool_calls", json!(false)),
             ("function_call", json!({"name": "f"})),
@@ -264,10 +249,6 @@ mod tests {
         let text = json!({"text": {"format": {"type": "text"}, "verbosity": "low"}, "truncation": "auto"});
         assert_eq!(judged(Responses, text), Ok(["text.verbosity", "truncation"].map(str::to_owned).to_vec()));
         assert_eq!(judged(Responses, json!({"store": false})), Err("store".to_owned()));
-        assert_eq!(
-            judged(Responses, json!({"text": {"format": {"type": "json_object"}}})),
-            Err("text".to_owned())
-        );
     }
 
     #[test]

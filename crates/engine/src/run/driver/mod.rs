@@ -37,6 +37,9 @@ mod skills_tests;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod typed;
+#[cfg(test)]
+mod typed_tests;
 mod unknown_kind;
 
 use std::ops::ControlFlow;

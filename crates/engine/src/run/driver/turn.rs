@@ -6,6 +6,7 @@ use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;
+use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
@@ -15,6 +16,7 @@ use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::typed::Judged;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::prompt::analysis::forced_tool;
@@ -115,10 +117,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         streamed: Streamed,
     ) -> Result<Turn, Interrupted> {
         self.sizes.was_refused = false;
+        let stop = answer.stop;
         let answered = self.run.on_model(answer);
         self.model.reported(&usage, self.run.history().len());
         match answered {
-            Ok(turn) => self.commit_turn(turn, usage, streamed).await,
+            Ok(mut turn) => match self.judge(&mut turn, stop) {
+                Judged::Kept => self.commit_turn(turn, usage, streamed, None).await,
+                Judged::Mend(frame) => {
+                    turn.reply = None;
+                    self.run.on_mismatch(frame.clone().signed(&self.journal.mark));
+                    self.commit_turn(turn, usage, streamed, Some(frame)).await
+                }
+                Judged::Wrong(reason) => {
+                    let ended = Box::pin(self.end_mismatched(turn, reason)).await?;
+                    Ok(Turn::Closed(ControlFlow::Break(ended)))
+                }
+            },
             Err(empty) => {
                 let error = ModelError::new(ModelErrorCode::InvalidResponse, empty.to_string());
                 Ok(Turn::Closed(ControlFlow::Break(Box::pin(self.fail(&error)).await?)))
@@ -168,9 +182,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         turn: TurnOutcome,
         usage: Usage,
         streamed: Streamed,
+        mend: Option<MessageBlock>,
     ) -> Result<Turn, Interrupted> {
         let Streamed { reasoning, message: streamed } = streamed;
         let mut step = self.journal.next_step();
+        step.frames.extend(mend);
         step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
         step.entries.extend(turn.entry);
         if !reasoning.trim().is_empty() {
@@ -186,7 +202,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored, with a note if it is not what was written.
             let shown = self.model.shown(&reply);
-            let content = match streamed.trim().is_empty() {
+            let content = match streamed.trim().is_empty() || self.setup.output.is_some() {
                 true => shown,
                 false => noted(streamed.clone(), shown != reply),
             };

@@ -36,8 +36,8 @@ use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
-use crate::setup::Setup;
 use crate::setup::shown::{Shown, shown};
+use crate::setup::{Setup, answer_schema};
 
 pub(crate) use self::spending::{CheckedBudget, check_budget};
 
@@ -234,6 +234,7 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
+            answer_schema: self.setup.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
             ..Request::default()

@@ -1,0 +1,79 @@
+//! Answers in a form that was asked for: one JSON value that fits a schema. An answer that does not fit goes back to the model
+//! with what is wrong, [`MAX_MENDS`] times; what was wrong is in the history, so a worker that takes the run over goes on
+//! counting.
+
+use houston_domain::agent::step::TurnOutcome;
+use houston_domain::error_message::RESULT_MISMATCH;
+use houston_domain::frame::{MessageBlock, element, escape};
+use houston_domain::history::{Block, Entry, Role};
+use houston_domain::model::StopReason;
+use houston_llm::read_result;
+
+use super::{DriveOutcome, RunDriver};
+use crate::error::Interrupted;
+use crate::run::journal::add_message;
+use crate::run::storage::RunStorage;
+use crate::setup::answer_schema;
+
+/// How often a model is asked to mend its answer.
+const MAX_MENDS: usize = 2;
+/// The frame that says what is wrong with an answer.
+const FRAME: &str = "result_mismatch";
+
+/// What becomes of an answer.
+pub(super) enum Judged {
+    /// It is kept: it has the form, or no form was asked for.
+    Kept,
+    /// The model is asked to mend it.
+    Mend(MessageBlock),
+    /// It is still wrong, for this reason.
+    Wrong(String),
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Judges the answer with which the run would end. A text that only wraps its value becomes the value; text beside calls is
+    /// no answer.
+    pub(super) fn judge(&mut self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
+        let Some(output) = &self.setup.output else { return Judged::Kept };
+        if !turn.calls.is_empty() {
+            turn.reply = None;
+            return Judged::Kept;
+        }
+        let Some(reply) = &mut turn.reply else { return Judged::Kept };
+        let reason = match read_result(&answer_schema(output), reply, stop).map(str::to_owned) {
+            Ok(json) => {
+                *reply = json;
+                return Judged::Kept;
+            }
+            Err(reason) => reason,
+        };
+        let history = self.run.history();
+        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let start = self.journal.mark.start(FRAME);
+        let is_mend = |block: &Block| matches!(block, Block::Text { text, .. } if text.starts_with(&start));
+        let is_asked = |entry: &&Entry| entry.role == Role::User && entry.content.iter().any(is_mend);
+        if own.iter().filter(is_asked).count() >= MAX_MENDS {
+            return Judged::Wrong(reason);
+        }
+        let text = format!(
+            "Your answer is not what was asked for: {reason}. Answer again with the JSON object only."
+        );
+        Judged::Mend(MessageBlock { text: element(FRAME, &format!("\n{}\n", escape(&text))), frame: true })
+    }
+
+    /// Ends the run whose answer is still wrong. The text is kept.
+    pub(super) async fn end_mismatched(
+        &mut self,
+        turn: TurnOutcome,
+        reason: String,
+    ) -> Result<DriveOutcome, Interrupted> {
+        let mut step = self.journal.next_step();
+        step.entries.extend(turn.entry);
+        if let Some(reply) = turn.reply {
+            add_message(&mut step, self.journal.next_message, self.model.shown(&reply), self.label());
+        }
+        let text = format!("the answer does not fit the schema that was asked for: {reason}");
+        let notice = houston_domain::error_message::user_text(RESULT_MISMATCH);
+        self.terminate(step, RESULT_MISMATCH, notice, text).await
+    }
+}

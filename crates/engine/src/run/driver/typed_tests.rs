@@ -1,0 +1,97 @@
+//! Runs whose answer must be a value that fits a schema.
+
+use std::sync::Arc;
+
+use houston_domain::client_offer::{ClientOffer, Output};
+use houston_domain::error_message::RESULT_MISMATCH;
+use houston_domain::frame::FrameMark;
+use houston_domain::history::{Block, Entry};
+use houston_domain::run::RunStatus;
+use houston_domain::tool_call::EffectClass;
+use houston_store::run_context::RunContext;
+use serde_json::json;
+
+use super::DriveOutcome;
+use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
+
+/// Drives a run whose answer must have a `city`, and returns how it ended, and what it posted.
+async fn drive(process: &Process, history: Vec<Entry>) -> (RunStatus, Vec<String>) {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let output = Output { name: "trip".to_owned(), schema: Arc::new(schema) };
+    let mut claimed = process.claimed.clone();
+    claimed.context = Some(Box::new(RunContext {
+        mark: FrameMark::new("1234"),
+        run_entries: history.len(),
+        history,
+        client: Some(Box::new(ClientOffer { output: Some(output), ..ClientOffer::default() })),
+        ..RunContext::default()
+    }));
+    let DriveOutcome::Ended(status) = process.drive_claim(claimed, 1).await.unwrap() else {
+        panic!("the run has not ended");
+    };
+    let steps = process.storage.committed();
+    let posted = steps.iter().flat_map(|step| &step.messages).map(|message| message.content.clone());
+    (status, posted.collect())
+}
+
+fn hello() -> Vec<Entry> {
+    vec![Entry::user(vec![Block::text("Where to?")])]
+}
+
+fn process(scripts: Vec<Script>) -> (Arc<ScriptedModel>, Process) {
+    let model = ScriptedModel::new(scripts);
+    let tools = vec![TestTool::new("look", EffectClass::Read, Behaviour::Answers)];
+    (Arc::clone(&model), Process::new(model, tools))
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_that_fits_is_posted_without_its_fence() {
+    let (model, process) =
+        process(vec![calls_tools(&[("c1", "look")]), says("```json\n{\"city\": \"Rome\"}\n```")]);
+    let (status, posted) = drive(&process, hello()).await;
+    assert_eq!(
+        (status, posted.last().map(String::as_str)),
+        (RunStatus::Completed, Some("{\"city\": \"Rome\"}"))
+    );
+    let requests = model.requests.lock().unwrap();
+    assert!(requests[0].system.contains("\"required\":[\"city\"]"), "{}", requests[0].system);
+    assert_eq!(requests[1].tools, ["look"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn model_mends_an_answer_that_does_not_fit() {
+    let (model, process) =
+        process(vec![says("Rome."), says("{\"town\": \"Rome\"}"), says("{\"city\": \"Rome\"}")]);
+    let (status, posted) = drive(&process, hello()).await;
+    assert_eq!((status, posted), (RunStatus::Completed, vec!["{\"city\": \"Rome\"}".to_owned()]));
+    let histories = model.histories();
+    let said = histories[1].last().unwrap().text();
+    assert!(said.starts_with("<result_mismatch mark=\"1234\">") && said.contains("not valid JSON"), "{said}");
+    assert!(histories[2].last().unwrap().text().contains("city"), "{:?}", histories[2].last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn third_wrong_answer_fails_the_run_and_is_kept() {
+    let (_, process) = process(vec![says("Rome."), says("Milan."), says("Turin.")]);
+    let (status, posted) = drive(&process, hello()).await;
+    assert_eq!(status, RunStatus::Failed);
+    assert_eq!(posted[0], "Turin.");
+    let last = process.storage.committed().pop().unwrap();
+    assert!(format!("{:?}", last.transition).contains(RESULT_MISMATCH), "{:?}", last.transition);
+}
+
+/// A worker that takes the run over reads from the history how often the model was asked.
+#[tokio::test(start_paused = true)]
+async fn mends_are_counted_across_workers() {
+    let mark = FrameMark::new("1234");
+    let wrong = || {
+        [
+            Entry::assistant(vec![Block::text("Rome.")]),
+            Entry::user(vec![Block::text(mark.frame("result_mismatch", "It is not JSON."))]),
+        ]
+    };
+    let history = hello().into_iter().chain(wrong()).chain(wrong()).collect();
+    let (model, process) = process(vec![says("Turin.")]);
+    let (status, _) = drive(&process, history).await;
+    assert_eq!((status, model.histories().len()), (RunStatus::Failed, 1));
+}
