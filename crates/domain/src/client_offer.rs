@@ -49,6 +49,12 @@ pub struct ClientOffer {
     /// What the answer must be. `None`: text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// The names of those of `tools` of which the model must call one, before it says something. Empty: it decides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub must_call: Vec<String>,
+    /// Whether the model calls at most one of `tools` at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_call: bool,
     /// That of the last run which had one; only as it is read for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_focus: Option<Focus>,

@@ -57,10 +57,14 @@ impl Tool for Offered {
     }
 
     fn go_on(&self, paused: Paused, _: &Value, _: &CallContext) -> BoxFuture<'static, Acted> {
-        let answer = paused.answer.as_ref().and_then(InputAnswer::from_value);
-        let response = response(&self.definition.name, answer);
-        Box::pin(std::future::ready(Acted::Done(response)))
+        Box::pin(std::future::ready(Acted::Done(returned(&self.definition.name, &paused))))
     }
+}
+
+/// What the client returned of a call of its `tool`, which it may no longer offer.
+#[must_use]
+pub fn returned(tool: &str, paused: &Paused) -> ToolResponse {
+    response(tool, paused.answer.as_ref().and_then(InputAnswer::from_value))
 }
 
 /// What the model reads of the client's answer, between marks: the client may have it from anywhere.

@@ -192,8 +192,12 @@ pub(super) async fn begin(
     let said = &said;
     let has_text = says_something(&input);
     let answers = checked(&thread, pointer, &input.answers).await?;
-    if !answers.is_empty() && !offer.is_empty() {
-        thread.app.store(thread.caller).change_client_offer(thread.path.id, offer).await?;
+    if !answers.is_empty() {
+        let store = thread.app.store(thread.caller);
+        match offer.is_empty() {
+            true => store.release_client_choice(thread.path.id).await?,
+            false => store.change_client_offer(thread.path.id, offer).await?,
+        }
     }
     let answered = give(&thread, &answers).await?;
     if has_text {

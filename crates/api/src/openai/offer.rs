@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, Output};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 
@@ -40,6 +40,42 @@ pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>, Ap
         Ok(()) => Ok(Some(output)),
         Err(wrong) => Err(ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason)),
     }
+}
+
+/// What a request says of the client's functions, besides which there are.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when `tool_choice` is no known choice, or names a function that the client does not have.
+pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<(), ApiError> {
+    const POINTER: &str = "/tool_choice";
+    offer.one_call =
+        others.get("parallel_tool_calls") == Some(&Value::Bool(false)) && !offer.tools.is_empty();
+    let choice = others.get("tool_choice").unwrap_or(&Value::Null);
+    let named = choice["name"].as_str().or_else(|| choice["function"]["name"].as_str());
+    match (choice.as_str(), named) {
+        (Some("auto"), _) => {}
+        (None, None) if choice.is_null() => {}
+        (Some("none"), _) => offer.tools.clear(),
+        (Some("required"), _) if !offer.tools.is_empty() => {
+            offer.must_call = offer.tools.iter().map(|tool| tool.name.clone()).collect();
+        }
+        (Some("required"), _) => {
+            let reason = "`required` needs functions in `tools`: the agent chooses among its own tools";
+            return Err(ApiError::field(POINTER, reason));
+        }
+        (None, Some(name)) if choice["type"] == "function" => {
+            if !offer.tools.iter().any(|tool| tool.name == name) {
+                let reason = format!("`{name}` is no function in `tools`");
+                return Err(ApiError::field(POINTER, reason));
+            }
+            offer.must_call = vec![name.to_owned()];
+        }
+        _ => {
+            let reason = "must be `auto`, `none`, `required` or a function of `tools`";
+            return Err(ApiError::field(POINTER, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Reads the functions of a response, or of a chat completion, which has them in `function`.
@@ -91,6 +127,30 @@ mod tests {
         assert_eq!((offer.tools[0].name.as_str(), offer.context.len()), ("show_map", 1));
         let refused = super::of(&[json!({"type": "web_search"})], &[]);
         assert!(matches!(refused, Err(ApiError::InvalidRequest { .. })));
+    }
+
+    #[test]
+    fn choice_is_among_the_functions_of_the_client() {
+        let chosen = |others: Value| {
+            let tools = ["a", "b"].map(|name| json!({"type": "function", "name": name}));
+            let mut offer = super::of(&tools, &[]).unwrap();
+            let chosen = choose(&mut offer, others.as_object().unwrap());
+            chosen.map(|()| (offer.tools.len(), offer.must_call, offer.one_call)).map_err(|_| ())
+        };
+        let must = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            chosen(json!({"tool_choice": "auto", "parallel_tool_calls": true})),
+            Ok((2, vec![], false))
+        );
+        assert_eq!(chosen(json!({"parallel_tool_calls": false})), Ok((2, vec![], true)));
+        assert_eq!(chosen(json!({"tool_choice": "none"})), Ok((0, vec![], false)));
+        assert_eq!(chosen(json!({"tool_choice": "required"})), Ok((2, must(&["a", "b"]), false)));
+        let flat = json!({"tool_choice": {"type": "function", "name": "b"}});
+        let nested = json!({"tool_choice": {"type": "function", "function": {"name": "b"}}});
+        assert_eq!([chosen(flat), chosen(nested)], [(); 2].map(|()| Ok((2, must(&["b"]), false))));
+        for wrong in [json!("any"), json!({"type": "function", "name": "c"}), json!({"type": "web_search"})] {
+            assert_eq!(chosen(json!({"tool_choice": wrong})), Err(()));
+        }
     }
 
     #[test]

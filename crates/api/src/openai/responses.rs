@@ -62,7 +62,8 @@ pub(super) async fn create(
     let is_new = matches!(named, Named::New);
     let format = body.others.get("text").map_or(&Value::Null, |text| &text["format"]);
     let output = offer::output("/text/format", format)?;
-    let offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
+    let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
+    offer::choose(&mut offer, &body.others)?;
     let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
     let key = asker.own_key(key);

@@ -255,7 +255,9 @@ async fn errors_have_the_shape_of_the_protocol() {
         (json!({"store": false}), "store"),
         (json!({"top_logprobs": 2}), "top_logprobs"),
         (json!({"previous_response_id": "resp_1"}), "previous_response_id"),
-        (json!({"text": {"format": {"type": "json_object"}}}), "text"),
+        (json!({"text": {"format": {"type": "grammar"}}}), "text.format.type"),
+        (json!({"tool_choice": "required"}), "tool_choice"),
+        (json!({"temperatur": 1}), "temperatur"),
     ] {
         let error = refused(&post(&api, "/responses", ask(&api, more.clone())).await, 400, "invalid_request");
         assert_eq!(error["param"], param, "{more}: {error}");

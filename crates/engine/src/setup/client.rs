@@ -25,6 +25,9 @@ pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc
     let mut setup = Setup::clone(&setup);
     if setup.model.description().supports_tools {
         let tools = tools(&setup, offer);
+        let names = || tools.iter().map(|tool| tool.definition().name.clone());
+        setup.wanted.must_call = names().filter(|name| offer.must_call.contains(name)).collect();
+        setup.wanted.one_call_of = names().filter(|_| offer.one_call).collect();
         setup.offer = setup.offer.with_of_run(&tools);
         setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
     }
@@ -38,7 +41,7 @@ pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc
         setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
         let section = PromptSection { name: OUTPUT.to_owned(), text: instruction(&answer_schema(output)) };
         setup.sections = setup.sections.iter().cloned().chain([section]).collect();
-        setup.output = Some(output.clone());
+        setup.wanted.output = Some(output.clone());
     }
     if !offer.context.is_empty() {
         let section = PromptSection { name: SECTION.to_owned(), text: context(&offer.context) };

@@ -75,8 +75,19 @@ pub struct Setup {
     pub driver: Option<Arc<dyn Driver>>,
     /// Sections of the prompt that hooks added; only in the setup of a run.
     pub sections: Arc<[PromptSection]>,
-    /// What the answer must be; only in the setup of a run.
+    /// What the client wants of the answer; only in the setup of a run.
+    pub wanted: Wanted,
+}
+
+/// What a client wants of the answer.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// What it must be. `None`: text.
     pub output: Option<Output>,
+    /// The client's tools of which one must be called. Empty: the model decides.
+    pub must_call: Vec<String>,
+    /// The client's tools of which at most one is called at once.
+    pub one_call_of: Vec<String>,
 }
 
 impl Setup {
@@ -205,7 +216,7 @@ pub(crate) fn build_setup(
         vocabulary: Arc::default(),
         driver: None,
         sections: Arc::default(),
-        output: None,
+        wanted: Wanted::default(),
     }))
 }
 

@@ -86,6 +86,23 @@ impl TenantStore<'_> {
         Ok(())
     }
 
+    /// Leaves it to the model which of these tools it calls: the client has answered, and says nothing more about them.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn release_client_choice(self, agentable: AgentableId) -> Result<()> {
+        sqlx::query!(
+            "-- store::client_offer::release
+            update houston.client_offers set offer = offer - 'must_call'
+             where tenant_id = $1 and agentable_id = $2 and offer ? 'must_call'",
+            self.tenant.0,
+            agentable.0
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
     /// The names of the tools that the client of the agentable's latest message with an offer offers.
     ///
     /// # Errors

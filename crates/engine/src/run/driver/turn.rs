@@ -81,7 +81,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         {
             return Box::pin(self.budget_reached(&over)).await;
         }
-        self.force_plan();
+        self.force_call();
         self.model.show_inert(self.tools.must_be_inert());
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
@@ -102,22 +102,27 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    /// Lets the next answer be a plan if it must be one.
-    fn force_plan(&mut self) {
+    /// Lets the next answer be a call of the tool that it must call, such as a plan.
+    fn force_call(&mut self) {
         let history = self.run.history();
         let own = &history[history.len().saturating_sub(self.run.own_entries())..];
-        let forced = forced_tool(&self.setup, own, &self.journal.mark);
+        let forced =
+            forced_tool(&self.setup, own, &self.journal.mark).or(match &self.setup.wanted.must_call[..] {
+                [only] => Some(only.as_str()),
+                _ => None,
+            });
         self.model.force(forced.map(|tool| self.tools.offer().limited_to(&[tool.to_owned()])));
     }
 
     pub(super) async fn answered(
         &mut self,
-        answer: Answer,
+        mut answer: Answer,
         usage: Usage,
         streamed: Streamed,
     ) -> Result<Turn, Interrupted> {
         self.sizes.was_refused = false;
         let stop = answer.stop;
+        self.keep_one_call(&mut answer);
         let answered = self.run.on_model(answer);
         self.model.reported(&usage, self.run.history().len());
         match answered {
@@ -202,7 +207,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored, with a note if it is not what was written.
             let shown = self.model.shown(&reply);
-            let content = match streamed.trim().is_empty() || self.setup.output.is_some() {
+            let content = match streamed.trim().is_empty() || self.setup.wanted.output.is_some() {
                 true => shown,
                 false => noted(streamed.clone(), shown != reply),
             };

@@ -1,4 +1,4 @@
-//! Answers in a form that was asked for: one JSON value that fits a schema. An answer that does not fit goes back to the model
+//! Answers in a form that was asked for: one JSON value that fits a schema, or a call of a client's tool. An answer that does not fit goes back to the model
 //! with what is wrong, [`MAX_MENDS`] times; what was wrong is in the history, so a worker that takes the run over goes on
 //! counting.
 
@@ -6,14 +6,14 @@ use houston_domain::agent::step::TurnOutcome;
 use houston_domain::error_message::RESULT_MISMATCH;
 use houston_domain::frame::{MessageBlock, element, escape};
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::model::StopReason;
+use houston_domain::model::{ModelAnswer, StopReason};
 use houston_llm::read_result;
 
 use super::{DriveOutcome, RunDriver};
 use crate::error::Interrupted;
 use crate::run::journal::add_message;
 use crate::run::storage::RunStorage;
-use crate::setup::answer_schema;
+use crate::setup::{Wanted, answer_schema};
 
 /// How often a model is asked to mend its answer.
 const MAX_MENDS: usize = 2;
@@ -34,18 +34,25 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Judges the answer with which the run would end. A text that only wraps its value becomes the value; text beside calls is
     /// no answer.
     pub(super) fn judge(&mut self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
-        let Some(output) = &self.setup.output else { return Judged::Kept };
+        let Wanted { output, must_call, .. } = &self.setup.wanted;
+        if output.is_none() && must_call.is_empty() {
+            return Judged::Kept;
+        }
         if !turn.calls.is_empty() {
             turn.reply = None;
             return Judged::Kept;
         }
         let Some(reply) = &mut turn.reply else { return Judged::Kept };
-        let reason = match read_result(&answer_schema(output), reply, stop).map(str::to_owned) {
-            Ok(json) => {
-                *reply = json;
-                return Judged::Kept;
-            }
-            Err(reason) => reason,
+        let reason = match output {
+            _ if !must_call.is_empty() => format!("it calls none of the tools {}", must_call.join(", ")),
+            Some(output) => match read_result(&answer_schema(output), reply, stop).map(str::to_owned) {
+                Ok(json) => {
+                    *reply = json;
+                    return Judged::Kept;
+                }
+                Err(reason) => reason,
+            },
+            None => return Judged::Kept,
         };
         let history = self.run.history();
         let own = &history[history.len().saturating_sub(self.run.own_entries())..];
@@ -55,10 +62,23 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if own.iter().filter(is_asked).count() >= MAX_MENDS {
             return Judged::Wrong(reason);
         }
-        let text = format!(
-            "Your answer is not what was asked for: {reason}. Answer again with the JSON object only."
-        );
+        let form =
+            if must_call.is_empty() { "with the JSON object only" } else { "with a call of one of them" };
+        let text = format!("Your answer is not what was asked for: {reason}. Answer again {form}.");
         Judged::Mend(MessageBlock { text: element(FRAME, &format!("\n{}\n", escape(&text))), frame: true })
+    }
+
+    /// Leaves out of an answer what it calls of the client's tools besides the first, if the client wants one call at once.
+    pub(super) fn keep_one_call(&self, answer: &mut ModelAnswer) {
+        let of = &self.setup.wanted.one_call_of;
+        let mut calls = 0;
+        answer.content.retain(|block| match block {
+            Block::ToolUse { name, .. } if of.contains(name) => {
+                calls += 1;
+                calls == 1
+            }
+            _ => true,
+        });
     }
 
     /// Ends the run whose answer is still wrong. The text is kept.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use houston_domain::client_offer::{ClientOffer, Output};
+use houston_domain::client_offer::{ClientOffer, ClientTool, Output};
 use houston_domain::error_message::RESULT_MISMATCH;
 use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry};
@@ -54,8 +54,12 @@ async fn answer_that_fits_is_posted_without_its_fence() {
         (RunStatus::Completed, Some("{\"city\": \"Rome\"}"))
     );
     let requests = model.requests.lock().unwrap();
-    assert!(requests[0].system.contains("\"required\":[\"city\"]"), "{}", requests[0].system);
-    assert_eq!(requests[1].tools, ["look"]);
+    let context = &requests[0].context;
+    assert!(context.contains("\"required\":[\"city\"]"), "{context}");
+    assert!(
+        requests[1].tools.contains(&"look".to_owned())
+            && !requests[1].tools.contains(&"send_message".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,6 +82,40 @@ async fn third_wrong_answer_fails_the_run_and_is_kept() {
     assert_eq!(posted[0], "Turin.");
     let last = process.storage.committed().pop().unwrap();
     assert!(format!("{:?}", last.transition).contains(RESULT_MISMATCH), "{:?}", last.transition);
+}
+
+/// Providers differ in how they make a model call a tool; an answer without the call goes back to it in any case.
+#[tokio::test(start_paused = true)]
+async fn client_gets_one_call_of_the_tool_that_it_wants() {
+    let tool = |name: &str| ClientTool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: Arc::new(json!({"type": "object"})),
+    };
+    let offer = ClientOffer {
+        tools: vec![tool("show_map"), tool("ring")],
+        must_call: vec!["show_map".to_owned()],
+        one_call: true,
+        ..ClientOffer::default()
+    };
+    let (model, process) = process(vec![says("A map."), calls_tools(&[("c1", "show_map"), ("c2", "ring")])]);
+    let mut claimed = process.claimed.clone();
+    claimed.context = Some(Box::new(RunContext {
+        mark: FrameMark::new("1234"),
+        run_entries: 1,
+        history: hello(),
+        client: Some(Box::new(offer)),
+        ..RunContext::default()
+    }));
+    let outcome = process.drive_claim(claimed, 1).await.unwrap();
+    assert!(matches!(outcome, DriveOutcome::Waiting { .. }), "{outcome:?}");
+    let requests = model.requests.lock().unwrap();
+    assert_eq!(
+        (&requests[0].tools[..], &requests[1].tools[..]),
+        (&["show_map".to_owned()][..], &["show_map".to_owned()][..])
+    );
+    let asked = process.storage.committed().into_iter().filter_map(|step| step.questions);
+    assert_eq!(asked.map(|questions| questions.asked.len()).sum::<usize>(), 1);
 }
 
 /// A worker that takes the run over reads from the history how often the model was asked.

@@ -234,7 +234,7 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.setup.policy.limits.max_output_tokens,
-            answer_schema: self.setup.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
+            answer_schema: self.setup.wanted.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
             ..Request::default()

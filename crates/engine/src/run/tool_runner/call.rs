@@ -8,7 +8,7 @@ use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{
-    Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool,
+    Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Paused, Plan, SharedTool, client,
 };
 use tokio::sync::mpsc;
 
@@ -129,7 +129,14 @@ impl ExternalCall {
             (work, calls) => (work, calls),
         };
         let Some(tool) = offer.get(&call.name).cloned() else {
-            return Box::pin(std::future::ready(Returned::new(call, ToolResponse::outcome_unknown())));
+            let response = match work {
+                // A client that goes on with other tools has carried this one out.
+                Work::GoOn(paused) if paused.answer.is_some() && paused.state.is_null() => {
+                    client::returned(&call.name, &paused)
+                }
+                _ => ToolResponse::outcome_unknown(),
+            };
+            return Box::pin(std::future::ready(Returned::new(call, response)));
         };
         Box::pin(async move {
             let timeout = tool.definition().timeout;
