@@ -4,6 +4,8 @@
 //! A key belongs to the caller's user, if it has one: no user's key answers or blocks that of another. Keys of callers without a
 //! user are those of the tenant.
 
+use std::sync::Arc;
+
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,16 +20,30 @@ use sha2::{Digest as _, Sha256};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::openai;
+use crate::state::App;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const MAX_KEY_CHARS: usize = 255;
+
+/// How often an SDK of OpenAI has sent the same request before. None of them sends keys.
+const SDK_RETRY: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// The idempotency key of a request, with the hash of method, path and body.
 #[derive(Debug)]
 pub(crate) struct Key {
     key: String,
     request_sha256: [u8; 32],
+    /// Of an SDK's request: whether it was sent before. Its key is the beginning of the one that [`Key::of_attempt`] makes.
+    sdk: Option<Attempt>,
+}
+
+/// Whether an SDK has sent a request before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    First,
+    Repeated,
 }
 
 impl Key {
@@ -40,7 +56,7 @@ impl Key {
         parts: &Parts,
         body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
     ) -> Result<Option<Self>, ApiError> {
-        let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+        let Some(value) = parts.headers.get(&IDEMPOTENCY_KEY) else { return Ok(Self::of_sdk(parts, body)) };
         let key = value.to_str().map_err(|_| ApiError::InvalidIdempotencyKey)?.trim();
         // Either a quoted string (RFC 9651), or bare as most clients send it.
         let key = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
@@ -50,20 +66,45 @@ impl Key {
         {
             return Err(ApiError::InvalidIdempotencyKey);
         }
-        let mut hash = Sha256::new();
-        for part in [parts.method.as_str().as_bytes(), parts.uri.path().as_bytes()] {
-            hash.update(part.len().to_be_bytes());
-            hash.update(part);
+        let key = Self { key: key.to_owned(), request_sha256: hash(parts, body), sdk: None };
+        Ok(Some(key.of_caller(parts)))
+    }
+
+    fn of_caller(self, parts: &Parts) -> Self {
+        match parts.extensions.get::<Caller>().and_then(|caller| caller.user()) {
+            Some(user) => self.of_user(&user.to_string()),
+            None => self,
         }
-        let body = body.into_iter();
-        hash.update(body.clone().map(<[u8]>::len).sum::<usize>().to_be_bytes());
-        body.for_each(|piece| hash.update(piece));
-        let key = Self { key: key.to_owned(), request_sha256: hash.finalize().into() };
-        let user = parts.extensions.get::<Caller>().and_then(|caller| caller.user());
-        Ok(Some(match user {
-            Some(user) => key.of_user(&user.to_string()),
-            None => key,
-        }))
+    }
+
+    /// The beginning of the key of a request that begins a response or a completion, and whose SDK says whether it repeats it.
+    fn of_sdk<'b>(parts: &Parts, body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>) -> Option<Self> {
+        let retries = parts.headers.get(&SDK_RETRY)?;
+        if !openai::begins_run(parts.uri.path()) {
+            return None;
+        }
+        let attempt = if retries == "0" { Attempt::First } else { Attempt::Repeated };
+        let request_sha256 = hash(parts, body);
+        let digits: String = request_sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = Self { key: format!("sdk {digits} "), request_sha256, sdk: Some(attempt) };
+        Some(key.of_caller(parts))
+    }
+
+    /// The whole key of an SDK's request: that of the attempt before, if it repeats one that was accepted, or a new one. Any other
+    /// key is whole already.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn of_attempt(self, app: &Arc<App>, caller: Caller) -> Result<Self, ApiError> {
+        let Some(attempt) = self.sdk else { return Ok(self) };
+        let mut before = None;
+        if attempt == Attempt::Repeated {
+            for cell in app.all_cells() {
+                before = before.max(cell.store(caller).latest_key(&self.key).await?);
+            }
+        }
+        let new = || format!("{}{}", self.key, app.state.ids.next::<uuid::Uuid>().simple());
+        Ok(Self { key: before.unwrap_or_else(new), request_sha256: self.request_sha256, sdk: None })
     }
 
     /// The same key, of this user alone. No key that a client sends has a line break.
@@ -94,18 +135,31 @@ impl Key {
                 hash.update(text.as_deref().unwrap_or_default());
             }
         }
-        Ok(Self { key, request_sha256: hash.finalize().into() })
+        Ok(Self { key, request_sha256: hash.finalize().into(), sdk: None })
     }
 
     /// The key of the message that repeats what a failed run was to answer: it is posted once, however often it is asked for.
     pub(crate) fn of_retry(run: RunId) -> Self {
         let key = format!("retry {run}");
-        Self { request_sha256: Sha256::digest(&key).into(), key }
+        Self { request_sha256: Sha256::digest(&key).into(), key, sdk: None }
     }
 
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
         IdempotencyKey { key: &self.key, request_sha256: &self.request_sha256 }
     }
+}
+
+/// The hash of method, path and body.
+fn hash<'b>(parts: &Parts, body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in [parts.method.as_str().as_bytes(), parts.uri.path().as_bytes()] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    let body = body.into_iter();
+    hash.update(body.clone().map(<[u8]>::len).sum::<usize>().to_be_bytes());
+    body.for_each(|piece| hash.update(piece));
+    hash.finalize().into()
 }
 
 /// What was created, and whether an earlier request created it.

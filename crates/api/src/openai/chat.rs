@@ -66,7 +66,10 @@ pub(super) async fn create(
     offer::choose(&mut offer, &body.others)?;
     let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
-    let key = asker.own_key(key);
+    let key = match asker.own_key(key) {
+        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        None => None,
+    };
     reserve(&app, asker.caller())?;
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let said = Said { model: body.model, ..Said::default() };

@@ -42,6 +42,11 @@ pub(crate) fn is_path(path: &str) -> bool {
     path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether a `POST` to the path begins a run.
+pub(crate) fn begins_run(path: &str) -> bool {
+    is_path(path) && ["/responses", "/chat/completions"].contains(&&path[BASE.len()..])
+}
+
 /// The routes.
 pub(crate) fn endpoints() -> Endpoints {
     let at = |path: &str| format!("{BASE}{path}");

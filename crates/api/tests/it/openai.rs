@@ -316,6 +316,33 @@ async fn chat_completion_is_the_answer_or_an_error() {
     refused(&answer, 502, "server_error");
 }
 
+/// OpenAI's SDKs send no keys, but say that they repeat a request whose answer they did not get.
+#[tokio::test]
+async fn request_that_an_sdk_repeats_is_posted_once() {
+    let api = TestApi::start().await;
+    let key = bearer(KEY);
+    let send = async |path: &str, body: &Value, retries: &str| {
+        let headers = [
+            ("authorization", key.as_str()),
+            ("content-type", "application/json"),
+            ("x-stainless-retry-count", retries),
+        ];
+        request(api.address, "POST", &format!("{BASE}{path}"), &headers, &body.to_string()).await
+    };
+    let body = json!({"model": "goal", "user": "ann", "input": "hello", "background": true});
+    let first = send("/responses", &body, "0").await.ok();
+    // The same words are another request, unless the SDK says that it repeats one.
+    let second = send("/responses", &body, "0").await.ok();
+    assert_ne!(first["conversation"], second["conversation"]);
+    let repeated = send("/responses", &body, "1").await;
+    assert_eq!(repeated.header("idempotent-replayed"), "true");
+    assert_eq!(repeated.ok()["id"], second["id"]);
+    let other = json!({"model": "goal", "user": "bob", "input": "hello", "background": true});
+    let lost = send("/responses", &other, "2").await.ok();
+    assert_ne!(lost["id"], second["id"], "the attempt before did not arrive");
+    assert_eq!(send("/responses", &other, "3").await.ok()["id"], lost["id"]);
+}
+
 /// Clients of chat completions have no form of an approval.
 #[tokio::test]
 async fn approval_in_a_chat_completion_is_a_word() {

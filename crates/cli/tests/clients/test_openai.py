@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import openai
 import pytest
+from pydantic import BaseModel
 
 from cutter import cutter
 from houston import KEY, URL, new_conversation, texts
@@ -55,6 +56,41 @@ def test_resumes_after_drops() -> None:
             except Exception:
                 pass
     assert text == end.output_text == texts(conversation, "agent")[-1][1]
+
+
+class Trip(BaseModel):
+    city: str
+    days: int
+    stops: list[str]
+
+
+def test_results_are_typed() -> None:
+    api, order = client(), '/sim tool=show_map args={"city":"Rome","days":1,"stops":[]}'
+    parsed = api.responses.parse(model="goal", input="Rome", text_format=Trip, user=str(uuid4()))
+    assert "Rome" in parsed.output_parsed.city
+    messages, user = [{"role": "user", "content": order}], str(uuid4())
+    tools = [openai.pydantic_function_tool(Trip, name="show_map", description="Shows a trip.")]
+    body = {"model": "goal", "user": user, "tools": tools, "response_format": Trip}
+    # A function and a result in one loop.
+    asked = api.chat.completions.parse(**body, messages=messages).choices[0].message
+    messages += [asked, {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": "Rome is shown"}]
+    done = api.chat.completions.parse(**body, messages=messages).choices[0].message
+    assert "Rome is shown" in done.parsed.city
+    # A function is the result.
+    choice = {"type": "function", "function": {"name": "show_map"}}
+    body = {"model": "goal", "user": user, "tools": tools, "tool_choice": choice}
+    called = api.chat.completions.parse(**body, messages=[{"role": "user", "content": "Kyoto"}], parallel_tool_calls=False)
+    [call] = called.choices[0].message.tool_calls
+    assert "Kyoto" in call.function.parsed_arguments.city
+
+
+def test_parameters_without_effect_are_named() -> None:
+    create = client().chat.completions.with_raw_response.create
+    body = {"model": "goal", "user": str(uuid4()), "messages": [{"role": "user", "content": "hello"}]}
+    answer = create(**body, temperature=0.1, max_tokens=16, store=False)
+    assert answer.headers["houston-ignored-parameters"] == "max_tokens, store, temperature"
+    with pytest.raises(openai.BadRequestError, match="temperatur: is no parameter"):
+        create(**body, extra_body={"temperatur": 0.1})
 
 
 def test_errors_and_cancel() -> None:

@@ -29,7 +29,8 @@
 //!
 //! Of images that were posted with the text, it says type and size.
 //!
-//! If the answer must fit a schema, it is the simplest value that does, with the text in its strings. Tools that are not offered
+//! If the answer must fit a schema, it is the simplest value that does, with the text in its strings; if a tool must be called, so are
+//! its arguments. Tools that are not offered
 //! are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
 //!
@@ -63,6 +64,7 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde_json::Value;
 
+use self::directive::RequestedCall;
 use self::paced_stream::PacedStream;
 use self::rules::{Reply, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request};
@@ -111,8 +113,14 @@ impl Model for Simulated {
         let situation = Situation::of(request);
         let directives = &situation.directives;
         let mut reply = situation.decide();
-        if let (Reply::Text(text), Some(form)) = (&mut reply, request.answer_schema) {
-            *text = typed::example(form.schema, text).to_string();
+        let must_call = request.tools.iter().find(|tool| request.must_call == Some(tool.name.as_str()));
+        if let Reply::Text(text) = &mut reply {
+            if let Some(tool) = must_call {
+                let json = typed::example(&tool.input_schema, text).to_string();
+                reply = Reply::Calls(vec![RequestedCall { name: tool.name.clone(), json }]);
+            } else if let Some(form) = request.answer_schema {
+                *text = typed::example(form.schema, text).to_string();
+            }
         }
         let mut events = events(request, directives.think, &reply);
         let error = directives.fail.map(|code| ModelError {

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::handle::TenantStore;
 
 /// A client's key for one request.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +26,25 @@ pub enum Created<T> {
     Replayed(T),
     /// The key was used for a different request.
     KeyReused,
+}
+
+impl TenantStore<'_> {
+    /// The latest key that begins with `prefix`, of those that end with the digits of an id.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn latest_key(self, prefix: &str) -> Result<Option<String>> {
+        // Digits are before `g` in all collations, so the index finds the few that begin so.
+        let found = sqlx::query_scalar!(
+            "-- store::idempotency::latest
+            select key from houston.idempotency_keys
+             where tenant_id = $1 and key > $2 and key < $2 || 'g' and starts_with(key, $2)
+             order by key desc limit 1",
+            self.tenant.0,
+            prefix
+        );
+        Ok(found.fetch_optional(&self.pool).await?)
+    }
 }
 
 /// Takes the key in this transaction, or returns the stored response.
