@@ -95,6 +95,7 @@ pub mod title;
 pub mod todo;
 pub mod tool_call;
 pub mod tool_result;
+pub mod tool_schema;
 pub mod tool_source;
 pub mod trace;
 pub mod transform;
