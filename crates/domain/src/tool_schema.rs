@@ -7,7 +7,7 @@
 //! What is read is a schema of draft 2020-12 with these properties:
 //! - the root has the type `object`, and `properties`; it has no `anyOf`, `oneOf`, `allOf`, `not`, `enum` or `const`;
 //! - there are no references and no definitions: what was referred to is in its place;
-//! - an array has `items` or `prefixItems`, a list of types has at least two, and each name in `required` is a property;
+//! - an array has `items`, a list of types has at least two, and each name in `required` is a property;
 //! - `allOf` and conditions are nowhere: the former is merged, the latter are described in words;
 //! - reading it again changes nothing.
 //!

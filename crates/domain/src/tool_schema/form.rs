@@ -111,7 +111,7 @@ pub(super) fn settle(schema: &mut Schema) {
         }
     }
     let is_array = types.iter().any(|name| name == "array");
-    if is_array && !schema.contains_key("items") && !schema.contains_key("prefixItems") {
+    if is_array && !schema.contains_key("items") {
         schema.insert("items".to_owned(), json!({}));
     }
     let Some(required) = schema.shift_remove("required") else { return };
@@ -136,7 +136,11 @@ pub(super) fn settle(schema: &mut Schema) {
 
 /// A schema without a type that has properties is meant as that of an object, one with items as that of an array.
 fn infer_type(schema: &mut Schema) {
-    if ["type", "enum", "const", "anyOf", "oneOf"].iter().any(|key| schema.contains_key(*key)) {
+    if ["type", "anyOf", "oneOf"].iter().any(|key| schema.contains_key(*key)) {
+        return;
+    }
+    if let Some(types) = types_of_choices(schema) {
+        schema.insert("type".to_owned(), types);
         return;
     }
     let has = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
@@ -146,6 +150,31 @@ fn infer_type(schema: &mut Schema) {
         () => return,
     };
     schema.insert("type".to_owned(), inferred.into());
+}
+
+/// The types of the values of a schema that names its values, if those are neither lists nor objects.
+fn types_of_choices(schema: &Schema) -> Option<Value> {
+    let one = schema.get("const").map(std::slice::from_ref);
+    let choices = one.or_else(|| schema.get("enum")?.as_array().map(Vec::as_slice))?;
+    let mut names: Vec<&str> = Vec::new();
+    for choice in choices {
+        let name = match choice {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) | Value::Object(_) => return None,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.as_slice() {
+        [] => None,
+        [one] => Some(json!(one)),
+        several => Some(json!(several)),
+    }
 }
 
 /// Choices beside the type of an array are often meant as those of its items.
@@ -159,6 +188,7 @@ fn choices_of_items(schema: &mut Schema) {
     let items = schema.entry("items").or_insert_with(|| json!({}));
     if let Value::Object(items) = items {
         items.entry("enum").or_insert(choices);
+        settle(items);
     }
 }
 

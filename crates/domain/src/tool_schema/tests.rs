@@ -50,7 +50,7 @@ fn alternatives_at_the_root_become_one_object() {
         ],
     }));
     assert_eq!(schema["required"], json!(["id", "kind"]));
-    assert_eq!(schema["properties"]["kind"], json!({"enum": ["file", "web"]}));
+    assert_eq!(schema["properties"]["kind"], json!({"type": "string", "enum": ["file", "web"]}));
     assert_eq!(schema["properties"].as_object().unwrap().len(), 4);
     let description = schema["description"].as_str().unwrap();
     assert!(description.contains("`kind` = \"web\" with `url`"), "{description}");
@@ -113,11 +113,11 @@ fn old_and_foreign_forms_are_read() {
         (json!({"type": "ARRAY", "items": "STRING"}), json!({"type": "array", "items": {"type": "string"}})),
         (
             json!({"type": "array", "items": [{"type": "number"}, true]}),
-            json!({"type": "array", "prefixItems": [{"type": "number"}, {}]}),
+            json!({"type": "array", "prefixItems": [{"type": "number"}, {}], "items": {}}),
         ),
         (
             json!({"type": "array", "enum": ["x", "y"]}),
-            json!({"type": "array", "items": {"enum": ["x", "y"]}}),
+            json!({"type": "array", "items": {"type": "string", "enum": ["x", "y"]}}),
         ),
         (json!({"type": ["string"]}), json!({"type": "string"})),
         (json!({"type": "string", "nullable": true}), json!({"type": ["string", "null"]})),
@@ -247,7 +247,7 @@ fn is_in_form(schema: &Value, depth: usize) -> Result<(), String> {
     if fields.get("type").is_some_and(|kind| kind.as_array().is_some_and(|several| several.len() < 2)) {
         return wrong("a list of one type");
     }
-    if types.contains(&"array") && !fields.contains_key("items") && !fields.contains_key("prefixItems") {
+    if types.contains(&"array") && !fields.contains_key("items") {
         return wrong("no items");
     }
     let named = form::properties(fields);
