@@ -23,6 +23,7 @@ use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
 use crate::scrub::Scrubber;
 use crate::secret::{Fingerprint, Secret};
 use crate::wire::repair::repaired;
+use crate::wire::tool_schema::Originals;
 use crate::wire::{Decoder, Dialect, Wire, anthropic};
 
 /// Longest answer accepted in one piece (from servers that do not stream), in bytes.
@@ -163,9 +164,13 @@ impl HttpModel {
         let (context, headers) = self.authorised().await.map_err(|error| self.context.complete(error))?;
         let started =
             timeout_at(deadline, self.begin(request, Arc::clone(&context), headers, deadline)).await;
-        started
+        let answer = started
             .unwrap_or_else(|_| Err(total_timeout(self.http.timeouts.total)))
-            .map_err(|error| context.complete(error))
+            .map_err(|error| context.complete(error))?;
+        Ok(match Originals::of(self.wire.tool_rules(), request) {
+            Some(names) => Box::pin(answer.map(move |event| event.map(|event| names.restore(event)))),
+            None => answer,
+        })
     }
 
     async fn begin(

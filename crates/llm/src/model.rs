@@ -13,6 +13,7 @@ use houston_domain::image::SentImage;
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_schema;
 use serde_json::Value;
 
 use crate::capabilities::Capabilities;
@@ -165,7 +166,13 @@ impl<'a> Request<'a> {
 
     /// The tool that the model must call, if it is sent that tool.
     pub(crate) fn forced_tool(&self, model: &Description) -> Option<&'a str> {
-        let is_sent = |name: &&str| model.supports_tools && self.tools.iter().any(|tool| tool.name == *name);
+        let is_sent = |name: &&str| {
+            model.supports_tools
+                && self
+                    .tools
+                    .iter()
+                    .any(|tool| tool.name == *name && tool_schema::read(&tool.input_schema).is_ok())
+        };
         self.must_call.filter(is_sent)
     }
 

@@ -1,22 +1,26 @@
 //! Tool definitions as in OpenAI's Chat Completions, also used by other wires.
 
+use std::sync::Arc;
+
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::tool_schema::Rules;
+
 /// Definition of a tool.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct FunctionTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: Definition<'a>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Definition<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: Arc<Value>,
 }
 
 /// That the model must call this tool.
@@ -39,10 +43,10 @@ impl<'a> FunctionChoice<'a> {
 }
 
 impl<'a> FunctionTool<'a> {
-    /// Converts a tool definition of the engine.
-    pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
-        let function =
-            Definition { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
-        Self { kind: "function", function }
+    /// Converts a tool definition of the engine; `None` if its schema cannot be sent.
+    pub(crate) fn new(tool: &'a ToolDefinition, rules: &'static Rules) -> Option<Self> {
+        let parameters = rules.parameters(tool)?;
+        let function = Definition { name: &tool.name, description: &tool.description, parameters };
+        Some(Self { kind: "function", function })
     }
 }

@@ -24,6 +24,51 @@ pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if plain.is_empty() { "unnamed".to_owned() } else { plain })
 }
 
+/// Which names of properties a provider accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alphabet {
+    /// Any name.
+    Any,
+    /// Letters, digits, `_`, `.` and `-`, at most 64.
+    Plain,
+    /// Letters, digits and `_`, at most 64; the first is no digit.
+    Identifier,
+}
+
+impl Alphabet {
+    /// Whether it has this name.
+    pub(crate) fn has(self, name: &str) -> bool {
+        let is_short = (1..=LONGEST_NAME).contains(&name.len());
+        match self {
+            Self::Any => true,
+            Self::Plain => is_short && name.bytes().all(|byte| is_plain(byte) || byte == b'.'),
+            Self::Identifier => {
+                let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+                is_short && name.bytes().all(is_letter) && !name.starts_with(|c: char| c.is_ascii_digit())
+            }
+        }
+    }
+
+    /// A name of this alphabet for one that it does not have and that `is_taken` does not name.
+    pub(crate) fn renamed(self, name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+        let plain = tool_name(name).replace('-', if self == Self::Identifier { "_" } else { "-" });
+        let plain = plain.trim_start_matches('_');
+        // What begins with a digit, and what was nothing but other characters.
+        let plain = if plain.is_empty() || plain.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("p_{plain}")
+        } else {
+            plain.to_owned()
+        };
+        let short = |longest: usize| plain.chars().take(longest).collect::<String>();
+        // A name that was cut is told apart from others with the same beginning.
+        let numbered = (0..)
+            .map(|nth: u32| format!("{}_{}", short(LONGEST_NAME - 13), digest(&format!("{name}{nth}"), 12)));
+        let first = (name.len() <= LONGEST_NAME).then(|| short(LONGEST_NAME));
+        let mut all = first.into_iter().chain(numbered);
+        all.find(|renamed| !is_taken(renamed)).unwrap_or_default()
+    }
+}
+
 /// A call id: letters, digits, `_` and `-`; with `nine`, exactly nine letters or digits. Equal ids give equal
 /// results.
 pub(crate) fn call_id(id: &str, nine: bool) -> Cow<'_, str> {

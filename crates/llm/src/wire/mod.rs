@@ -15,6 +15,7 @@ pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 pub(crate) mod repair;
 pub(crate) mod schema;
+pub(crate) mod tool_schema;
 pub(crate) mod usage;
 
 use std::collections::VecDeque;
@@ -200,6 +201,17 @@ impl Wire {
             Self::Gemini => gemini::request::encode(model, request),
             Self::Cohere => cohere::request::encode(model, request),
             Self::Ollama => ollama::request::encode(model, request),
+        }
+    }
+
+    /// What it accepts in the schema of a tool's arguments.
+    pub(crate) fn tool_rules(self) -> &'static tool_schema::Rules {
+        match self {
+            Self::Anthropic => &tool_schema::ANTHROPIC,
+            Self::OpenAiChat | Self::OpenAiResponses => &tool_schema::OPENAI,
+            Self::Gemini => &tool_schema::GEMINI,
+            Self::Cohere => &tool_schema::COHERE,
+            Self::Ollama => &tool_schema::OLLAMA,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Converts answer schemas into what providers accept.
+//! Answer schemas in the format of providers. Their keywords are those of [`Rules`](super::tool_schema::Rules).
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -34,56 +34,6 @@ fn is_strict(schema: &Value) -> bool {
     nested && all_required && fields.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
-/// String formats that Anthropic enforces.
-const FORMATS: &[&str] =
-    &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
-
-/// A copy without additional properties, in which keywords that Anthropic does not enforce are moved into the
-/// description, as its own libraries do: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
-pub(crate) fn closed(schema: &Value) -> Value {
-    let Value::Object(fields) = schema else { return schema.clone() };
-    let mut supported = Map::new();
-    let mut unsupported = Map::new();
-    for (name, value) in fields {
-        match (name.as_str(), value) {
-            ("properties" | "$defs" | "definitions", Value::Object(named)) => {
-                let named = named.iter().map(|(name, schema)| (name.clone(), closed(schema)));
-                supported.insert(name.clone(), Value::Object(named.collect()));
-            }
-            ("anyOf" | "allOf", Value::Array(listed)) => {
-                supported.insert(name.clone(), listed.iter().map(closed).collect());
-            }
-            ("oneOf", Value::Array(listed)) => {
-                supported.insert("anyOf".to_owned(), listed.iter().map(closed).collect());
-            }
-            ("items", _) => drop(supported.insert(name.clone(), closed(value))),
-            ("minItems", Value::Number(number)) if number.as_u64() < Some(2) => {
-                supported.insert(name.clone(), value.clone());
-            }
-            ("additionalProperties" | "$schema", _) => {}
-            ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
-                supported.insert(name.clone(), value.clone());
-            }
-            ("type" | "enum" | "const" | "$ref" | "description" | "title" | "default" | "required", _) => {
-                drop(supported.insert(name.clone(), value.clone()))
-            }
-            _ => drop(unsupported.insert(name.clone(), value.clone())),
-        }
-    }
-    if describes_object(fields) {
-        supported.insert("additionalProperties".to_owned(), false.into());
-    }
-    if !unsupported.is_empty() {
-        let rules = Value::Object(unsupported);
-        let description = match supported.get("description").and_then(Value::as_str) {
-            Some(description) => format!("{description} {rules}"),
-            None => rules.to_string(),
-        };
-        supported.insert("description".to_owned(), description.into());
-    }
-    Value::Object(supported)
-}
-
 /// Prompt text for a model whose provider does not enforce the schema.
 pub(crate) fn instruction(form: AnswerSchema<'_>) -> String {
     format!(
@@ -92,7 +42,8 @@ pub(crate) fn instruction(form: AnswerSchema<'_>) -> String {
     )
 }
 
-fn describes_object(fields: &Map<String, Value>) -> bool {
+/// Whether a schema has properties, or the type `object`.
+pub(crate) fn describes_object(fields: &Map<String, Value>) -> bool {
     fields.get("properties").is_some()
         || fields
             .get("type")
@@ -135,35 +86,5 @@ mod tests {
             assert!(!is_strict(&around), "{around}");
         }
         assert!(!is_strict(&json!({"type": ["object", "null"]})));
-    }
-
-    #[test]
-    fn closed_schema_moves_unsupported_rules_to_description() {
-        let open = json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "properties": {
-                "age": {"type": "integer", "minimum": 0, "description": "In years."},
-                "minimum": {"oneOf": [{"type": "object", "properties": {}}, {"type": "null"}]},
-                "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
-            },
-            "required": ["age"],
-        });
-        assert_eq!(
-            closed(&open),
-            json!({
-                "type": "object",
-                "properties": {
-                    "age": {"type": "integer", "description": "In years. {\"minimum\":0}"},
-                    "minimum": {"anyOf": [
-                        {"type": "object", "properties": {}, "additionalProperties": false}, {"type": "null"},
-                    ]},
-                    "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1,
-                        "description": "{\"maxItems\":3}"},
-                },
-                "required": ["age"],
-                "additionalProperties": false,
-            })
-        );
     }
 }

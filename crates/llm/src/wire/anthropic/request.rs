@@ -1,6 +1,7 @@
 //! Encodes requests for Anthropic.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, RawBlock, Role};
@@ -11,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
-use super::super::schema;
+use super::super::{schema, tool_schema};
 use super::NAME;
 use crate::model::{Description, PDF, Request, sees, takes_documents};
 
@@ -69,7 +70,7 @@ struct CacheControl {
 struct Tool<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: &'a Value,
+    input_schema: Arc<Value>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     defer_loading: bool,
 }
@@ -179,8 +180,8 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     });
     let (direct, deferred) = request.tools_for(model);
     let search = (!deferred.is_empty()).then_some(AnyTool::Server(TOOL_SEARCH));
-    let tools = direct.iter().map(|tool| own_tool(tool, false)).chain(search);
-    let tools = tools.chain(deferred.iter().map(|tool| own_tool(tool, true)));
+    let tools = direct.iter().filter_map(|tool| own_tool(tool, false)).chain(search);
+    let tools = tools.chain(deferred.iter().filter_map(|tool| own_tool(tool, true)));
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
     let sent = Sent { images: sees(model, request), documents: takes_documents(model, request) };
@@ -210,7 +211,10 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
         tools: tools.collect(),
         tool_choice: request.forced_tool(model).map(|name| ToolChoice { kind: "tool", name }),
         output_config: enforced_schema.map(|form| OutputConfig {
-            format: Format { kind: "json_schema", schema: schema::closed(form.schema) },
+            format: Format {
+                kind: "json_schema",
+                schema: tool_schema::ANTHROPIC_ANSWERS.written(form.schema),
+            },
         }),
         messages,
     };
@@ -218,9 +222,10 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> AnyTool<'_> {
-    let ToolDefinition { name, description, input_schema, .. } = tool;
-    AnyTool::Own(Tool { name, description, input_schema, defer_loading })
+fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
+    let ToolDefinition { name, description, .. } = tool;
+    let input_schema = tool_schema::ANTHROPIC.parameters(tool)?;
+    Some(AnyTool::Own(Tool { name, description, input_schema, defer_loading }))
 }
 
 /// Whether a model supports answer schemas; older ones, and other providers' models, do not:

@@ -284,7 +284,7 @@ fn tools_are_deferred_only_for_models_that_search() {
     let tool = |name: &str| ToolDefinition {
         name: name.into(),
         description: "d".into(),
-        input_schema: json!({}).into(),
+        input_schema: json!({"type": "object", "properties": {}}).into(),
         effect: EffectClass::Read,
         timeout: ToolDefinition::default_timeout(),
     };
@@ -295,9 +295,8 @@ fn tools_are_deferred_only_for_models_that_search() {
         let body: Value = serde_json::from_slice(&encode(&described(model), &request)).unwrap();
         body["tools"].clone()
     };
-    let plain = |name: &str| json!({"name": name, "description": "d", "input_schema": {}});
-    let late =
-        |name: &str| json!({"name": name, "description": "d", "input_schema": {}, "defer_loading": true});
+    let plain = |name: &str| json!({"name": name, "description": "d", "input_schema": {"type": "object", "properties": {}}});
+    let late = |name: &str| json!({"name": name, "description": "d", "input_schema": {"type": "object", "properties": {}}, "defer_loading": true});
     assert_eq!(
         sent("claude-sonnet-4-5", deferred),
         json!([

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
+use super::super::tool_schema;
 use super::NAME;
 use super::response::Reasoning;
 use crate::model::{AnswerSchema, Description, Request};
@@ -83,8 +84,8 @@ struct Function<'a> {
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let forced = request.forced_tool(model);
     let tools = request.tools.iter().filter(|_| model.supports_tools);
-    let tools = tools.filter(|tool| forced.is_none_or(|name| tool.name == name)).map(FunctionTool::new);
-    let tools: Vec<_> = tools.collect();
+    let tools = tools.filter(|tool| forced.is_none_or(|name| tool.name == name));
+    let tools: Vec<_> = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::COHERE)).collect();
     // A schema is rejected together with tools; then it is described in the prompt only.
     let schema = request.answer_schema.filter(|_| tools.is_empty());
     let body = Body {

@@ -136,7 +136,7 @@ fn schema_is_sent_unless_there_are_tools() {
             .unwrap();
     let body = sent(&Request { tools: &[tool], ..request });
     assert!(body.get("response_format").is_none());
-    assert_eq!(body["tools"][0]["function"]["parameters"], json!({"type": "object"}));
+    assert_eq!(body["tools"][0]["function"]["parameters"], json!({"type": "object", "properties": {}}));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Encodes requests for Gemini.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
-use super::super::schema;
+use super::super::{schema, tool_schema};
 use super::NAME;
 use crate::model::{Description, PDF, Request, sees, takes_documents};
 
@@ -109,7 +110,7 @@ struct Tools<'a> {
 struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
-    parameters_json_schema: &'a Value,
+    parameters_json_schema: Arc<Value>,
 }
 
 #[derive(Serialize)]
@@ -137,7 +138,8 @@ const UNSIGNED: &str = "skip_thought_signature_validator";
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let generation = Generation::of(&model.model);
-    let tools: Vec<_> = request.tools.iter().filter(|_| model.supports_tools).map(declaration).collect();
+    let tools: Vec<_> =
+        request.tools.iter().filter(|_| model.supports_tools).filter_map(declaration).collect();
     // Models before Gemini 3 answer 400 to a schema together with tools.
     let prompt_schema = request.answer_schema.filter(|_| generation.major < 3 && !tools.is_empty());
     let enforced_schema = request.answer_schema.filter(|_| prompt_schema.is_none());
@@ -162,12 +164,9 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> FunctionDeclaration<'_> {
-    FunctionDeclaration {
-        name: &tool.name,
-        description: &tool.description,
-        parameters_json_schema: &tool.input_schema,
-    }
+fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> Option<FunctionDeclaration<'_>> {
+    let parameters_json_schema = tool_schema::GEMINI.parameters(tool)?;
+    Some(FunctionDeclaration { name: &tool.name, description: &tool.description, parameters_json_schema })
 }
 
 fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {

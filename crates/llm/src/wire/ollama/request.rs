@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
 use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
+use super::super::tool_schema;
 use super::NAME;
 use crate::model::{Description, Request};
 
@@ -69,7 +70,8 @@ struct Function<'a> {
 /// The request body, as JSON. `think` is omitted: models that can reason do so by default, and others reject the
 /// field.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
+    let tools = request.tools.iter().filter(|_| model.supports_tools);
+    let tools = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA));
     let mut body = Body {
         model: &model.model,
         stream: true,

@@ -12,6 +12,7 @@ use super::super::conversation::{
 use super::super::function::{FunctionChoice, FunctionTool};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
+use super::super::tool_schema;
 use super::super::{Dialect, SchemaSupport};
 use super::NAME;
 use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
@@ -124,7 +125,8 @@ struct Function<'a> {
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
     let limit = request.max_output_tokens;
-    let tools = request.tools.iter().filter(|_| model.supports_tools).map(FunctionTool::new);
+    let tools = request.tools.iter().filter(|_| model.supports_tools);
+    let tools = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::OPENAI));
     let body = Body {
         model: &model.model,
         stream: true,

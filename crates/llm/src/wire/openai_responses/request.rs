@@ -1,6 +1,7 @@
 //! Encodes requests for the Responses API.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
@@ -11,6 +12,7 @@ use serde_json::value::RawValue;
 use super::super::conversation::{Turn, append_context, block_use, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::NamedSchema;
+use super::super::tool_schema;
 use super::NAME;
 use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
 
@@ -61,7 +63,7 @@ struct Tool<'a> {
     kind: &'static str,
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: Arc<Value>,
     /// Always sent: the default is `true`, with which most schemas are rejected.
     strict: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -129,9 +131,11 @@ const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     let (direct, deferred) = request.tools_for(model);
-    let tools =
-        direct.iter().map(|tool| function(tool, false)).chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
-    let tools = tools.chain(deferred.iter().map(|tool| function(tool, true)));
+    let tools = direct
+        .iter()
+        .filter_map(|tool| function(tool, false))
+        .chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
+    let tools = tools.chain(deferred.iter().filter_map(|tool| function(tool, true)));
     let mut input = Vec::new();
     let sent = (sees(model, request), takes_documents(model, request));
     for turn in
@@ -169,9 +173,10 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn function(tool: &ToolDefinition, defer_loading: bool) -> AnyTool<'_> {
-    let ToolDefinition { name, description, input_schema: parameters, .. } = tool;
-    AnyTool::Own(Tool { kind: "function", name, description, parameters, strict: false, defer_loading })
+fn function(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
+    let ToolDefinition { name, description, .. } = tool;
+    let parameters = tool_schema::OPENAI.parameters(tool)?;
+    Some(AnyTool::Own(Tool { kind: "function", name, description, parameters, strict: false, defer_loading }))
 }
 
 /// Whether a model may reason. Models that cannot answer 400 to a request for encrypted reasoning:

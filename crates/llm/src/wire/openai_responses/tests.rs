@@ -333,7 +333,7 @@ fn tools_are_deferred_only_for_models_that_search() {
     let tool = |name: &str| ToolDefinition {
         name: name.into(),
         description: "d".into(),
-        input_schema: json!({}).into(),
+        input_schema: json!({"type": "object", "properties": {}}).into(),
         effect: EffectClass::Read,
         timeout: ToolDefinition::default_timeout(),
     };
@@ -342,7 +342,7 @@ fn tools_are_deferred_only_for_models_that_search() {
     let sent = |model: &str| {
         sent(model, &Request { tools: &tools, deferred, ..Request::default() })["tools"].clone()
     };
-    let plain = |name: &str| json!({"type": "function", "name": name, "description": "d", "parameters": {}, "strict": false});
+    let plain = |name: &str| json!({"type": "function", "name": name, "description": "d", "parameters": {"type": "object", "properties": {}}, "strict": false});
     let mut late = plain("a");
     late["defer_loading"] = json!(true);
     assert_eq!(sent("gpt-5.4"), json!([plain("reply"), {"type": "tool_search"}, late]));

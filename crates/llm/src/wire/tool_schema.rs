@@ -1,0 +1,520 @@
+//! Schemas in the dialect of a provider.
+//!
+//! The schema of a tool's arguments is first read into one form ([`houston_domain::tool_schema::read`]), then written with the
+//! keywords and the names that the provider accepts. Names of properties that it refuses are replaced, and put back in the
+//! arguments of the model's calls ([`Originals`]).
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use houston_domain::history::Block;
+use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_schema::read;
+use serde_json::{Map, Value, json};
+
+use super::identifier::Alphabet;
+use super::schema::describes_object;
+use crate::model::{Event, Request};
+
+/// What a provider accepts in a schema. A keyword that it does not accept is moved into the description.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// The keywords that are sent.
+    keywords: &'static [&'static str],
+    /// The values of `format` that are sent; `None`: all.
+    formats: Option<&'static [&'static str]>,
+    /// The largest `minItems` that is sent.
+    min_items: u64,
+    /// Whether `enum` is sent with texts and numbers only.
+    plain_choices: bool,
+    /// Whether regular expressions are sent only if Python compiles them and they do not look around.
+    portable_patterns: bool,
+    /// Whether objects get no properties besides those named.
+    closes: bool,
+    /// The names of properties that are sent.
+    names: Alphabet,
+}
+
+/// All keywords of the one form.
+const ALL: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "enum",
+    "const",
+    "format",
+    "pattern",
+    "contentEncoding",
+    "contentMediaType",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "items",
+    "prefixItems",
+    "contains",
+    "anyOf",
+    "oneOf",
+    "not",
+];
+
+/// All that a schema can say.
+const OPEN: Rules = Rules {
+    keywords: ALL,
+    formats: None,
+    min_items: u64::MAX,
+    plain_choices: false,
+    portable_patterns: false,
+    closes: false,
+    names: Alphabet::Any,
+};
+
+/// Anthropic takes JSON Schema, draft 2020-12, without `anyOf`, `oneOf` and `allOf` at the root:
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>,
+/// <https://github.com/nspady/google-calendar-mcp/issues/39>. Names of properties match `^[a-zA-Z0-9_.-]{1,64}$`:
+/// <https://github.com/anthropics/claude-code/issues/79418>.
+pub(crate) static ANTHROPIC: Rules = Rules { names: Alphabet::Plain, ..OPEN };
+
+/// OpenAI takes an object "and not … 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level":
+/// <https://github.com/goruck/home-generative-agent/pull/545>. It compiles regular expressions with Python's `re`:
+/// <https://github.com/pleaseai/shunt/pull/488>; some models refuse those that look around:
+/// <https://github.com/anomalyco/opencode/issues/32073>. Mistral, DeepSeek, Groq and others publish no rules besides, for tools
+/// that are not `strict`.
+pub(crate) static OPENAI: Rules = Rules { portable_patterns: true, ..OPEN };
+
+/// The keywords of Gemini's JSON Schema:
+/// <https://googleapis.github.io/kotlin-genai/google-genai-kotlin/com.google.genai.kotlin.types/-generate-content-config/response-json-schema.html>.
+/// `oneOf` means `anyOf`, and `enum` is for texts and numbers. Names of parameters start with a letter or `_`, and have only
+/// letters, digits and `_`, at most 64: <https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration>.
+pub(crate) static GEMINI: Rules = Rules {
+    keywords: &[
+        "type",
+        "format",
+        "title",
+        "description",
+        "enum",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "anyOf",
+        "properties",
+        "additionalProperties",
+        "required",
+    ],
+    plain_choices: true,
+    names: Alphabet::Identifier,
+    ..OPEN
+};
+
+/// Cohere supports no ranges, no lengths, `uniqueItems`, `additionalProperties`, `oneOf`, `allOf` and `not`, four formats, and
+/// few regular expressions: <https://docs.cohere.com/docs/structured-outputs>. It also names `anyOf`, for schemas that it
+/// enforces; those of tools are not enforced without `strict_tools`.
+pub(crate) static COHERE: Rules = Rules {
+    keywords: &[
+        "type",
+        "format",
+        "title",
+        "description",
+        "enum",
+        "const",
+        "default",
+        "items",
+        "anyOf",
+        "properties",
+        "required",
+    ],
+    formats: Some(&["date-time", "uuid", "date", "time"]),
+    ..OPEN
+};
+
+/// What Ollama reads of a property; other keywords never reach the model: `ToolProperty` in
+/// <https://github.com/ollama/ollama/blob/main/api/types.go>.
+pub(crate) static OLLAMA: Rules =
+    Rules { keywords: &["type", "description", "enum", "items", "anyOf", "properties", "required"], ..OPEN };
+
+/// What Anthropic enforces in answers, as its own libraries send it:
+/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
+pub(crate) static ANTHROPIC_ANSWERS: Rules = Rules {
+    keywords: &[
+        "type",
+        "title",
+        "description",
+        "default",
+        "enum",
+        "const",
+        "format",
+        "properties",
+        "required",
+        "items",
+        "minItems",
+        "anyOf",
+        "allOf",
+        "$ref",
+        "$defs",
+        "definitions",
+    ],
+    formats: Some(&[
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "uri",
+        "ipv4",
+        "ipv6",
+        "uuid",
+    ]),
+    min_items: 1,
+    closes: true,
+    ..OPEN
+};
+
+/// The schema of a tool as it is sent.
+#[derive(Clone)]
+struct Written {
+    /// `None` if it cannot be read.
+    parameters: Option<Arc<Value>>,
+    /// Set if properties were renamed.
+    renamed: Option<Arc<Renamed>>,
+}
+
+/// What was written, by the addresses of the schema and of the rules: the same tools are sent with every call. The weak reference
+/// keeps the address from being used again.
+static WRITTEN: LazyLock<Mutex<AllWritten>> = LazyLock::new(Mutex::default);
+
+type AllWritten = HashMap<(usize, usize), (Weak<Value>, Written)>;
+
+/// The most that is kept of [`WRITTEN`].
+const MAX_WRITTEN: usize = 2048;
+
+impl Rules {
+    /// The schema of a tool's arguments, as it is sent. `None`: it cannot be read, and the tool is not sent.
+    pub(crate) fn parameters(&'static self, tool: &ToolDefinition) -> Option<Arc<Value>> {
+        self.written_for(tool).parameters
+    }
+
+    fn written_for(&'static self, tool: &ToolDefinition) -> Written {
+        let key = (Arc::as_ptr(&tool.input_schema).addr(), std::ptr::from_ref(self).addr());
+        let lock = || WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, written)) = lock().get(&key) {
+            return written.clone();
+        }
+        let written = self.write(tool);
+        let mut all = lock();
+        if all.len() >= MAX_WRITTEN {
+            all.retain(|_, (of, _)| of.strong_count() > 0);
+        }
+        if all.len() >= MAX_WRITTEN {
+            all.clear();
+        }
+        all.insert(key, (Arc::downgrade(&tool.input_schema), written.clone()));
+        written
+    }
+
+    fn write(&self, tool: &ToolDefinition) -> Written {
+        let read = match read(&tool.input_schema) {
+            Ok(read) => read,
+            Err(reason) => {
+                tracing::warn!(tool = tool.name, %reason, "a tool is not sent to a model");
+                return Written { parameters: None, renamed: None };
+            }
+        };
+        let names = Names::of(&read, self.names);
+        let written = self.renamed(&read, &names);
+        // The same bytes as before, for the provider's cache.
+        let is_same = written == *tool.input_schema;
+        let parameters = Some(if is_same { Arc::clone(&tool.input_schema) } else { Arc::new(written) });
+        let originals: BTreeMap<String, String> =
+            names.0.into_iter().map(|(name, sent)| (sent, name)).collect();
+        let renamed = (!originals.is_empty()).then(|| Arc::new(Renamed { schema: read, originals }));
+        Written { parameters, renamed }
+    }
+
+    /// A schema with the keywords that the provider accepts.
+    pub(crate) fn written(&self, schema: &Value) -> Value {
+        self.renamed(schema, &Names::default())
+    }
+
+    fn renamed(&self, schema: &Value, names: &Names) -> Value {
+        let Value::Object(fields) = schema else { return schema.clone() };
+        let (mut sent, mut rest) = (Map::new(), Map::new());
+        for (keyword, value) in fields {
+            let sent_as = self.keyword(keyword, fields);
+            let says_nothing = match (keyword.as_str(), value) {
+                ("$schema", _) => true,
+                ("additionalProperties", _) if self.closes => true,
+                ("title", _) | ("additionalProperties", Value::Bool(_)) => !self.sends(keyword),
+                _ => false,
+            };
+            if says_nothing {
+                continue;
+            }
+            match self.sends(sent_as).then(|| self.value(keyword, value, fields, names)).flatten() {
+                Some(value) => drop(sent.insert(sent_as.to_owned(), value)),
+                None => drop(rest.insert(keyword.clone(), value.clone())),
+            }
+        }
+        if self.closes && describes_object(fields) {
+            sent.insert("additionalProperties".to_owned(), false.into());
+        }
+        if !rest.is_empty() {
+            let rest = Value::Object(rest);
+            let description = match sent.get("description").and_then(Value::as_str) {
+                Some(description) => format!("{description} {rest}"),
+                None => rest.to_string(),
+            };
+            sent.insert("description".to_owned(), description.into());
+        }
+        Value::Object(sent)
+    }
+
+    /// The value of a keyword as it is sent; `None` if the provider does not accept it.
+    fn value(
+        &self,
+        keyword: &str,
+        value: &Value,
+        fields: &Map<String, Value>,
+        names: &Names,
+    ) -> Option<Value> {
+        let inner = |value: &Value| self.renamed(value, names);
+        Some(match (keyword, value) {
+            ("const", _) if !self.sends("const") => self.choices(std::slice::from_ref(value), fields)?,
+            ("enum", Value::Array(choices)) => self.choices(choices, fields)?,
+            ("properties", Value::Object(named)) => {
+                let named = named.iter().map(|(name, schema)| (names.sent(name).to_owned(), inner(schema)));
+                Value::Object(named.collect())
+            }
+            ("patternProperties", Value::Object(named)) => {
+                let named =
+                    named.iter().filter(|(pattern, _)| !self.portable_patterns || is_portable(pattern));
+                Value::Object(named.map(|(pattern, schema)| (pattern.clone(), inner(schema))).collect())
+            }
+            ("$defs" | "definitions", Value::Object(named)) => {
+                Value::Object(named.iter().map(|(name, schema)| (name.clone(), inner(schema))).collect())
+            }
+            ("required", Value::Array(listed)) => {
+                let sent =
+                    |name: &Value| name.as_str().map_or_else(|| name.clone(), |name| json!(names.sent(name)));
+                listed.iter().map(sent).collect()
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(listed)) => {
+                listed.iter().map(inner).collect()
+            }
+            ("items" | "additionalProperties" | "not" | "contains" | "propertyNames", _) => inner(value),
+            ("minItems", _) if value.as_u64() > Some(self.min_items) => return None,
+            ("format", Value::String(format))
+                if self.formats.is_some_and(|known| !known.contains(&format.as_str())) =>
+            {
+                return None;
+            }
+            ("pattern", Value::String(pattern)) if self.portable_patterns && !is_portable(pattern) => {
+                return None;
+            }
+            _ => value.clone(),
+        })
+    }
+
+    fn sends(&self, keyword: &str) -> bool {
+        self.keywords.contains(&keyword)
+    }
+
+    /// The keyword that means the same to the provider, unless the schema has that one, too.
+    fn keyword<'k>(&self, keyword: &'k str, fields: &Map<String, Value>) -> &'k str {
+        let other = match keyword {
+            "oneOf" => "anyOf",
+            "const" => "enum",
+            _ => return keyword,
+        };
+        let is_better = !self.sends(keyword) && self.sends(other) && !fields.contains_key(other);
+        if is_better { other } else { keyword }
+    }
+
+    /// The values of an enumeration that are sent; `None` if it is not sent.
+    fn choices(&self, choices: &[Value], fields: &Map<String, Value>) -> Option<Value> {
+        if !self.plain_choices {
+            return Some(Value::Array(choices.to_vec()));
+        }
+        let allows_null =
+            fields.get("type").and_then(Value::as_array).is_some_and(|types| types.contains(&json!("null")));
+        let others: Vec<Value> =
+            choices.iter().filter(|choice| !(choice.is_null() && allows_null)).cloned().collect();
+        let is_plain =
+            !others.is_empty() && others.iter().all(|choice| choice.is_string() || choice.is_number());
+        is_plain.then_some(Value::Array(others))
+    }
+}
+
+/// Whether Python's `re` and engines that do not look around read a regular expression as it is meant. A few that would be
+/// are not recognised.
+fn is_portable(pattern: &str) -> bool {
+    let foreign = ["(?=", "(?!", "(?<", "\\p", "\\P", "\\u{", "\\x{", "\\k", "\\c", "\\z", "\\h", "[[:"];
+    !foreign.iter().any(|part| pattern.contains(part)) && regex_lite::Regex::new(pattern).is_ok()
+}
+
+/// The names of a tool's properties that are sent as others.
+#[derive(Debug, Default)]
+struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// A schema uses one name everywhere for the same name, and none for two.
+    fn of(schema: &Value, alphabet: Alphabet) -> Self {
+        if alphabet == Alphabet::Any {
+            return Self::default();
+        }
+        let mut all = Vec::new();
+        collect(schema, &mut all);
+        let mut taken: HashSet<String> =
+            all.iter().filter(|name| alphabet.has(name)).map(|name| (*name).to_owned()).collect();
+        let mut names = BTreeMap::new();
+        for name in all.into_iter().filter(|name| !alphabet.has(name)) {
+            if names.contains_key(name) {
+                continue;
+            }
+            let sent = alphabet.renamed(name, |other| taken.contains(other));
+            taken.insert(sent.clone());
+            names.insert(name.to_owned(), sent);
+        }
+        Self(names)
+    }
+
+    fn sent<'n>(&'n self, name: &'n str) -> &'n str {
+        self.0.get(name).map_or(name, String::as_str)
+    }
+}
+
+/// The names of all properties in a schema.
+fn collect<'s>(schema: &'s Value, names: &mut Vec<&'s str>) {
+    let Value::Object(fields) = schema else { return };
+    if let Some(named) = fields.get("properties").and_then(Value::as_object) {
+        names.extend(named.keys().map(String::as_str));
+    }
+    inner(fields).for_each(|inner| collect(inner, names));
+}
+
+/// The schemas directly in a schema of the one form.
+fn inner(fields: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let named =
+        ["properties", "patternProperties"].into_iter().filter_map(|key| fields.get(key)?.as_object());
+    let listed = ["anyOf", "oneOf", "prefixItems"].into_iter().filter_map(|key| fields.get(key)?.as_array());
+    let one = ["items", "additionalProperties", "not", "contains", "propertyNames"].into_iter();
+    named.flat_map(Map::values).chain(listed.flatten()).chain(one.filter_map(|key| fields.get(key)))
+}
+
+/// The names of properties that a provider was sent as others, of the tools of one request by their names.
+#[derive(Debug)]
+pub(crate) struct Originals(Vec<(String, Arc<Renamed>)>);
+
+/// A tool of which some properties were sent with other names.
+#[derive(Debug)]
+struct Renamed {
+    schema: Value,
+    /// The original names by those sent.
+    originals: BTreeMap<String, String>,
+}
+
+impl Originals {
+    /// `None` if all names are sent as they are.
+    pub(crate) fn of(rules: &'static Rules, request: &Request<'_>) -> Option<Self> {
+        if rules.names == Alphabet::Any {
+            return None;
+        }
+        let deferred = request.deferred.map(|deferred| deferred.tools).unwrap_or_default();
+        let renamed = |tool: &ToolDefinition| Some((tool.name.clone(), rules.written_for(tool).renamed?));
+        let all: Vec<_> = request.tools.iter().chain(deferred).filter_map(renamed).collect();
+        (!all.is_empty()).then_some(Self(all))
+    }
+
+    /// Puts the original names into the calls of a complete answer. [`Event::ToolArguments`] keeps the names that the model
+    /// wrote: nothing but the text of replies is read from it.
+    pub(crate) fn restore(&self, event: Event) -> Event {
+        let Event::Done(mut answer) = event else { return event };
+        for block in &mut answer.content {
+            if let Block::ToolUse { name, input, .. } = block
+                && let Some((_, tool)) = self.0.iter().find(|(tool, _)| tool == name)
+            {
+                tool.restore(input, &[&tool.schema]);
+            }
+        }
+        Event::Done(answer)
+    }
+}
+
+impl Renamed {
+    /// Puts the original names into a value that matches one of `schemas`. Names that no schema has are left as they are: they
+    /// may be the caller's own, in an object with any properties.
+    fn restore(&self, value: &mut Value, schemas: &[&Value]) {
+        let schemas = with_alternatives(schemas);
+        match value {
+            Value::Array(items) => {
+                for (nth, item) in items.iter_mut().enumerate() {
+                    let items: Vec<&Value> =
+                        schemas.iter().filter_map(|schema| item_at(schema, nth)).collect();
+                    self.restore(item, &items);
+                }
+            }
+            Value::Object(fields) => {
+                let named = |name: &str| -> Vec<&Value> {
+                    schemas.iter().filter_map(|schema| schema.get("properties")?.get(name)).collect()
+                };
+                let taken = std::mem::take(fields);
+                for (name, mut value) in taken {
+                    let original = self.originals.get(&name).filter(|original| !named(original).is_empty());
+                    let name: Cow<'_, str> =
+                        original.map_or(Cow::Owned(name), |original| Cow::Borrowed(original));
+                    let mut inner = named(&name);
+                    if inner.is_empty() {
+                        let rest = schemas.iter().filter_map(|schema| schema.get("additionalProperties"));
+                        let patterns =
+                            schemas.iter().filter_map(|schema| schema.get("patternProperties")?.as_object());
+                        inner = rest.chain(patterns.flat_map(Map::values)).collect();
+                    }
+                    self.restore(&mut value, &inner);
+                    fields.insert(name.into_owned(), value);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The schema of an item of an array.
+fn item_at(schema: &Map<String, Value>, nth: usize) -> Option<&Value> {
+    let listed = schema.get("prefixItems").and_then(Value::as_array);
+    listed.and_then(|listed| listed.get(nth)).or_else(|| schema.get("items"))
+}
+
+/// The schemas, and the alternatives in them.
+fn with_alternatives<'s>(schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
+    let mut all = Vec::new();
+    let mut open: Vec<&Value> = schemas.to_vec();
+    while let Some(schema) = open.pop() {
+        let Value::Object(fields) = schema else { continue };
+        let alternatives = ["anyOf", "oneOf"].iter().filter_map(|key| fields.get(*key)?.as_array());
+        open.extend(alternatives.flatten());
+        all.push(fields);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;
