@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::focus::{Focus, FocusRef};
 use crate::question::NewQuestion;
+use crate::tool_schema::read;
 
 /// The most tools that a client offers.
 pub const MAX_TOOLS: usize = 64;
@@ -193,8 +194,8 @@ impl ClientOffer {
             if tools[..nth].iter().any(|other| other.name == tool.name) {
                 return Err(WrongOffer::new(pointer + "/name", format!("`{}` is offered twice", tool.name)));
             }
-            if !tool.parameters.is_object() {
-                return Err(WrongOffer::new(pointer + "/parameters", "must be a JSON Schema, an object"));
+            if let Err(reason) = read(&tool.parameters) {
+                return Err(WrongOffer::new(pointer + "/parameters", format!("cannot be offered: {reason}")));
             }
         }
         let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());

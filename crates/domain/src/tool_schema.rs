@@ -17,6 +17,8 @@ mod form;
 mod merge;
 mod reader;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 /// The most bytes of JSON of a schema as it is written outside, with its definitions.
@@ -66,6 +68,15 @@ const LIMITS: [Limits; 4] = [
     Limits { repeats: 0, references: 4 },
     Limits { repeats: 0, references: 2 },
 ];
+
+/// The schema in the one form. One that cannot be read is kept as it is: a tool with it is not offered, and says why.
+#[must_use]
+pub fn in_form(schema: &Arc<Value>) -> Arc<Value> {
+    match read(schema) {
+        Ok(read) if read != **schema => Arc::new(read),
+        Ok(_) | Err(_) => Arc::clone(schema),
+    }
+}
 
 /// The schema in the one form.
 ///

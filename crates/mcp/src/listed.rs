@@ -2,6 +2,7 @@
 
 pub use houston_domain::mcp_server::pin::ListedTool as Listed;
 
+use houston_domain::tool_schema::read;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
@@ -62,11 +63,7 @@ fn refused(name: &str, schema: &Value) -> Option<String> {
     if bytes > MAX_SCHEMA {
         return Some(format!("its schema has {bytes} bytes; at most {MAX_SCHEMA} are allowed"));
     }
-    if schema.get("type").is_some_and(|is| is != "object") {
-        return Some("the schema of its arguments is not that of an object".to_owned());
-    }
-    let outside = reference(schema)?;
-    Some(format!("its schema refers to `{}`, outside the schema", cleaned(outside, 100)))
+    read(schema).err().map(|reason| cleaned(&reason.to_string(), 200))
 }
 
 /// The levels of a value, up to one more than are allowed. It was parsed with a limit, so this ends.
@@ -75,18 +72,6 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
         _ => 0,
-    }
-}
-
-/// A `$ref` that leads out of the schema.
-fn reference(value: &Value) -> Option<&str> {
-    match value {
-        Value::Array(items) => items.iter().find_map(reference),
-        Value::Object(fields) => fields.iter().find_map(|(key, value)| match (key.as_str(), value) {
-            ("$ref" | "$dynamicRef", Value::String(to)) if !to.starts_with('#') => Some(to.as_str()),
-            _ => reference(value),
-        }),
-        _ => None,
     }
 }
 
@@ -124,7 +109,7 @@ pub(crate) mod tests {
         for (schema, word) in [
             (json!({"type": "array"}), "not that of an object"),
             (json!({"description": "x".repeat(40_000)}), "at most 32768"),
-            (json!({"properties": {"a": {"$ref": "https://evil.example/s"}}}), "https://evil.example/s"),
+            (json!({"anyOf": [{"type": "string"}, {"type": "number"}]}), "`string`"),
             (nested, "32 levels"),
             (json!({"properties": {"a": {"enum": ["one\u{200b}"]}}}), "`one`"),
             (json!({"properties": {"a\u{200b}": {}}}), "`a`"),
@@ -132,10 +117,11 @@ pub(crate) mod tests {
             let reason = with_schema(&schema).refused.unwrap();
             assert!(reason.contains(word), "{reason}");
         }
-        assert_eq!(
-            with_schema(&json!({"$defs": {}, "properties": {"a": {"$ref": "#/$defs/a"}}})).refused,
-            None
-        );
+        // What it refers to is not needed: the argument may be anything.
+        for target in ["#/$defs/a", "https://example.com/schema"] {
+            let schema = json!({"$defs": {}, "properties": {"a": {"$ref": target}}});
+            assert_eq!(with_schema(&schema).refused, None);
+        }
         assert!(listed("a\u{200b}", "").refused.is_some());
     }
 

@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_schema::in_form;
 use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, Tool};
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -35,7 +36,7 @@ impl McpTool {
         let definition = ToolDefinition {
             name,
             description: pin.description.clone(),
-            input_schema: Arc::new(pin.input_schema.clone()),
+            input_schema: in_form(&Arc::new(pin.input_schema.clone())),
             effect,
             timeout: server.longest_call() + SPARE,
         };

@@ -7,6 +7,7 @@ use houston_domain::client_offer::ClientTool;
 use houston_domain::guard::ToolFacts;
 use houston_domain::question::input::InputAnswer;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_schema::in_form;
 use serde_json::{Value, json};
 
 use crate::pausing::{Acted, CallQuestion, Pause, Paused, Until};
@@ -24,7 +25,7 @@ pub fn offered(tool: &ClientTool) -> SharedTool {
     let definition = ToolDefinition {
         name: tool.name.clone(),
         description: tool.description.clone(),
-        input_schema: Arc::clone(&tool.parameters),
+        input_schema: in_form(&tool.parameters),
         // Beginning and going on do nothing here: both may be repeated after a crash.
         effect: EffectClass::Read,
         timeout: ToolDefinition::default_timeout(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
 use houston_domain::masks::Masks;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_domain::tool_schema::in_form;
 use houston_web::json_api::{ArgumentError, Credentials, Effect, Endpoint, Problem, from_document};
 use houston_web::webhook::Signer;
 use houston_web::{Request, Response};
@@ -68,7 +69,7 @@ impl EndpointTool {
         let definition = ToolDefinition {
             name: endpoint.name.clone(),
             description: endpoint.description.clone(),
-            input_schema: endpoint.schema().into(),
+            input_schema: in_form(&endpoint.schema().into()),
             effect: match endpoint.effect {
                 Effect::Read => EffectClass::Read,
                 Effect::Idempotent => EffectClass::Idempotent,

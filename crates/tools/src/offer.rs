@@ -7,6 +7,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_schema::read;
 use serde_json::Number;
 
 use crate::builtin::{self, READ_RESULT};
@@ -116,11 +117,17 @@ fn callable_from_code(tools: Vec<SharedTool>) -> Vec<SharedTool> {
     tools.into_iter().map(|tool| tool.calling(&callable).unwrap_or(tool)).collect()
 }
 
+/// Whether a model can be sent the schema of a tool's arguments. Providers refuse all tools for one that they cannot read.
+fn is_readable(tool: &SharedTool) -> bool {
+    read(&tool.definition().input_schema).is_ok()
+}
+
 impl Offer {
     pub(crate) fn of(tools: Vec<SharedTool>, code_mode: bool) -> Self {
         // One that is not offered in any situation needs what this installation does not have.
         let ever = Situation { has_sessions: true, has_skills: true, makes_plans: true };
-        let tools: Vec<SharedTool> = tools.into_iter().filter(|tool| tool.offered(ever)).collect();
+        let can_be_offered = |tool: &SharedTool| tool.offered(ever) && is_readable(tool);
+        let tools: Vec<SharedTool> = tools.into_iter().filter(can_be_offered).collect();
         let list = List::direct(tools.clone(), code_mode);
         let lists = Arc::new(Lists { tools, members: Vec::new(), made: Default::default() });
         Self { list, lists, of_run: Arc::default(), search: None, code_mode }
@@ -209,8 +216,9 @@ impl Offer {
     /// The same tools and those of one run, whose definitions are sent.
     #[must_use]
     pub fn with_of_run(&self, tools: &[SharedTool]) -> Self {
-        let of_run = self.of_run.iter().chain(tools).cloned().collect();
-        Self { list: self.list.with(tools, self.code_mode), of_run, ..self.clone() }
+        let tools: Vec<SharedTool> = tools.iter().filter(|tool| is_readable(tool)).cloned().collect();
+        let of_run = self.of_run.iter().chain(&tools).cloned().collect();
+        Self { list: self.list.with(&tools, self.code_mode), of_run, ..self.clone() }
     }
 
     /// The definitions that are sent to the model. The last [`FINDING_TOOLS`] of a searched offer are not needed by a model that searches

@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use chrono::DateTime;
+use houston_domain::client_offer::ClientTool;
 use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
@@ -247,6 +250,27 @@ fn malformed_arguments_are_quoted_in_the_error() {
         malformed: Some("{\"content\": \"hi".into()),
     };
     assert!(error(offer().plan(&call, &context())).1.contains("{\"content\": \"hi"));
+}
+
+#[test]
+fn a_tool_that_no_model_could_be_sent_is_left_out() {
+    let client_tool = |name: &str, parameters: Value| {
+        let description = String::new();
+        crate::client::offered(&ClientTool {
+            name: name.into(),
+            description,
+            parameters: Arc::new(parameters),
+        })
+    };
+    let list = client_tool("list", json!({"type": "array", "items": {}}));
+    let either =
+        client_tool("either", json!({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}));
+    let offers = [offer().with_of_run(&[list.clone(), either.clone()]), offer().with(&[list, either])];
+    for offer in offers {
+        assert!(offer.get("list").is_none() && offer.get("get_current_time").is_some());
+        let either = &offer.get("either").unwrap().definition().input_schema;
+        assert_eq!(**either, json!({"type": "object", "properties": {"a": {}, "b": {}}}));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use houston_domain::frame::FrameMark;
 use houston_domain::guard::switched_off;
 use houston_domain::id::RunId;
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_domain::tool_schema::read;
 use houston_llm::{SystemPart, tokens};
 use houston_store::RunStore;
 use houston_store::agentable::Agentable;
@@ -271,7 +272,10 @@ pub async fn tools(
         Some(ToolStatus {
             offered,
             reason: match registry.get(&name) {
-                Some(_) => reason(&next, &name, offered),
+                Some(_) => match read(&definition.input_schema) {
+                    Err(unreadable) => format!("cannot be offered: {unreadable}"),
+                    Ok(_) => reason(&next, &name, offered),
+                },
                 None => "a tool of the tenant's own".to_owned(),
             },
             capability: tool.capability(),

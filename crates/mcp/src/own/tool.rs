@@ -9,6 +9,7 @@ use houston_domain::guard::ToolFacts;
 use houston_domain::id::UserId;
 use houston_domain::mcp_server::pin::Pin;
 use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_schema::in_form;
 use houston_tools::servers::OwnServer;
 use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, Tool};
 use rmcp::model::JsonObject;
@@ -45,7 +46,7 @@ impl OwnTool {
         let definition = ToolDefinition {
             name,
             description: pin.description.clone(),
-            input_schema: Arc::new(pin.input_schema.clone()),
+            input_schema: in_form(&Arc::new(pin.input_schema.clone())),
             effect,
             timeout: Duration::from_secs(settings.timeout_s + limits.start_s) + SPARE,
         };
