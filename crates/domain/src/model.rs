@@ -38,6 +38,62 @@ pub struct Usage {
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub billed: Option<BilledTokens>,
+    /// What has a price of its own. Nothing once the call is priced.
+    #[serde(default, skip_serializing_if = "PricedApart::is_nothing")]
+    pub apart: PricedApart,
+}
+
+/// Parts of a call that some providers price otherwise than text. Tokens are contained in those of the [`Usage`], cached ones in
+/// those of their kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PricedApart {
+    /// Tokens of audio that was sent.
+    pub input_audio_tokens: u64,
+    /// Those of them that were read from the provider's cache.
+    pub cached_audio_tokens: u64,
+    /// Tokens of audio that was received.
+    pub output_audio_tokens: u64,
+    /// Tokens of images and documents that were sent.
+    pub input_image_tokens: u64,
+    /// Those of them that were read from the provider's cache.
+    pub cached_image_tokens: u64,
+    /// Tokens of images that were received.
+    pub output_image_tokens: u64,
+    /// Searches in the web that the provider made.
+    pub web_searches: u64,
+}
+
+impl PricedApart {
+    /// Nothing of it.
+    pub const NOTHING: Self = Self {
+        input_audio_tokens: 0,
+        cached_audio_tokens: 0,
+        output_audio_tokens: 0,
+        input_image_tokens: 0,
+        cached_image_tokens: 0,
+        output_image_tokens: 0,
+        web_searches: 0,
+    };
+
+    /// Whether there is nothing of it.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::NOTHING
+    }
+}
+
+impl std::ops::AddAssign for PricedApart {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.input_audio_tokens, other.input_audio_tokens);
+        add(&mut self.cached_audio_tokens, other.cached_audio_tokens);
+        add(&mut self.output_audio_tokens, other.output_audio_tokens);
+        add(&mut self.input_image_tokens, other.input_image_tokens);
+        add(&mut self.cached_image_tokens, other.cached_image_tokens);
+        add(&mut self.output_image_tokens, other.output_image_tokens);
+        add(&mut self.web_searches, other.web_searches);
+    }
 }
 
 /// Tokens that a provider bills.
@@ -65,6 +121,12 @@ impl Usage {
         (Decimal::ZERO..=LARGEST_COST).contains(cost)
     }
 
+    /// The same without what only the computation of its cost needs: it has been priced.
+    #[must_use]
+    pub fn priced(self) -> Self {
+        Self { long_cache_write_tokens: 0, billed: None, apart: PricedApart::NOTHING, ..self }
+    }
+
     /// The tokens that the provider bills: all tokens unless [`billed`](Self::billed) is set.
     #[must_use]
     pub fn billed(&self) -> BilledTokens {
@@ -89,6 +151,7 @@ impl std::ops::AddAssign for Usage {
         add(&mut self.cache_write_tokens, other.cache_write_tokens);
         add(&mut self.long_cache_write_tokens, other.long_cache_write_tokens);
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
+        self.apart += other.apart;
         self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }
 }

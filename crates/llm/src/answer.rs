@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use houston_domain::model::ModelError;
 use http_body::Body as _;
+use reqwest::header::HeaderMap;
 use reqwest::{Body, Response};
 use tokio::time::{Instant, Sleep};
 
@@ -64,6 +65,9 @@ impl ReadTotals {
     /// # Errors
     /// `INVALID_RESPONSE` when the body begins like a web page, or is longer than [`LONGEST_STREAM`].
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
+        if self.bytes == 0 && error::is_compressed(&HeaderMap::new(), bytes) {
+            return Err(error::compressed());
+        }
         if self.bytes == 0 && error::looks_like_html(bytes) {
             return Err(error::invalid(
                 "the server returned a web page instead of an answer; check the base URL",

@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_domain::storable::storable;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use reqwest::{Body, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -109,6 +111,7 @@ impl HttpModel {
     ) -> Result<Self, ModelError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         if wire == Wire::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
@@ -192,6 +195,9 @@ impl HttpModel {
         if !status.is_success() {
             return Err(self.refusal(response).await);
         }
+        if error::is_compressed(response.headers(), &[]) {
+            return Err(error::compressed());
+        }
         let decoder = self.wire.decoder(&self.context.description.provider, self.dialect);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -241,7 +247,10 @@ async fn whole(
         if body.len() > LONGEST_BODY {
             return Err(error::invalid("the answer is longer than 8 MiB"));
         }
-        let body = String::from_utf8(body).map_err(|_| error::invalid("the answer is not UTF-8"))?;
+        if error::is_compressed(&HeaderMap::new(), &body) {
+            return Err(error::compressed());
+        }
+        let body = String::from_utf8_lossy(&body);
         let mut events = VecDeque::new();
         if body.trim_start().starts_with(['{', '[']) {
             decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;

@@ -11,10 +11,11 @@ mod words;
 use std::time::Duration;
 
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_ENCODING, HeaderMap, LOCATION};
 
 use self::provider_error::ProviderError;
 use self::words as w;
+use crate::scrub::redacted_address;
 use crate::shorten::shortened;
 
 /// How much of an error body is read, in bytes: enough for JSON with a message; a long HTML page is truncated.
@@ -22,6 +23,9 @@ pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// Longest error message, in characters.
 const LONGEST_MESSAGE: usize = 600;
+
+/// Longest quoted address, in characters.
+const LONGEST_ADDRESS: usize = 200;
 
 /// Longest quoted finish reason, in characters.
 const LONGEST_REASON: usize = 40;
@@ -35,11 +39,13 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelErr
     let code = code_of(Some(status), reported_error.as_ref());
     let text = String::from_utf8_lossy(body);
     let message = match &reported_error {
+        _ if (300..400).contains(&status) => redirected(status, headers),
         Some(reported_error) => {
             let hint =
                 if status == 404 && code == Code::InvalidResponse { "; check the base URL" } else { "" };
             format!("{} (HTTP {status}){hint}", shortened(&reported_error.message, LONGEST_MESSAGE))
         }
+        None if is_compressed(headers, body) => format!("HTTP {status} with a compressed body"),
         None if status == 404 => "HTTP 404 without an explanation; check the base URL".to_owned(),
         None if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
         None => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
@@ -54,6 +60,36 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelErr
         cause: cause(&text),
         breaker_open: false,
     }
+}
+
+/// Redirects are not followed: they would send the key to another host.
+fn redirected(status: u16, headers: &HeaderMap) -> String {
+    let target =
+        headers.get(LOCATION).map(|target| redacted_address(&String::from_utf8_lossy(target.as_bytes())));
+    match target {
+        Some(target) => format!(
+            "HTTP {status}: the server redirects to {}, which is not followed; if that is right, set it as the base URL",
+            shortened(&target, LONGEST_ADDRESS)
+        ),
+        None => format!("HTTP {status}: the server redirects and does not say where to; check the base URL"),
+    }
+}
+
+/// Whether a body is compressed. Houston does not ask for that.
+pub(crate) fn is_compressed(headers: &HeaderMap, body: &[u8]) -> bool {
+    let encoding = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
+    encoding.is_some_and(|encoding| !encoding.trim().eq_ignore_ascii_case("identity"))
+        || body.starts_with(GZIP)
+}
+
+/// The first bytes of gzip: <https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1>.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The error for an answer that is compressed.
+pub(crate) fn compressed() -> ModelError {
+    invalid(
+        "the answer is compressed, which was not asked for; switch compression off in the server or in the proxy before it",
+    )
 }
 
 /// How long to wait before a retry: what the error asks for, otherwise the time until the exhausted rate limit

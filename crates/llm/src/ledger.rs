@@ -77,7 +77,7 @@ impl Used {
         if !reported && usage.input_tokens.saturating_add(usage.output_tokens) > 0 {
             usage.cost = price.and_then(|price| price.cost(&usage, at));
         }
-        (usage.billed, usage.long_cache_write_tokens) = (None, 0);
+        let usage = usage.priced();
         ModelCall { provider, model, iteration, usage, reported, estimated, timing }
     }
 }

@@ -33,7 +33,7 @@ mod trace;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
 
 use crate::cost::Cost;
@@ -109,6 +109,7 @@ macro_rules! run {
                 cost: None,
                 long_cache_write_tokens: 0,
                 billed: None,
+                apart: PricedApart::NOTHING,
             },
             cost: Cost::of(r.cost, r.unpriced_calls),
             model: r.model,

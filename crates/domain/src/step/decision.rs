@@ -9,7 +9,6 @@ use crate::event::Event;
 use crate::event::derived::RunEnd;
 use crate::frame::MessageBlock;
 use crate::id::RunId;
-use crate::model::Usage;
 use crate::run::RunStatus;
 use crate::unread::{MovedMessages, ReadLimits, Unread};
 
@@ -349,7 +348,7 @@ impl Changes<'_> {
         let end = self.status().map(|status| RunEnd {
             status,
             iterations: step.iterations,
-            usage: Usage { long_cache_write_tokens: 0, billed: None, ..*usage },
+            usage: usage.priced(),
             error_code: code.map(str::to_owned),
             error_message: message.map(str::to_owned),
         });

@@ -38,6 +38,40 @@ fn unrecorded_errors_are_classified_as_documented() {
 }
 
 #[test]
+fn redirect_says_where_to_without_credentials() {
+    let mut headers = HeaderMap::new();
+    assert!(refused(307, &headers, b"").message.contains("does not say where"));
+    headers.insert("location", "https://u:CANARY@h.example/v1/chat?key=CANARY".parse().unwrap());
+    for body in [&b""[..], b"{\"error\":{\"message\":\"moved\"}}"] {
+        let error = refused(307, &headers, body);
+        assert_eq!(error.code, Code::InvalidResponse);
+        assert!(error.message.contains("https://[redacted]@h.example/v1/chat"), "{error}");
+        assert!(!error.message.contains("CANARY"), "{error}");
+    }
+}
+
+#[test]
+fn compressed_error_is_named_as_such() {
+    let error = refused(500, &HeaderMap::new(), &[0x1f, 0x8b, 8, 0]);
+    assert_eq!(error.message, "HTTP 500 with a compressed body");
+    let mut headers = HeaderMap::new();
+    headers.insert("content-encoding", "br".parse().unwrap());
+    assert!(is_compressed(&headers, b"") && !is_compressed(&HeaderMap::new(), b"{}"));
+}
+
+#[test]
+fn wrong_endpoint_is_not_a_missing_model() {
+    for message in [
+        "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",
+        "This model is only supported in v1/responses and not in v1/chat/completions.",
+    ] {
+        let body = serde_json::json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": "model", "code": null}});
+        assert_eq!(code(404, &body.to_string()), Code::Unknown, "{message}");
+    }
+}
+
+#[test]
 fn retry_delay_is_ignored_for_permanent_errors() {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "7".parse().unwrap());

@@ -131,6 +131,11 @@ pub(super) const NO_MODEL_PHRASES: &[&str] = &[
 
 /// The model exists; something else that was requested does not, or is not allowed.
 pub(super) const NOT_THE_MODEL_PHRASES: &[&str] = &[
+    // The model exists; its address does not serve it: see `correction`.
+    "in the v1/chat/completions endpoint",
+    "not in v1/chat/completions",
+    "in the v1/responses endpoint",
+    "not in v1/responses",
     "no endpoints found that",
     "no endpoints found matching",
     "no endpoints available",

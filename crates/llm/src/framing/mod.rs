@@ -63,13 +63,10 @@ impl Framing {
     }
 
     /// The current event. A line of JSON has an empty name.
-    ///
-    /// # Errors
-    /// [`Fault::NotText`] when the event is not UTF-8.
-    pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
+    pub(crate) fn event(&self) -> SseEvent<'_> {
         match self {
             Self::Sse(decoder) => decoder.event(),
-            Self::Lines(decoder) => decoder.line().map(|data| SseEvent { name: "", data, framed: true }),
+            Self::Lines(decoder) => SseEvent { name: "".into(), data: decoder.line(), framed: true },
         }
     }
 

@@ -1,14 +1,16 @@
-//! Decoder for newline-delimited JSON. Input may be cut at any byte.
+//! Decoder for newline-delimited JSON. Input may be cut at any byte. Bytes that are not UTF-8 are read as U+FFFD.
 //!
 //! One line is held at a time and borrowed from the buffer, as in [`sse`](super::sse).
+
+use std::borrow::Cow;
+
+use super::sse::Fault;
 
 /// Longest line accepted, in bytes; 1 MiB.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// Capacity in bytes to which a larger buffer shrinks between chunks.
 const IDLE_CAPACITY: usize = 4 << 10;
-
-use super::sse::Fault;
 
 /// The decoder. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it returns
 /// `false`.
@@ -62,11 +64,8 @@ impl LineDecoder {
     }
 
     /// The current line.
-    ///
-    /// # Errors
-    /// [`Fault::NotText`] when the line is not UTF-8.
-    pub(crate) fn line(&self) -> Result<&str, Fault> {
-        std::str::from_utf8(&self.buffer[self.start..self.end]).map_err(|_| Fault::NotText)
+    pub(crate) fn line(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.buffer[self.start..self.end])
     }
 
     fn compact(&mut self) {
@@ -90,11 +89,11 @@ mod tests {
         for chunk in chunks {
             decoder.push(chunk);
             while decoder.advance().unwrap() {
-                lines.push(decoder.line().unwrap().to_owned());
+                lines.push(decoder.line().into_owned());
             }
         }
         while decoder.end().unwrap() {
-            lines.push(decoder.line().unwrap().to_owned());
+            lines.push(decoder.line().into_owned());
         }
         lines
     }

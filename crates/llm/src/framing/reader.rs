@@ -62,8 +62,7 @@ impl Reader {
             return Ok(());
         }
         while self.framing.end().map_err(|_| error::cut_off())? {
-            let event = self.framing.event().map_err(|_| error::cut_off())?;
-            if !is_whole(event.data) {
+            if !is_whole(&self.framing.event().data) {
                 return Err(error::cut_off());
             }
             self.event(out)?;
@@ -81,13 +80,13 @@ impl Reader {
     }
 
     fn event(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let event = self.framing.event().map_err(unreadable)?;
-        let repaired = repaired(event.data);
-        let data = repaired.as_deref().unwrap_or(event.data);
+        let event = self.framing.event();
+        let repaired = repaired(&event.data);
+        let data = repaired.as_deref().unwrap_or(&event.data);
         if event.framed {
             let is_blank = data.trim().is_empty();
             self.started |= !is_blank;
-            self.decoder.event(event.name, data, out)?;
+            self.decoder.event(&event.name, data, out)?;
             self.begun |= !is_blank;
             return Ok(());
         }

@@ -3,9 +3,13 @@
 //! One event is held at a time and borrowed from the buffer, so that a token costs no allocation here. Comments, ids
 //! and retry delays are skipped: a model call is never resumed.
 //!
+//! Bytes that are not UTF-8 are read as U+FFFD, as the standard asks:
+//! <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>.
+//!
 //! JSON between the events without a `data:` prefix is reported as well: Gemini and several gateways report errors
 //! this way once a stream has started, often over several lines.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::bare_json::BareJson;
@@ -23,18 +27,15 @@ pub(crate) enum Fault {
     /// An event without an end after [`LONGEST_EVENT`] bytes.
     #[error("the provider sent an event longer than 4 MiB")]
     TooLong,
-    /// An event that is not UTF-8.
-    #[error("the provider sent an event that is not UTF-8")]
-    NotText,
 }
 
 /// One event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SseEvent<'a> {
     /// The `event` field; empty if there was none.
-    pub(crate) name: &'a str,
+    pub(crate) name: Cow<'a, str>,
     /// The `data` lines, joined by line feeds.
-    pub(crate) data: &'a str,
+    pub(crate) data: Cow<'a, str>,
     /// `true` for an event, `false` for JSON outside of any event (then in `data`).
     pub(crate) framed: bool,
 }
@@ -132,20 +133,17 @@ impl SseDecoder {
     }
 
     /// The current event.
-    ///
-    /// # Errors
-    /// [`Fault::NotText`] when the event is not UTF-8.
-    pub(crate) fn event(&self) -> Result<SseEvent<'_>, Fault> {
+    pub(crate) fn event(&self) -> SseEvent<'_> {
         let data = match &self.data {
             Data::None => &[],
             Data::Line(range) => &self.buffer[range.clone()],
             Data::Joined(joined) => joined.as_slice(),
         };
-        let text = |bytes| std::str::from_utf8(bytes).map_err(|_| Fault::NotText);
+        let text = String::from_utf8_lossy;
         if self.current == Current::BareJson {
-            return Ok(SseEvent { name: "", data: text(self.bare.bytes())?, framed: false });
+            return SseEvent { name: "".into(), data: text(self.bare.bytes()), framed: false };
         }
-        Ok(SseEvent { name: text(&self.buffer[self.name.clone()])?, data: text(data)?, framed: true })
+        SseEvent { name: text(&self.buffer[self.name.clone()]), data: text(data), framed: true }
     }
 
     /// Whether a line is JSON outside of events: it starts with a bracket, or continues such JSON.
@@ -263,8 +261,8 @@ mod tests {
         let mut decoder = SseDecoder::default();
         let mut events = Vec::new();
         let mut take = |decoder: &SseDecoder| {
-            let event = decoder.event().unwrap();
-            events.push((event.name.to_owned(), event.data.to_owned()));
+            let event = decoder.event();
+            events.push((event.name.into_owned(), event.data.into_owned()));
         };
         for chunk in chunks {
             decoder.push(chunk);
@@ -293,8 +291,8 @@ mod tests {
             .push(b"data: a\n\n{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n\ndata: b\n\n[1]\n{\n");
         let mut seen = Vec::new();
         while decoder.advance().unwrap() {
-            let event = decoder.event().unwrap();
-            seen.push((event.framed, event.data.to_owned()));
+            let event = decoder.event();
+            seen.push((event.framed, event.data.into_owned()));
         }
         let error = "{\n  \"error\": {\"message\": \"}{ \\\" data:\"}\n}\n";
         let expected = [(true, "a"), (false, error), (true, "b"), (false, "[1]\n")];
@@ -331,8 +329,8 @@ mod tests {
         assert_eq!(decoder.advance(), Ok(false));
         decoder.push(b"data: a\n\n");
         assert_eq!(decoder.advance(), Ok(true));
-        let event = decoder.event().unwrap();
-        assert_eq!((event.name, event.data), ("", "a"));
+        let event = decoder.event();
+        assert_eq!((&*event.name, &*event.data), ("", "a"));
     }
 
     proptest! {

@@ -50,8 +50,24 @@ impl Case {
 }
 
 /// Units that a [`Usage`](houston_domain::model::Usage) contains.
-const COUNTED: [&str; 5] =
-    ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"];
+const COUNTED: [&str; 16] = [
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "output_reasoning_tokens",
+    "input_text_tokens",
+    "output_text_tokens",
+    "cache_text_read_tokens",
+    "input_audio_tokens",
+    "cache_audio_read_tokens",
+    "output_audio_tokens",
+    "input_image_tokens",
+    "cache_image_read_tokens",
+    "web_searches",
+];
 
 impl Case {
     /// The wire of this provider's API. `None` where Houston has none, and for invented answers that are inconsistent

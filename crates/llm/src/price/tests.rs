@@ -1,3 +1,5 @@
+use houston_domain::model::PricedApart;
+
 use super::extract::extract;
 use super::*;
 
@@ -104,4 +106,20 @@ fn usage_is_extracted_by_api_flavour() {
     let unknown = extract("openai", "chats", &body).unwrap_err().to_string();
     assert!(unknown.contains("chats") && unknown.contains("responses"), "{unknown}");
     assert!(extract("openai", "responses", &body).unwrap_err().to_string().contains("usage.input_tokens"));
+}
+
+#[test]
+fn audio_images_and_searches_have_their_own_price() {
+    let apart = |apart: PricedApart| Usage { apart, ..usage(1_000_000, 0) };
+    let cost = |model: (&str, &str), used: &Usage| Price::find(model.0, model.1).unwrap().cost(used, at(NOW));
+    let gemini = ("google", "gemini-2.5-flash");
+    assert_eq!(cost(gemini, &usage(1_000_000, 0)), dollars("0.3"));
+    let heard = apart(PricedApart { input_audio_tokens: 1_000_000, ..PricedApart::NOTHING });
+    assert_eq!(cost(gemini, &heard), dollars("1"));
+    let searches = PricedApart { web_searches: 3, ..PricedApart::NOTHING };
+    let searched = Usage { apart: searches, ..usage(1_000, 0) };
+    assert_eq!(cost(("anthropic", "claude-sonnet-4-5"), &searched), dollars("0.033"));
+    // Mistral bills what its cache served at a tenth.
+    let cached = Usage { cache_read_tokens: 1_000_000, ..usage(1_000_000, 0) };
+    assert_eq!(cost(("mistral", "mistral-large-2512"), &cached), dollars("0.05"));
 }

@@ -22,6 +22,11 @@ impl Count {
         self.0.unwrap_or(0)
     }
 
+    /// A later report of this count. It only grows: a later 0 says that the server does not know.
+    pub(crate) fn updated(self, later: Self) -> Self {
+        if later.or_zero() == 0 { self.or(later) } else { later }
+    }
+
     /// This count, or `other` when it is missing.
     pub(crate) fn or(self, other: Self) -> Self {
         Self(self.0.or(other.0))
@@ -67,6 +72,28 @@ pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserializ
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// One object, a list of objects, or nothing. Elements of a list that are no objects are left out.
+pub(crate) struct Pieces<T>(pub(crate) Vec<T>);
+
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Pieces<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let listed: Vec<&RawValue> = match json.get().as_bytes().first() {
+            Some(b'[') => serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?,
+            _ => vec![json],
+        };
+        let objects = listed.into_iter().map(RawValue::get).filter(|one| one.starts_with('{'));
+        let objects = objects.map(|one| serde_json::from_str(one).map_err(serde::de::Error::custom));
+        objects.collect::<Result<_, _>>().map(Self)
+    }
 }
 
 /// Whether an `error` field reports an error: some servers send `null`, `""`, `{}` or `false` with every answer.

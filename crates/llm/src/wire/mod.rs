@@ -15,6 +15,7 @@ pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 pub(crate) mod repair;
 pub(crate) mod schema;
+pub(crate) mod think_tag;
 pub(crate) mod tool_schema;
 pub(crate) mod usage;
 

@@ -1,6 +1,6 @@
 //! Usage as reported by OpenAI's two protocols and compatible servers.
 
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -27,8 +27,17 @@ pub(crate) struct ReportedUsage {
     output_tokens_details: OutputDetails,
     /// DeepSeek.
     prompt_cache_hit_tokens: Count,
-    /// Mistral.
+    /// Mistral, which also writes `prompt_token_details` in place of `prompt_tokens_details`.
     num_cached_tokens: Count,
+    #[serde(deserialize_with = "lenient")]
+    prompt_token_details: InputDetails,
+    /// Moonshot.
+    cached_tokens: Count,
+    /// litellm, with Anthropic's names.
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    /// Perplexity.
+    num_search_queries: Count,
     #[serde(deserialize_with = "charged")]
     cost: Option<Decimal>,
 }
@@ -38,12 +47,25 @@ pub(crate) struct ReportedUsage {
 struct InputDetails {
     cached_tokens: Count,
     cache_write_tokens: Count,
+    audio_tokens: Count,
+    image_tokens: Count,
+    #[serde(deserialize_with = "lenient")]
+    cached_tokens_details: CachedDetails,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct CachedDetails {
+    audio_tokens: Count,
+    image_tokens: Count,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
     reasoning_tokens: Count,
+    audio_tokens: Count,
+    image_tokens: Count,
 }
 
 /// Converts to Houston's [`Usage`]: a part is never larger than the whole, and reasoning counts as output (xAI
@@ -51,20 +73,34 @@ struct OutputDetails {
 pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     let input_tokens = reported.prompt_tokens.or(reported.input_tokens).or_zero();
     let completion = reported.completion_tokens.or(reported.output_tokens).or_zero();
-    let details = [reported.prompt_tokens_details, reported.input_tokens_details];
+    let inputs =
+        [reported.prompt_tokens_details, reported.prompt_token_details, reported.input_tokens_details];
     let outputs = [reported.completion_tokens_details, reported.output_tokens_details];
-    let reasoning = outputs.map(|details| details.reasoning_tokens.or_zero()).into_iter().max().unwrap_or(0);
+    let reasoning = largest(outputs.map(|details| details.reasoning_tokens));
     let is_apart = reasoning > 0 && reported.total_tokens.or_zero() == input_tokens + completion + reasoning;
     let output_tokens = completion + if is_apart { reasoning } else { 0 };
-    let read = [reported.prompt_cache_hit_tokens, reported.num_cached_tokens]
-        .into_iter()
-        .chain(details.map(|details| details.cached_tokens))
-        .map(Count::or_zero)
-        .max()
-        .unwrap_or(0)
-        .min(input_tokens);
-    let written = details.map(|details| details.cache_write_tokens.or_zero()).into_iter().max().unwrap_or(0);
-    Usage {
+    let read = [
+        reported.prompt_cache_hit_tokens,
+        reported.num_cached_tokens,
+        reported.cached_tokens,
+        reported.cache_read_input_tokens,
+    ];
+    let read = largest(read).max(largest(inputs.map(|details| details.cached_tokens))).min(input_tokens);
+    let written = largest(inputs.map(|details| details.cache_write_tokens))
+        .max(reported.cache_creation_input_tokens.or_zero());
+    let input_of = |kind: fn(InputDetails) -> Count| largest(inputs.map(kind));
+    let cached_of =
+        |kind: fn(CachedDetails) -> Count| largest(inputs.map(|details| kind(details.cached_tokens_details)));
+    let apart = PricedApart {
+        input_audio_tokens: input_of(|details| details.audio_tokens),
+        cached_audio_tokens: cached_of(|details| details.audio_tokens),
+        output_audio_tokens: largest(outputs.map(|details| details.audio_tokens)),
+        input_image_tokens: input_of(|details| details.image_tokens),
+        cached_image_tokens: cached_of(|details| details.image_tokens),
+        output_image_tokens: largest(outputs.map(|details| details.image_tokens)),
+        web_searches: reported.num_search_queries.or_zero(),
+    };
+    clamped(Usage {
         input_tokens,
         output_tokens,
         cache_read_tokens: read,
@@ -73,7 +109,46 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
         reasoning_tokens: reasoning.min(output_tokens),
         cost: reported.cost,
         billed: None,
+        apart,
+    })
+}
+
+/// The largest of several reports of the same count.
+fn largest<const N: usize>(counts: [Count; N]) -> u64 {
+    counts.map(Count::or_zero).into_iter().max().unwrap_or(0)
+}
+
+/// The same without parts that are larger than the whole.
+pub(crate) fn clamped(mut usage: Usage) -> Usage {
+    let Usage { input_tokens, output_tokens, cache_read_tokens, apart, .. } = &mut usage;
+    apart.input_audio_tokens = apart.input_audio_tokens.min(*input_tokens);
+    apart.input_image_tokens = apart.input_image_tokens.min(*input_tokens - apart.input_audio_tokens);
+    apart.cached_audio_tokens =
+        apart.cached_audio_tokens.min(apart.input_audio_tokens).min(*cache_read_tokens);
+    let cached_images = *cache_read_tokens - apart.cached_audio_tokens;
+    apart.cached_image_tokens = apart.cached_image_tokens.min(apart.input_image_tokens).min(cached_images);
+    apart.output_audio_tokens = apart.output_audio_tokens.min(*output_tokens);
+    apart.output_image_tokens = apart.output_image_tokens.min(*output_tokens - apart.output_audio_tokens);
+    usage
+}
+
+/// A report after an earlier one of the same answer. Counts only grow: a later 0 says that the server does not know.
+pub(crate) fn merged(earlier: Option<Usage>, later: Option<Usage>) -> Option<Usage> {
+    let (Some(earlier), Some(mut later)) = (earlier, later) else { return later.or(earlier) };
+    if later.input_tokens == 0 {
+        later.input_tokens = earlier.input_tokens;
+        later.cache_read_tokens = earlier.cache_read_tokens;
+        later.cache_write_tokens = earlier.cache_write_tokens;
     }
+    if later.output_tokens == 0 {
+        later.output_tokens = earlier.output_tokens;
+        later.reasoning_tokens = earlier.reasoning_tokens;
+    }
+    if later.apart.is_nothing() {
+        later.apart = earlier.apart;
+    }
+    later.cost = later.cost.or(earlier.cost);
+    Some(later)
 }
 
 /// The charge reported by the provider: a number (OpenRouter), or an object with the total (Perplexity). An

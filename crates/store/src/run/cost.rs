@@ -6,7 +6,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::agent::budget::Spent;
 use houston_domain::id::{AgentableId, RunId, UserId, WriteId};
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use houston_domain::step::ModelCall;
 use rust_decimal::Decimal;
 use sqlx::PgConnection;
@@ -185,6 +185,7 @@ impl TenantStore<'_> {
                     cost: call.cost,
                     long_cache_write_tokens: 0,
                     billed: None,
+                    apart: PricedApart::NOTHING,
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,

@@ -153,6 +153,6 @@ fn is_last(rows: usize, most: i64) -> bool {
 }
 
 fn recorded_call(StoredModelCall { call, .. }: StoredModelCall) -> RecordedCall {
-    let usage = Usage { long_cache_write_tokens: 0, billed: None, ..call.usage };
+    let usage = call.usage.priced();
     RecordedCall { iteration: call.iteration, model: format!("{}/{}", call.provider, call.model), usage }
 }

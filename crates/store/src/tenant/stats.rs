@@ -1,7 +1,7 @@
 //! Statistics of a conversation, from a bounded number of rows however long it is.
 
 use houston_domain::id::AgentableId;
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::statistics::{Bounds, CountedRun, Runs};
 use rust_decimal::Decimal;
@@ -119,6 +119,7 @@ impl TenantStore<'_> {
                 cost: None,
                 long_cache_write_tokens: 0,
                 billed: None,
+                apart: PricedApart::NOTHING,
             },
             started_at: row.started_at,
             ended_at: row.ended_at,

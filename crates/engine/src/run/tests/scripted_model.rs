@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
+use houston_domain::model::{
+    ModelAnswer as Answer, ModelError, ModelErrorCode, PricedApart, StopReason, Usage,
+};
 use houston_llm::{Description, Event, EventStream, Model, Request};
 use serde_json::{Value, json};
 /// One answer of a [`ScriptedModel`].
@@ -120,6 +122,7 @@ pub(in crate::run) const USAGE: Usage = Usage {
     cost: None,
     long_cache_write_tokens: 0,
     billed: None,
+    apart: PricedApart::NOTHING,
 };
 
 /// An answer with this text.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use houston_domain::model::{ModelError, StopReason, Usage};
+use houston_domain::model::{ModelError, PricedApart, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -77,6 +77,14 @@ pub(super) struct ReportedUsage {
     cache_creation: Option<CacheCreation>,
     #[serde(deserialize_with = "lenient")]
     output_tokens_details: Option<OutputDetails>,
+    #[serde(deserialize_with = "lenient")]
+    server_tool_use: Option<ServerToolUse>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct ServerToolUse {
+    web_search_requests: Count,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -105,13 +113,15 @@ struct OutputDetails {
 impl ReportedUsage {
     /// Merges a later report.
     pub(super) fn update(&mut self, later: Self) {
-        self.input_tokens = later.input_tokens.or(self.input_tokens);
-        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.input_tokens = self.input_tokens.updated(later.input_tokens);
+        self.output_tokens = self.output_tokens.updated(later.output_tokens);
         self.cache_creation_input_tokens =
-            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
-        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
-        self.cache_creation = later.cache_creation.or(self.cache_creation);
+            self.cache_creation_input_tokens.updated(later.cache_creation_input_tokens);
+        self.cache_read_input_tokens = self.cache_read_input_tokens.updated(later.cache_read_input_tokens);
+        self.cache_creation =
+            later.cache_creation.filter(|created| created.total() > 0).or(self.cache_creation);
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+        self.server_tool_use = later.server_tool_use.or(self.server_tool_use);
     }
 
     /// Converts to Houston's [`Usage`]: Anthropic's input count excludes cached tokens.
@@ -128,6 +138,10 @@ impl ReportedUsage {
             cache_write_tokens: write,
             long_cache_write_tokens: self.cache_creation.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
+            apart: PricedApart {
+                web_searches: self.server_tool_use.map_or(0, |used| used.web_search_requests.or_zero()),
+                ..PricedApart::NOTHING
+            },
             ..Usage::default()
         }
     }

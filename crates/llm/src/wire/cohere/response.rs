@@ -2,12 +2,11 @@
 //! type.
 
 use houston_domain::model::{BilledTokens, ModelError, ModelErrorCode as Code, StopReason, Usage};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::super::AnswerEnd;
-use super::super::fields::{Arguments, Count, lenient, text};
+use super::super::fields::{Arguments, Count, Pieces, lenient, text};
 use super::super::finish_reason;
 use crate::error;
 
@@ -56,28 +55,6 @@ pub(super) struct Message<'a> {
     /// One citation, or a list of them.
     #[serde(default, borrow)]
     pub(super) citations: Option<&'a RawValue>,
-}
-
-/// One object, a list of objects, or nothing.
-pub(super) struct Pieces<T>(pub(super) Vec<T>);
-
-impl<T> Default for Pieces<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Pieces<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Some(json) = Option::<&RawValue>::deserialize(deserializer)? else { return Ok(Self::default()) };
-        let json = json.get();
-        let pieces = if json.starts_with('[') {
-            serde_json::from_str(json)
-        } else {
-            serde_json::from_str(json).map(|one| vec![one])
-        };
-        pieces.map(Self).map_err(serde::de::Error::custom)
-    }
 }
 
 #[derive(Deserialize)]

@@ -1,10 +1,11 @@
 //! The types of an answer. Chunks of a stream have the same form as a complete answer.
 
-use houston_domain::model::{ModelError, StopReason, Usage};
-use serde::Deserialize;
+use houston_domain::model::{ModelError, PricedApart, StopReason, Usage};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::super::fields::{Count, lenient, null_is_default, text};
+use super::super::fields::{Count, Pieces, lenient, null_is_default, text};
+use super::super::usage::clamped;
 use crate::error;
 use crate::shorten::shortened;
 
@@ -97,18 +98,60 @@ pub(super) struct ReportedUsage {
     thoughts_token_count: Count,
     cached_content_token_count: Count,
     tool_use_prompt_token_count: Count,
+    prompt_tokens_details: ByKind,
+    tool_use_prompt_tokens_details: ByKind,
+    cache_tokens_details: ByKind,
+    candidates_tokens_details: ByKind,
+}
+
+/// Tokens that are priced otherwise than text, from a list of `{"modality": "AUDIO", "tokenCount": 7}`. Documents are
+/// priced as images.
+#[derive(Clone, Copy, Default)]
+struct ByKind {
+    audio: u64,
+    image: u64,
+}
+
+impl<'de> Deserialize<'de> for ByKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Entry {
+            #[serde(deserialize_with = "text")]
+            modality: Option<String>,
+            token_count: Count,
+        }
+        let mut sums = Self::default();
+        for Entry { modality, token_count } in Pieces::<Entry>::deserialize(deserializer)?.0 {
+            match modality.as_deref() {
+                Some("AUDIO") => sums.audio += token_count.or_zero(),
+                Some("IMAGE" | "DOCUMENT") => sums.image += token_count.or_zero(),
+                _ => {}
+            }
+        }
+        Ok(sums)
+    }
 }
 
 impl ReportedUsage {
     /// Merges a later report.
     pub(super) fn update(&mut self, later: Self) {
-        self.prompt_token_count = later.prompt_token_count.or(self.prompt_token_count);
-        self.candidates_token_count = later.candidates_token_count.or(self.candidates_token_count);
-        self.thoughts_token_count = later.thoughts_token_count.or(self.thoughts_token_count);
+        self.prompt_token_count = self.prompt_token_count.updated(later.prompt_token_count);
+        self.candidates_token_count = self.candidates_token_count.updated(later.candidates_token_count);
+        self.thoughts_token_count = self.thoughts_token_count.updated(later.thoughts_token_count);
         self.cached_content_token_count =
-            later.cached_content_token_count.or(self.cached_content_token_count);
+            self.cached_content_token_count.updated(later.cached_content_token_count);
         self.tool_use_prompt_token_count =
-            later.tool_use_prompt_token_count.or(self.tool_use_prompt_token_count);
+            self.tool_use_prompt_token_count.updated(later.tool_use_prompt_token_count);
+        for (known, later) in [
+            (&mut self.prompt_tokens_details, later.prompt_tokens_details),
+            (&mut self.tool_use_prompt_tokens_details, later.tool_use_prompt_tokens_details),
+            (&mut self.cache_tokens_details, later.cache_tokens_details),
+            (&mut self.candidates_tokens_details, later.candidates_tokens_details),
+        ] {
+            known.audio = known.audio.max(later.audio);
+            known.image = known.image.max(later.image);
+        }
     }
 
     /// Converts to Houston's [`Usage`]: Gemini reports thoughts separately from the output, and the results of its
@@ -116,13 +159,24 @@ impl ReportedUsage {
     pub(super) fn normalised(self) -> Usage {
         let input_tokens = self.prompt_token_count.or_zero() + self.tool_use_prompt_token_count.or_zero();
         let thoughts = self.thoughts_token_count.or_zero();
-        Usage {
+        let (sent, searched) = (self.prompt_tokens_details, self.tool_use_prompt_tokens_details);
+        let (cached, received) = (self.cache_tokens_details, self.candidates_tokens_details);
+        clamped(Usage {
             input_tokens,
             output_tokens: self.candidates_token_count.or_zero() + thoughts,
             cache_read_tokens: self.cached_content_token_count.or_zero().min(input_tokens),
             reasoning_tokens: thoughts,
+            apart: PricedApart {
+                input_audio_tokens: sent.audio + searched.audio,
+                cached_audio_tokens: cached.audio,
+                output_audio_tokens: received.audio,
+                input_image_tokens: sent.image + searched.image,
+                cached_image_tokens: cached.image,
+                output_image_tokens: received.image,
+                web_searches: 0,
+            },
             ..Usage::default()
-        }
+        })
     }
 }
 

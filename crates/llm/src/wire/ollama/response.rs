@@ -4,7 +4,7 @@ use houston_domain::model::{ModelError, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
+use super::super::fields::{Arguments, Count, Pieces, lenient, text};
 use super::super::{AnswerEnd, finish_reason};
 
 /// A line of a stream, or a complete answer.
@@ -30,8 +30,8 @@ pub(super) struct Message {
     pub(super) content: Option<String>,
     #[serde(default, deserialize_with = "text")]
     pub(super) thinking: Option<String>,
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) tool_calls: Vec<Call>,
+    #[serde(default)]
+    pub(super) tool_calls: Pieces<Call>,
 }
 
 /// A complete tool call.

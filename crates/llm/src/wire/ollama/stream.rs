@@ -7,6 +7,7 @@ use houston_domain::model::{ModelAnswer, ModelError, StopReason};
 use serde_json::{Map, Value};
 
 use super::super::fields::is_error;
+use super::super::think_tag::{Split, ThinkTag};
 use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
 use super::response::{Call, Line};
@@ -17,6 +18,9 @@ use crate::model::Event;
 pub(crate) struct OllamaDecoder {
     provider: Box<str>,
     thinking: String,
+    /// Whether the server separates the reasoning. Only then it can be sent back.
+    separates: bool,
+    tag: ThinkTag,
     text: String,
     /// Completed tool calls.
     calls: Vec<Block>,
@@ -30,6 +34,8 @@ impl OllamaDecoder {
         Self {
             provider: provider.into(),
             thinking: String::new(),
+            separates: false,
+            tag: ThinkTag::default(),
             text: String::new(),
             calls: Vec::new(),
             malformed: Vec::new(),
@@ -52,12 +58,26 @@ impl OllamaDecoder {
         self.calls.push(Block::ToolUse { id, name, input, raw: None });
     }
 
+    /// Adds a piece of the reasoning and of the text.
+    fn write(&mut self, Split { thinking, text }: Split, out: &mut VecDeque<Event>) {
+        if !thinking.is_empty() {
+            self.thinking.push_str(&thinking);
+            out.push_back(Event::Thinking(thinking));
+        }
+        if !text.is_empty() {
+            self.text.push_str(&text);
+            out.push_back(Event::Text(text));
+        }
+    }
+
     fn finish(&mut self, line: &Line<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let held = self.tag.finish();
+        self.write(held, out);
         let mut stop = line.stop(self.end)?;
         let mut content = Vec::new();
         if !self.thinking.is_empty() {
-            let raw = RawBlock::new(NAME, &self.provider, "{}");
-            content.push(Block::Thinking { text: std::mem::take(&mut self.thinking), raw: Some(raw) });
+            let raw = self.separates.then(|| RawBlock::new(NAME, &self.provider, "{}"));
+            content.push(Block::Thinking { text: std::mem::take(&mut self.thinking), raw });
         }
         if !self.text.is_empty() {
             content.push(Block::text(std::mem::take(&mut self.text)));
@@ -84,15 +104,14 @@ impl Decoder for OllamaDecoder {
             return Err(error::in_stream(data));
         }
         if let Some(message) = line.message.take() {
-            for (text, all, event) in [
-                (message.thinking, &mut self.thinking, Event::Thinking as fn(String) -> Event),
-                (message.content, &mut self.text, Event::Text),
-            ] {
-                let Some(text) = text.filter(|text| !text.is_empty()) else { continue };
-                all.push_str(&text);
-                out.push_back(event(text));
+            if let Some(thinking) = message.thinking.filter(|thinking| !thinking.is_empty()) {
+                self.separates = true;
+                let text = self.tag.ignore();
+                self.write(Split { thinking, text }, out);
             }
-            for call in message.tool_calls {
+            let split = self.tag.push(&message.content.unwrap_or_default());
+            self.write(split, out);
+            for call in message.tool_calls.0 {
                 self.call(call, out);
             }
         } else if !line.done {

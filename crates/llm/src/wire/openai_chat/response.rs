@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
+use super::super::fields::{Arguments, Count, Pieces, lenient, null_is_default, text};
 use super::super::usage::{ReportedUsage, normalised};
 
 /// A chunk, or a complete answer.
@@ -29,7 +29,8 @@ pub(super) struct Chunk<'a> {
 impl Chunk<'_> {
     /// Usage, wherever the server reports it.
     pub(super) fn usage(&self) -> Option<Usage> {
-        self.usage.or_else(|| self.x_groq.as_ref()?.usage).map(normalised)
+        let in_choice = || self.choices.iter().find_map(|choice| choice.usage);
+        self.usage.or_else(|| self.x_groq.as_ref()?.usage).or_else(in_choice).map(normalised)
     }
 }
 
@@ -45,6 +46,9 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "text")]
     pub(super) finish_reason: Option<String>,
+    /// Moonshot.
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<ReportedUsage>,
     /// Error of the provider behind OpenRouter.
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -70,8 +74,7 @@ pub(super) struct Delta {
     pub(super) reasoning: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) reasoning_details: Option<Vec<Value>>,
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) tool_calls: Vec<CallDelta>,
+    pub(super) tool_calls: Pieces<CallDelta>,
 }
 
 /// A piece of a tool call.

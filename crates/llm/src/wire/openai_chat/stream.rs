@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 use super::super::fields::is_error;
 use super::super::finish_reason::stop_reason;
+use super::super::think_tag::{Split, ThinkTag};
+use super::super::usage::merged;
 use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
 use super::response::{CallDelta, Choice, Chunk, Delta};
@@ -19,6 +21,7 @@ use crate::model::Event;
 pub(crate) struct ChatDecoder {
     provider: Box<str>,
     text: String,
+    tag: ThinkTag,
     thinking: String,
     /// The field in which reasoning was received.
     thinking_field: &'static str,
@@ -49,6 +52,7 @@ impl ChatDecoder {
         Self {
             provider: provider.into(),
             text: String::new(),
+            tag: ThinkTag::default(),
             thinking: String::new(),
             thinking_field: "reasoning",
             thinking_details: Vec::new(),
@@ -69,7 +73,7 @@ impl ChatDecoder {
         if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
             return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
         }
-        self.usage = chunk.usage().or(self.usage);
+        self.usage = merged(self.usage, chunk.usage());
         chunk
             .choices
             .iter()
@@ -107,22 +111,34 @@ impl ChatDecoder {
         let (thinking, field) = named.unwrap_or((parts, "content"));
         if !thinking.is_empty() {
             self.thinking_field = field;
-            self.thinking.push_str(&thinking);
-            out.push_back(Event::Thinking(thinking));
+            let text = self.tag.ignore();
+            self.write(Split { thinking, text }, out);
         }
         for detail in delta.reasoning_details.into_iter().flatten() {
             join_detail(&mut self.thinking_details, detail);
         }
         let refusal = delta.refusal.unwrap_or_default();
         self.refused |= !refusal.trim().is_empty();
-        for text in [content, refusal] {
-            if !text.is_empty() {
-                self.text.push_str(&text);
-                out.push_back(Event::Text(text));
-            }
+        let split = self.tag.push(&content);
+        if !split.thinking.is_empty() {
+            self.thinking_field = "content";
         }
-        for call in delta.tool_calls {
+        self.write(split, out);
+        self.write(Split { thinking: String::new(), text: refusal }, out);
+        for call in delta.tool_calls.0 {
             self.call(call, out);
+        }
+    }
+
+    /// Adds a piece of the reasoning and of the text.
+    fn write(&mut self, Split { thinking, text }: Split, out: &mut VecDeque<Event>) {
+        if !thinking.is_empty() {
+            self.thinking.push_str(&thinking);
+            out.push_back(Event::Thinking(thinking));
+        }
+        if !text.is_empty() {
+            self.text.push_str(&text);
+            out.push_back(Event::Text(text));
         }
     }
 
@@ -196,6 +212,8 @@ impl ChatDecoder {
         if self.done {
             return Ok(());
         }
+        let held = self.tag.finish();
+        self.write(held, out);
         let mut stop = self.stop().ok_or_else(error::cut_off)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
         content.extend(self.thinking_block());

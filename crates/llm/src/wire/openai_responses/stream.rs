@@ -48,7 +48,25 @@ enum Part {
     /// Anything else, stored unchanged once it is complete.
     Opaque {
         raw: Option<RawBlock>,
+        /// Whether it is a search in the web.
+        is_search: bool,
     },
+}
+
+impl Part {
+    /// Whether `item`, of the final answer, is this item. Only items of its kind are compared.
+    fn is(&self, kind: &str, item: &RawValue) -> bool {
+        match (self, kind) {
+            (Self::Message { .. }, "message") | (Self::Reasoning { .. }, "reasoning") => true,
+            (Self::Call { id, .. }, "function_call") => {
+                let call = read::<FunctionCall>(item).ok();
+                let theirs = call.and_then(|call| call.call_id).unwrap_or_default();
+                id.is_empty() || theirs.is_empty() || *id == theirs
+            }
+            (Self::Opaque { .. }, kind) => !matches!(kind, "message" | "reasoning" | "function_call"),
+            _ => false,
+        }
+    }
 }
 
 impl ResponsesDecoder {
@@ -93,7 +111,7 @@ impl ResponsesDecoder {
                 out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
                 Part::Call { index, id, name, json: String::new() }
             }
-            _ => Part::Opaque { raw: None },
+            kind => Part::Opaque { raw: None, is_search: kind == WEB_SEARCH },
         };
         self.open(number, part);
         Ok(self.items.len() - 1)
@@ -117,11 +135,11 @@ impl ResponsesDecoder {
                 let refusals = parsed.content.iter().filter(|part| part.is_refusal()).count();
                 self.refused |= refusals > 0;
                 let cites = parsed.content.iter().any(|part| !part.annotations.is_empty());
-                if text.is_empty() {
-                    *text = parsed.content.iter().filter_map(|part| part.text()).collect();
-                    emit(text, Event::Text, out);
+                let whole: String = parsed.content.iter().filter_map(|part| part.text()).collect();
+                if let Some(rest) = supplement(text, whole) {
+                    out.push_back(Event::Text(rest));
                 }
-                if refusals == 0 && (cites || parsed.phase.is_some()) {
+                if raw.is_none() && refusals == 0 && (cites || parsed.phase.is_some()) {
                     *raw = raw_block();
                 }
             }
@@ -130,21 +148,37 @@ impl ResponsesDecoder {
                 // Open models send reasoning as text, others encrypt it. Reasoning with neither is only an id, which
                 // is useless to a server that stores nothing.
                 let sealed = parsed.encrypted_content.is_some_and(|sealed| sealed.get() != "\"\"");
-                if sealed || !parsed.content.is_empty() {
+                // The final answer has it encrypted anew: what was received first stays.
+                if raw.is_none() && (sealed || !parsed.content.is_empty()) {
                     *raw = raw_block();
                 }
-                if text.is_empty() {
-                    let parts = if parsed.content.is_empty() { &parsed.summary } else { &parsed.content };
-                    let sections: Vec<String> = parts.iter().filter_map(|part| part.text()).collect();
-                    *text = sections.join(SECTION_BREAK);
-                    emit(text, Event::Thinking, out);
+                let parts = if parsed.content.is_empty() { &parsed.summary } else { &parsed.content };
+                let sections: Vec<String> = parts.iter().filter_map(|part| part.text()).collect();
+                if let Some(rest) = supplement(text, sections.join(SECTION_BREAK)) {
+                    out.push_back(Event::Thinking(rest));
                 }
             }
             Part::Call { index, json, .. } => {
                 let call: FunctionCall = read(item)?;
                 emit_arguments(*index, json, call.arguments, out);
             }
-            Part::Opaque { raw } => *raw = raw_block(),
+            Part::Opaque { raw, .. } => *raw = raw.take().or_else(raw_block),
+        }
+        Ok(())
+    }
+
+    /// Adds what the final answer has and no event before had. An item is recognised by its kind and its place among the
+    /// items of its kind, a call by its id: some servers count items otherwise in the stream, or change their ids.
+    fn complete_all(&mut self, output: &[&RawValue], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let mut open: Vec<usize> = (0..self.items.len()).collect();
+        for item in output {
+            let kind = &*read::<ItemKind<'_>>(item)?.kind;
+            let found = open.iter().position(|position| self.items[*position].1.is(kind, item));
+            let number = match found {
+                Some(found) => self.items[open.remove(found)].0,
+                None => self.items.iter().map(|(number, _)| number + 1).max().unwrap_or(0),
+            };
+            self.complete(Some(number), item, out)?;
         }
         Ok(())
     }
@@ -204,17 +238,15 @@ impl ResponsesDecoder {
         stop: Option<StopReason>,
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
-        if self.items.is_empty() {
-            // The server sent no items before the end.
-            for (number, item) in (0..).zip(answer.output.iter().flatten()) {
-                self.complete(Some(number), item, out)?;
-            }
-        }
+        self.complete_all(answer.output.as_deref().unwrap_or_default(), out)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
+        let is_search = |part: &Part| matches!(part, Part::Opaque { is_search: true, .. });
+        let searches = self.items.iter().filter(|(_, part)| is_search(part)).count();
         for (_, part) in std::mem::take(&mut self.items) {
             content.extend(block_of(part, &mut malformed));
         }
-        let usage = answer.usage.map_or_else(Usage::default, normalised);
+        let mut usage = answer.usage.map_or_else(Usage::default, normalised);
+        usage.apart.web_searches = usage.apart.web_searches.max(searches as u64);
         let stop = stop.unwrap_or(match (self.calls, self.refused) {
             (0, true) => StopReason::Refusal,
             (0, false) => StopReason::EndTurn,
@@ -254,19 +286,30 @@ fn reported(failure: &RawValue) -> ModelError {
 /// Separates two sections of a summary.
 const SECTION_BREAK: &str = "\n\n";
 
-/// Emits a text that was received as a whole.
-fn emit(text: &str, event: fn(String) -> Event, out: &mut VecDeque<Event>) {
-    if !text.is_empty() {
-        out.push_back(event(text.to_owned()));
+/// The type of the item for a search in the web.
+const WEB_SEARCH: &str = "web_search_call";
+
+/// Takes over a text that was received as a `whole` at last. Returns the rest that its pieces, received before, lack at their
+/// end. If a piece in the middle was lost, the text is `whole` from now on, and nothing is returned: what was passed on
+/// cannot be taken back. Any other difference leaves the pieces as they are.
+fn supplement(pieces: &mut String, whole: String) -> Option<String> {
+    let rest = whole.strip_prefix(pieces.as_str()).map(str::to_owned);
+    if rest.is_some() || is_subsequence(pieces, &whole) {
+        *pieces = whole;
     }
+    rest.filter(|rest| !rest.is_empty())
 }
 
-/// Emits arguments that were received as a whole, unless they were received in pieces before.
+/// Whether `part` is left of `whole` when some of its characters are removed.
+fn is_subsequence(part: &str, whole: &str) -> bool {
+    let mut rest = whole.chars();
+    part.chars().all(|wanted| rest.any(|character| character == wanted))
+}
+
+/// Emits what of the arguments was not received in pieces before.
 fn emit_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out: &mut VecDeque<Event>) {
-    let Some(Arguments(whole)) = whole.filter(|_| json.is_empty()) else { return };
-    if !whole.is_empty() {
-        out.push_back(Event::ToolArguments { index, json: whole.clone() });
-        *json = whole;
+    if let Some(rest) = whole.and_then(|Arguments(whole)| supplement(json, whole)) {
+        out.push_back(Event::ToolArguments { index, json: rest });
     }
 }
 
@@ -284,7 +327,7 @@ fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> 
             });
             Some(Block::ToolUse { id, name, input, raw: None })
         }
-        Part::Opaque { raw } => raw.map(|raw| Block::Opaque { raw }),
+        Part::Opaque { raw, .. } => raw.map(|raw| Block::Opaque { raw }),
     }
 }
 

@@ -5,7 +5,7 @@ use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use houston_domain::rate::Admission;
 use houston_domain::run::RunStatus;
 use houston_domain::slot;
@@ -80,6 +80,7 @@ fn usage(tokens: &[Option<i64>]) -> Usage {
         cost: None,
         long_cache_write_tokens: 0,
         billed: None,
+        apart: PricedApart::NOTHING,
     }
 }
 

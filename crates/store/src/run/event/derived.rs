@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::derived::{RunEnd, RunRow, of_message};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{MessageId, RunId};
-use houston_domain::model::Usage;
+use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
 use serde::Deserialize;
 use serde_json::Value;
@@ -91,6 +91,7 @@ impl From<StreamRun> for RunRow {
                 cost: run.last_cost.and_then(|cost| cost.parse().ok()),
                 long_cache_write_tokens: 0,
                 billed: None,
+                apart: PricedApart::NOTHING,
             },
             error_code: run.error_code,
             error_message: run.error_message,
