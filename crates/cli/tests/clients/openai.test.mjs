@@ -148,9 +148,9 @@ test('openai: background, cancel and errors', async () => {
     if (status === 'cancelled') break;
     assert(['queued', 'in_progress'].includes(status), status);
   }
-  const wrong = await openai.responses.create({ ...body, text: { format: { type: 'json_object' } } }).catch((error) => error);
+  const wrong = await openai.responses.create({ ...body, text: { format: { type: 'grammar' } } }).catch((error) => error);
   assert(wrong instanceof OpenAI.BadRequestError);
-  assert.deepEqual([wrong.param, wrong.code], ['text', 'invalid_request']);
+  assert.deepEqual([wrong.param, wrong.code], ['text.format.type', 'invalid_request']);
   assert.match(wrong.requestID, /^req_/);
   const nobody = await client(url, { apiKey: 'hou_no' }).models.list().catch((error) => error);
   assert(nobody instanceof OpenAI.AuthenticationError);
