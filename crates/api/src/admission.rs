@@ -6,10 +6,13 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use houston_domain::id::TenantId;
 use houston_meter::{Turn, Turns};
+
+use crate::deadline::Deadline;
 
 /// Requests of a tenant for each processor.
 const OF_PROCESSOR: usize = 1;
@@ -19,9 +22,13 @@ tokio::task_local! {
     static PLACE: Place;
 }
 
+/// How long a request may wait for a computation, which yields the processor to all else. Its deadline is about the rest.
+const COMPUTING: Duration = Duration::from_secs(60);
+
 /// The place of a request.
 struct Place {
     turns: Arc<Turns>,
+    deadline: Deadline,
     tenant: Cell<Option<TenantId>>,
     turn: RefCell<Option<Turn>>,
 }
@@ -33,8 +40,12 @@ pub(crate) fn places() -> Arc<Turns> {
 }
 
 /// Handles a request, with a place from when [`admit`] is called.
-pub(crate) async fn with_admission<R>(turns: Arc<Turns>, request: impl Future<Output = R>) -> R {
-    let place = Place { turns, tenant: Cell::default(), turn: RefCell::default() };
+pub(crate) async fn with_admission<R>(
+    turns: Arc<Turns>,
+    deadline: Deadline,
+    request: impl Future<Output = R>,
+) -> R {
+    let place = Place { turns, deadline, tenant: Cell::default(), turn: RefCell::default() };
     PLACE.scope(place, request).await
 }
 
@@ -64,6 +75,15 @@ pub(crate) async fn without_place<R>(waiting: impl Future<Output = R>) -> R {
     let waited = waiting.await;
     admit().await;
     waited
+}
+
+/// Waits for a computation, without the place, and without its time counting as that of the request.
+pub(crate) async fn computed<R>(computation: impl Future<Output = R>) -> R {
+    let restart = |pause| PLACE.try_with(|place| place.deadline.restart_after(pause)).ok();
+    restart(COMPUTING);
+    let computed = without_place(computation).await;
+    restart(Duration::ZERO);
+    computed
 }
 
 /// The tenant that sends the request of this task, if it is known.

@@ -37,7 +37,7 @@ impl Offload {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let computed = admission::without_place(houston_meter::compute(tenant(), work)).await;
+        let computed = admission::computed(houston_meter::compute(tenant(), work)).await;
         computed.map_err(|Stopped| ApiError::Unavailable(None))
     }
 

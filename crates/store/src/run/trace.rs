@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use houston_domain::event::Committed;
 use houston_domain::id::{CompressionId, RunId};
-use houston_domain::model::Usage;
 use houston_domain::trace::record::{Committing, RecordedCall, RecordedEntry};
 use houston_domain::trace::{Compressed, Header, Trace, record};
 use serde::Serialize;

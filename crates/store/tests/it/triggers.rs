@@ -1,8 +1,12 @@
 //! Triggers: each fires once, whatever looks at the same time and whatever dies, and none is caused by itself for ever.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use houston_domain::id::{AgentableId, TriggerId};
+use houston_domain::plan::{answer_evaluation, evaluate_elsewhere};
 use houston_domain::trigger::{Misfire, When};
 use houston_store::trigger::{Trigger, TriggerChange};
 use houston_store::trigger_firing::{Fired, FiringIds, FiringLimits};
@@ -218,9 +222,29 @@ async fn hostile_expressions_are_given_up_and_others_hear() {
     assert_eq!(test.requests().trigger(usual).await.unwrap().refused.0, 0);
 }
 
+/// Whether the evaluation of the poison goes on.
+static IS_HELD: AtomicBool = AtomicBool::new(true);
+
+/// Lets it end, also when the test fails.
+struct Released;
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        IS_HELD.store(false, Ordering::Relaxed);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
+    evaluate_elsewhere(Box::new(|evaluation| {
+        let request = serde_json::to_string(evaluation).unwrap();
+        while IS_HELD.load(Ordering::Relaxed) && request.contains("range(99999)") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        serde_json::from_str(&answer_evaluation(&request)).unwrap()
+    }));
     let test = TestStore::start().await;
+    let released = Released;
     let When::Event { topics, kind, agentable_id, .. } = event("message.posted") else { unreachable!() };
     let condition = Some("range(99999)|map('string')|list|length > 99998".to_owned());
     let poison = make(&test, When::Event { topics, kind, agentable_id, condition }).await;
@@ -255,6 +279,7 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
         );
         test.sql("update houston.readers set turn_until = null");
     }
+    drop(released);
     assert_eq!(hear(&test, LIMITS).await, 1, "its neighbour goes on");
     assert_eq!(test.requests().trigger(neighbour).await.unwrap().fired, 1);
     let trigger = test.requests().trigger(poison).await.unwrap();

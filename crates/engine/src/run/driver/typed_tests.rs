@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::client_offer::{ClientOffer, ClientTool, Output};
 use houston_domain::error_message::RESULT_MISMATCH;
 use houston_domain::frame::FrameMark;
@@ -58,7 +59,7 @@ async fn answer_that_fits_is_posted_without_its_fence() {
     assert!(context.contains("\"required\":[\"city\"]"), "{context}");
     assert!(
         requests[1].tools.contains(&"look".to_owned())
-            && !requests[1].tools.contains(&"send_message".to_owned())
+            && !requests[1].tools.contains(&SEND_MESSAGE.to_owned())
     );
 }
 
