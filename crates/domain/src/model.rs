@@ -49,19 +49,19 @@ pub struct Usage {
 #[serde(default)]
 pub struct PricedApart {
     /// Tokens of audio that was sent.
-    pub input_audio_tokens: u64,
+    pub input_audio_tokens: u32,
     /// Those of them that were read from the provider's cache.
-    pub cached_audio_tokens: u64,
+    pub cached_audio_tokens: u32,
     /// Tokens of audio that was received.
-    pub output_audio_tokens: u64,
+    pub output_audio_tokens: u32,
     /// Tokens of images and documents that were sent.
-    pub input_image_tokens: u64,
+    pub input_image_tokens: u32,
     /// Those of them that were read from the provider's cache.
-    pub cached_image_tokens: u64,
+    pub cached_image_tokens: u32,
     /// Tokens of images that were received.
-    pub output_image_tokens: u64,
+    pub output_image_tokens: u32,
     /// Searches in the web that the provider made.
-    pub web_searches: u64,
+    pub web_searches: u32,
 }
 
 impl PricedApart {
@@ -85,7 +85,7 @@ impl PricedApart {
 
 impl std::ops::AddAssign for PricedApart {
     fn add_assign(&mut self, other: Self) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        let add = |sum: &mut u32, more: u32| *sum = sum.saturating_add(more);
         add(&mut self.input_audio_tokens, other.input_audio_tokens);
         add(&mut self.cached_audio_tokens, other.cached_audio_tokens);
         add(&mut self.output_audio_tokens, other.output_audio_tokens);

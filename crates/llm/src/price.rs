@@ -108,13 +108,13 @@ fn counts(usage: &Usage) -> Result<Counts, PriceError> {
         ("cache_write_tokens", part(usage.cache_write_tokens)),
         ("cache_write_1h_tokens", part(usage.long_cache_write_tokens)),
         ("output_reasoning_tokens", part(usage.reasoning_tokens)),
-        ("input_audio_tokens", part(apart.input_audio_tokens)),
-        ("cache_audio_read_tokens", part(apart.cached_audio_tokens)),
-        ("output_audio_tokens", part(apart.output_audio_tokens)),
-        ("input_image_tokens", part(apart.input_image_tokens)),
-        ("cache_image_read_tokens", part(apart.cached_image_tokens)),
-        ("output_image_tokens", part(apart.output_image_tokens)),
-        ("web_searches", apart.web_searches),
+        ("input_audio_tokens", part(apart.input_audio_tokens.into())),
+        ("cache_audio_read_tokens", part(apart.cached_audio_tokens.into())),
+        ("output_audio_tokens", part(apart.output_audio_tokens.into())),
+        ("input_image_tokens", part(apart.input_image_tokens.into())),
+        ("cache_image_read_tokens", part(apart.cached_image_tokens.into())),
+        ("output_image_tokens", part(apart.output_image_tokens.into())),
+        ("web_searches", apart.web_searches.into()),
     ];
     for (unit, count) in all {
         counts.add(unit, Decimal::from(count))?;

@@ -88,17 +88,19 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     let read = largest(read).max(largest(inputs.map(|details| details.cached_tokens))).min(input_tokens);
     let written = largest(inputs.map(|details| details.cache_write_tokens))
         .max(reported.cache_creation_input_tokens.or_zero());
-    let input_of = |kind: fn(InputDetails) -> Count| largest(inputs.map(kind));
-    let cached_of =
-        |kind: fn(CachedDetails) -> Count| largest(inputs.map(|details| kind(details.cached_tokens_details)));
+    let input_of = |kind: fn(InputDetails) -> Count| small(largest(inputs.map(kind)));
+    let output_of = |kind: fn(OutputDetails) -> Count| small(largest(outputs.map(kind)));
+    let cached_of = |kind: fn(CachedDetails) -> Count| {
+        small(largest(inputs.map(|details| kind(details.cached_tokens_details))))
+    };
     let apart = PricedApart {
         input_audio_tokens: input_of(|details| details.audio_tokens),
         cached_audio_tokens: cached_of(|details| details.audio_tokens),
-        output_audio_tokens: largest(outputs.map(|details| details.audio_tokens)),
+        output_audio_tokens: output_of(|details| details.audio_tokens),
         input_image_tokens: input_of(|details| details.image_tokens),
         cached_image_tokens: cached_of(|details| details.image_tokens),
-        output_image_tokens: largest(outputs.map(|details| details.image_tokens)),
-        web_searches: reported.num_search_queries.or_zero(),
+        output_image_tokens: output_of(|details| details.image_tokens),
+        web_searches: small(reported.num_search_queries.or_zero()),
     };
     clamped(Usage {
         input_tokens,
@@ -118,17 +120,22 @@ fn largest<const N: usize>(counts: [Count; N]) -> u64 {
     counts.map(Count::or_zero).into_iter().max().unwrap_or(0)
 }
 
+/// A count of what is priced apart.
+pub(crate) fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// The same without parts that are larger than the whole.
 pub(crate) fn clamped(mut usage: Usage) -> Usage {
     let Usage { input_tokens, output_tokens, cache_read_tokens, apart, .. } = &mut usage;
-    apart.input_audio_tokens = apart.input_audio_tokens.min(*input_tokens);
-    apart.input_image_tokens = apart.input_image_tokens.min(*input_tokens - apart.input_audio_tokens);
-    apart.cached_audio_tokens =
-        apart.cached_audio_tokens.min(apart.input_audio_tokens).min(*cache_read_tokens);
-    let cached_images = *cache_read_tokens - apart.cached_audio_tokens;
+    let (input, output, cached) = (small(*input_tokens), small(*output_tokens), small(*cache_read_tokens));
+    apart.input_audio_tokens = apart.input_audio_tokens.min(input);
+    apart.input_image_tokens = apart.input_image_tokens.min(input - apart.input_audio_tokens);
+    apart.cached_audio_tokens = apart.cached_audio_tokens.min(apart.input_audio_tokens).min(cached);
+    let cached_images = cached - apart.cached_audio_tokens;
     apart.cached_image_tokens = apart.cached_image_tokens.min(apart.input_image_tokens).min(cached_images);
-    apart.output_audio_tokens = apart.output_audio_tokens.min(*output_tokens);
-    apart.output_image_tokens = apart.output_image_tokens.min(*output_tokens - apart.output_audio_tokens);
+    apart.output_audio_tokens = apart.output_audio_tokens.min(output);
+    apart.output_image_tokens = apart.output_image_tokens.min(output - apart.output_audio_tokens);
     usage
 }
 

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::AnswerEnd;
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
+use super::super::usage::small;
 
 /// An event of a stream; its `type` determines the other fields.
 #[derive(Deserialize)]
@@ -139,7 +140,9 @@ impl ReportedUsage {
             long_cache_write_tokens: self.cache_creation.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
             apart: PricedApart {
-                web_searches: self.server_tool_use.map_or(0, |used| used.web_search_requests.or_zero()),
+                web_searches: small(
+                    self.server_tool_use.map_or(0, |used| used.web_search_requests.or_zero()),
+                ),
                 ..PricedApart::NOTHING
             },
             ..Usage::default()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::super::fields::{Count, Pieces, lenient, null_is_default, text};
-use super::super::usage::clamped;
+use super::super::usage::{clamped, small};
 use crate::error;
 use crate::shorten::shortened;
 
@@ -167,12 +167,12 @@ impl ReportedUsage {
             cache_read_tokens: self.cached_content_token_count.or_zero().min(input_tokens),
             reasoning_tokens: thoughts,
             apart: PricedApart {
-                input_audio_tokens: sent.audio + searched.audio,
-                cached_audio_tokens: cached.audio,
-                output_audio_tokens: received.audio,
-                input_image_tokens: sent.image + searched.image,
-                cached_image_tokens: cached.image,
-                output_image_tokens: received.image,
+                input_audio_tokens: small(sent.audio + searched.audio),
+                cached_audio_tokens: small(cached.audio),
+                output_audio_tokens: small(received.audio),
+                input_image_tokens: small(sent.image + searched.image),
+                cached_image_tokens: small(cached.image),
+                output_image_tokens: small(received.image),
                 web_searches: 0,
             },
             ..Usage::default()

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::fields::{Arguments, is_error};
-use super::super::usage::normalised;
+use super::super::usage::{normalised, small};
 use super::super::{Decoder, arguments};
 use super::NAME;
 use super::response::{Answer, FunctionCall, ItemContent, ItemKind, StreamEvent};
@@ -246,7 +246,7 @@ impl ResponsesDecoder {
             content.extend(block_of(part, &mut malformed));
         }
         let mut usage = answer.usage.map_or_else(Usage::default, normalised);
-        usage.apart.web_searches = usage.apart.web_searches.max(searches as u64);
+        usage.apart.web_searches = usage.apart.web_searches.max(small(searches as u64));
         let stop = stop.unwrap_or(match (self.calls, self.refused) {
             (0, true) => StopReason::Refusal,
             (0, false) => StopReason::EndTurn,
