@@ -106,11 +106,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
     fn force_call(&mut self) {
         let history = self.run.history();
         let own = &history[history.len().saturating_sub(self.run.own_entries())..];
-        let forced =
-            forced_tool(&self.setup, own, &self.journal.mark).or(match &self.setup.wanted.must_call[..] {
-                [only] => Some(only.as_str()),
-                _ => None,
-            });
+        let forced = forced_tool(&self.setup, own, &self.journal.mark).or(match self.must_call() {
+            [only] => Some(only.as_str()),
+            _ => None,
+        });
         self.model.force(forced.map(|tool| self.tools.offer().limited_to(&[tool.to_owned()])));
     }
 

@@ -1,6 +1,6 @@
-//! Answers in a form that was asked for: one JSON value that fits a schema, or a call of a client's tool. An answer that does not fit goes back to the model
-//! with what is wrong, [`MAX_MENDS`] times; what was wrong is in the history, so a worker that takes the run over goes on
-//! counting.
+//! Answers in a form that was asked for: one JSON value that fits a schema, or a call of a client's tool. An answer that does
+//! not fit goes back to the model with what is wrong, [`MAX_MENDS`] times; what was wrong is in the history, so a worker that
+//! takes the run over goes on counting.
 
 use houston_domain::agent::step::TurnOutcome;
 use houston_domain::error_message::RESULT_MISMATCH;
@@ -33,8 +33,9 @@ pub(super) enum Judged {
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Judges the answer with which the run would end. A text that only wraps its value becomes the value; text beside calls is
     /// no answer.
-    pub(super) fn judge(&mut self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
-        let Wanted { output, must_call, .. } = &self.setup.wanted;
+    pub(super) fn judge(&self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
+        let output = &self.setup.wanted.output;
+        let must_call = self.must_call();
         if output.is_none() && must_call.is_empty() {
             return Judged::Kept;
         }
@@ -66,6 +67,25 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if must_call.is_empty() { "with the JSON object only" } else { "with a call of one of them" };
         let text = format!("Your answer is not what was asked for: {reason}. Answer again {form}.");
         Judged::Mend(MessageBlock { text: element(FRAME, &format!("\n{}\n", escape(&text))), frame: true })
+    }
+
+    /// The client's tools of which one must be called. None after a call of one that failed, such as one that the client left
+    /// without an answer until it expired: the model would wait for the client again and again.
+    pub(super) fn must_call(&self) -> &[String] {
+        let Wanted { must_call, .. } = &self.setup.wanted;
+        let history = self.run.history();
+        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let failed = own.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
+            Block::ToolResult { tool_use_id, is_error: true, .. } => Some(tool_use_id),
+            _ => None,
+        });
+        let failed: Vec<&String> = failed.collect();
+        let is_failed = |block: &Block| match block {
+            Block::ToolUse { id, name, .. } => failed.contains(&id) && must_call.contains(name),
+            _ => false,
+        };
+        let is_over = !failed.is_empty() && own.iter().flat_map(|entry| &entry.content).any(is_failed);
+        if is_over { &[] } else { must_call }
     }
 
     /// Leaves out of an answer what it calls of the client's tools besides the first, if the client wants one call at once.

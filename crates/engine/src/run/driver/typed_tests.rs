@@ -85,6 +85,33 @@ async fn third_wrong_answer_fails_the_run_and_is_kept() {
     assert!(format!("{:?}", last.transition).contains(RESULT_MISMATCH), "{:?}", last.transition);
 }
 
+/// A client that stops at a call leaves it to expire. Then the model may say something.
+#[tokio::test(start_paused = true)]
+async fn tool_whose_call_failed_need_not_be_called_again() {
+    let use_of = Block::ToolUse { id: "c1".into(), name: "show_map".into(), input: json!({}), raw: None };
+    let expired = Block::ToolResult { tool_use_id: "c1".into(), content: "expired".into(), is_error: true };
+    let mut history = hello();
+    history.extend([Entry::assistant(vec![use_of]), Entry::user(vec![expired])]);
+    let tool = ClientTool {
+        name: "show_map".to_owned(),
+        description: String::new(),
+        parameters: Arc::new(json!({"type": "object"})),
+    };
+    let offer =
+        ClientOffer { tools: vec![tool], must_call: vec!["show_map".to_owned()], ..ClientOffer::default() };
+    let (_, process) = process(vec![says("No map, then.")]);
+    let mut claimed = process.claimed.clone();
+    claimed.context = Some(Box::new(RunContext {
+        mark: FrameMark::new("1234"),
+        run_entries: history.len(),
+        history,
+        client: Some(Box::new(offer)),
+        ..RunContext::default()
+    }));
+    let outcome = process.drive_claim(claimed, 1).await.unwrap();
+    assert_eq!(outcome, DriveOutcome::Ended(RunStatus::Completed));
+}
+
 /// Providers differ in how they make a model call a tool; an answer without the call goes back to it in any case.
 #[tokio::test(start_paused = true)]
 async fn client_gets_one_call_of_the_tool_that_it_wants() {
