@@ -10,7 +10,7 @@ use houston_domain::model::ModelError;
 use houston_engine::MakeModel;
 use houston_llm::{
     Candidate, Choice, Description, Fallback, Guards, Http, Model, Price, Provider, RetryPolicy, Strategy,
-    Timeouts, TokenSource, Unavailable, capabilities, connect_with, detect_all, parse_choice,
+    Timeouts, TokenSource, Unavailable, capabilities, connect_with, detect_all, parse_choice, profile,
 };
 
 use crate::azure::AzureTokens;
@@ -113,6 +113,7 @@ impl ModelBuilder {
             total: seconds(orchestrator.model.total_timeout_s),
             ..Timeouts::default()
         };
+        profile::set_overrides(&settings.models.profiles);
         let http = Http::new(timeouts, &environment)?;
         let immediate = retry.immediate;
         let policy = RetryPolicy {

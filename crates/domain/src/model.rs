@@ -185,7 +185,20 @@ pub struct ModelAnswer {
     pub usage: Usage,
 }
 
-/// The ten ways in which a model call fails.
+impl ModelAnswer {
+    /// Whether the longest answer allowed was used up before the model wrote anything: by thinking, which is counted as output.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        let says_something = |block: &Block| match block {
+            Block::Text { text, .. } => !text.trim().is_empty(),
+            Block::Thinking { .. } => false,
+            _ => true,
+        };
+        self.stop == StopReason::MaxTokens && !self.content.iter().any(says_something)
+    }
+}
+
+/// The ways in which a model call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ModelErrorCode {
@@ -201,6 +214,8 @@ pub enum ModelErrorCode {
     ModelNotFound,
     /// The conversation is longer than the model's context window.
     ContextLengthExceeded,
+    /// The model has used up the longest answer allowed by thinking, also when asked again with more room.
+    OutputLimitReached,
     /// The connection failed or broke.
     NetworkError,
     /// The provider sent nothing for too long.
@@ -228,6 +243,7 @@ impl ModelErrorCode {
             Self::RateLimited => "RATE_LIMITED",
             Self::ModelNotFound => "MODEL_NOT_FOUND",
             Self::ContextLengthExceeded => "CONTEXT_LENGTH_EXCEEDED",
+            Self::OutputLimitReached => "OUTPUT_LIMIT_REACHED",
             Self::NetworkError => "NETWORK_ERROR",
             Self::Timeout => "TIMEOUT",
             Self::InvalidResponse => "INVALID_RESPONSE",

@@ -158,6 +158,7 @@ mod tests {
             (RateLimited, 5),
             (ModelNotFound, 0),
             (ContextLengthExceeded, 0),
+            (OutputLimitReached, 0),
             (NetworkError, 3),
             (Timeout, 3),
             (InvalidResponse, 2),

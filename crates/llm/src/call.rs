@@ -9,6 +9,7 @@ use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason,
 use serde_json::Value;
 
 use crate::model::{AnswerSchema, Description, Event, Model, Request, SystemPart};
+use crate::room::{more_room, used_up};
 use crate::schema;
 
 /// A complete answer.
@@ -33,7 +34,8 @@ pub const MISMATCH: &str = "did not match the schema";
 /// with a description of the violation.
 ///
 /// # Errors
-/// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too.
+/// As [`Model::stream`]; `INVALID_RESPONSE` when the second answer violates the schema, too; `OUTPUT_LIMIT_REACHED` when thinking
+/// has used up an answer, also with twice as much room.
 pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
     let Some(answer_schema) = request.answer_schema else { return ask(model, request).await };
     let mut system = request.system.to_vec();
@@ -67,14 +69,35 @@ pub async fn call(model: &dyn Model, request: &Request<'_>) -> Result<Answer, Mo
     }
 }
 
-/// Makes one call and collects its answer.
+/// Makes one call and collects its answer; another one with more room if thinking has used up the first.
 async fn ask(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelError> {
+    let (first, answering) = collected(model, request).await?;
+    if !first.is_used_up() {
+        return Ok(whole(first, answering));
+    }
+    let limit = request.max_output_tokens;
+    let more = more_room(limit, &answering).ok_or_else(|| used_up(limit, &answering))?;
+    tracing::warn!(model = %answering, limit, more, "thinking has used up an answer; asking again with more room");
+    let mut usage = first.usage;
+    let (second, answering) = collected(model, &Request { max_output_tokens: more, ..*request }).await?;
+    if second.is_used_up() {
+        return Err(used_up(more, &answering));
+    }
+    usage += second.usage;
+    Ok(Answer { usage, ..whole(second, answering) })
+}
+
+/// Makes one call: its answer, and the model that gave it.
+async fn collected(
+    model: &dyn Model,
+    request: &Request<'_>,
+) -> Result<(ModelAnswer, Description), ModelError> {
     let mut stream = model.stream(request).await?;
     let mut answering = model.description().clone();
     while let Some(event) = stream.next().await {
         match event? {
             Event::Answering(description) => answering = *description,
-            Event::Done(turn) => return Ok(whole(*turn, answering)),
+            Event::Done(turn) => return Ok((*turn, answering)),
             _ => {}
         }
     }

@@ -124,10 +124,9 @@ pub fn source() -> &'static Source {
 }
 
 impl Capabilities {
-    /// Looks up a model, e.g. `find("openai", "gpt-5-mini")`. `None` when no table lists it. Not cheap: store the
-    /// result with the model.
-    #[must_use]
-    pub fn find(provider: &str, model: &str) -> Option<Self> {
+    /// What the tables say about a model, e.g. `find("openai", "gpt-5-mini")`; `None` when none lists it. Not cheap.
+    /// [`Profile`](crate::Profile) has it with the changes of the operator.
+    pub(crate) fn find(provider: &str, model: &str) -> Option<Self> {
         let model = model.to_lowercase();
         let listed = price::listed(provider, &model);
         let found = price::provider_id(provider).and_then(|id| {

@@ -21,12 +21,14 @@ use crate::error;
 use crate::framing::{Framing, Reader};
 use crate::http::{Http, Timeouts};
 use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::profile::correction::{Correction, correction};
+use crate::profile::{Changes, Profile};
 use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
 use crate::scrub::Scrubber;
 use crate::secret::{Fingerprint, Secret};
 use crate::wire::repair::repaired;
 use crate::wire::tool_schema::Originals;
-use crate::wire::{Decoder, Dialect, Wire, anthropic};
+use crate::wire::{Decoder, Wire, anthropic};
 
 /// Longest answer accepted in one piece (from servers that do not stream), in bytes.
 const LONGEST_BODY: usize = 8 << 20;
@@ -37,13 +39,20 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// A model that is called over HTTP.
 pub(crate) struct HttpModel {
     context: Arc<CallContext>,
-    wire: Wire,
-    dialect: Dialect,
-    url: Url,
+    profile: Arc<Profile>,
+    endpoint: Endpoint,
     headers: HeaderMap,
     http: Http,
     /// Fetches the key before each call, if no key is set.
     tokens: Option<Arc<dyn TokenSource>>,
+}
+
+/// Where requests are sent.
+pub(crate) struct Endpoint {
+    /// On the wire of the model's profile.
+    pub(crate) url: Url,
+    /// On its [alternative](Wire::alternative), if it has one.
+    pub(crate) other: Option<Url>,
 }
 
 /// The model and key of a call, which its errors are completed with.
@@ -103,9 +112,8 @@ impl HttpModel {
     /// `PROVIDER_NOT_CONFIGURED` when the key cannot be sent in a header.
     pub(crate) fn new(
         context: CallContext,
-        wire: Wire,
-        dialect: Dialect,
-        url: Url,
+        profile: Profile,
+        endpoint: Endpoint,
         auth: AuthStyle,
         http: &Http,
     ) -> Result<Self, ModelError> {
@@ -113,7 +121,7 @@ impl HttpModel {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        if wire == Wire::Anthropic {
+        if profile.wire == Wire::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
         if let Some(key) = &context.key {
@@ -136,7 +144,20 @@ impl HttpModel {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Self { context: Arc::new(context), wire, dialect, url, headers, http: http.clone(), tokens: None })
+        Ok(Self {
+            context: Arc::new(context),
+            profile: Arc::new(profile),
+            endpoint,
+            headers,
+            http: http.clone(),
+            tokens: None,
+        })
+    }
+
+    /// Where requests on `wire` are sent.
+    fn url_on(&self, wire: Wire) -> Option<&Url> {
+        let Endpoint { url, other } = &self.endpoint;
+        if wire == self.profile.wire { Some(url) } else { other.as_ref() }
     }
 
     /// Fetches the key of each call from `tokens`, if given.
@@ -159,7 +180,7 @@ impl HttpModel {
             HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| missing())?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
-        Ok((Arc::new(CallContext::new(description.clone(), Some(token), &self.url)), headers))
+        Ok((Arc::new(CallContext::new(description.clone(), Some(token), &self.endpoint.url)), headers))
     }
 
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
@@ -167,15 +188,12 @@ impl HttpModel {
         let (context, headers) = self.authorised().await.map_err(|error| self.context.complete(error))?;
         let started =
             timeout_at(deadline, self.begin(request, Arc::clone(&context), headers, deadline)).await;
-        let answer = started
+        started
             .unwrap_or_else(|_| Err(total_timeout(self.http.timeouts.total)))
-            .map_err(|error| context.complete(error))?;
-        Ok(match Originals::of(self.wire.tool_rules(), request) {
-            Some(names) => Box::pin(answer.map(move |event| event.map(|event| names.restore(event)))),
-            None => answer,
-        })
+            .map_err(|error| context.complete(error))
     }
 
+    /// Sends the request as the model's profile says. What the provider contradicts is sent once the other way.
     async fn begin(
         &self,
         request: &Request<'_>,
@@ -183,25 +201,56 @@ impl HttpModel {
         headers: HeaderMap,
         deadline: Instant,
     ) -> Result<EventStream, ModelError> {
+        let mut attempt = Attempt::first(self);
+        loop {
+            let sent = attempt.encode(request);
+            let response = self.send(&attempt, sent, &headers).await?;
+            if response.status().is_success() {
+                attempt.succeeded();
+                let answer = self.answer(response, &attempt.profile, context, deadline)?;
+                return Ok(match Originals::of(attempt.profile.wire.tool_rules(), request) {
+                    Some(names) => Box::pin(answer.map(move |event| event.map(|event| names.restore(event)))),
+                    None => answer,
+                });
+            }
+            let refused = self.refusal(response).await;
+            if let Some(error) = attempt.correct(refused, request) {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        attempt: &Attempt<'_>,
+        body: Vec<u8>,
+        headers: &HeaderMap,
+    ) -> Result<Response, ModelError> {
         // As a body that cannot be cloned it is freed when it is sent. Otherwise the client would keep a copy for redirects and
         // retries, which are off, for as long as the model thinks.
-        let body = Body::wrap(Body::from(self.wire.encode(&self.context.description, self.dialect, request)));
-        let sending = self.http.client.post(self.url.clone()).headers(headers).body(body).send();
-        let response = timeout(self.http.timeouts.first_byte, sending)
+        let body = Body::wrap(Body::from(body));
+        let sending = self.http.client.post(attempt.url.clone()).headers(headers.clone()).body(body).send();
+        timeout(self.http.timeouts.first_byte, sending)
             .await
             .map_err(|_| idle_timeout("no answer", self.http.timeouts.first_byte))?
-            .map_err(error::transport)?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(self.refusal(response).await);
-        }
+            .map_err(error::transport)
+    }
+
+    /// Decodes a response with a success status.
+    fn answer(
+        &self,
+        response: Response,
+        profile: &Profile,
+        context: Arc<CallContext>,
+        deadline: Instant,
+    ) -> Result<EventStream, ModelError> {
         if error::is_compressed(response.headers(), &[]) {
             return Err(error::compressed());
         }
-        let decoder = self.wire.decoder(&self.context.description.provider, self.dialect);
+        let decoder = profile.wire.decoder(&self.context.description.provider, profile.answer_end);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let framing = self.wire.framing();
+        let framing = profile.wire.framing();
         if matches!(framing, Framing::Sse(_)) && content_type.starts_with("application/json") {
             let whole = whole(response, framing, decoder, self.http.timeouts, deadline);
             return Ok(whole_stream(whole, context));
@@ -216,11 +265,104 @@ impl HttpModel {
     }
 
     /// Reads the error body and classifies it. A body that cannot be read in time leaves the status to decide alone.
-    async fn refusal(&self, response: Response) -> ModelError {
+    async fn refusal(&self, response: Response) -> Refused {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let read = read(response, error::LONGEST_REFUSAL, self.http.timeouts.idle);
         let body = read.await.unwrap_or_default();
-        error::refused(status, &headers, &body)
+        Refused { error: error::refused(status, &headers, &body), status, body }
+    }
+}
+
+/// A request that was refused.
+struct Refused {
+    error: ModelError,
+    status: u16,
+    body: Vec<u8>,
+}
+
+/// Most corrections of one call. Providers name one parameter at a time.
+const MOST_CORRECTIONS: usize = 3;
+
+/// One attempt to send a request, by a profile that refusals of the call have corrected.
+struct Attempt<'m> {
+    model: &'m HttpModel,
+    profile: Arc<Profile>,
+    url: &'m Url,
+    /// What this process has learned of the model, this call included.
+    changes: Changes,
+    /// What this call has learned, for the log.
+    corrections: Vec<String>,
+    /// The profiles that were refused in this call: none is tried twice.
+    refused: Vec<Arc<Profile>>,
+    /// The first refusal: what the user is told if no correction helps.
+    first: Option<ModelError>,
+}
+
+impl<'m> Attempt<'m> {
+    fn first(model: &'m HttpModel) -> Self {
+        let known = model.http.learned.get(model.endpoint.url.as_str(), &model.context.description.model);
+        let usual = || (Changes::default(), Arc::clone(&model.profile));
+        let (changes, profile) = known.unwrap_or_else(usual);
+        let url = model.url_on(profile.wire).unwrap_or(&model.endpoint.url);
+        Self { model, profile, url, changes, corrections: Vec::new(), refused: Vec::new(), first: None }
+    }
+
+    fn encode(&self, request: &Request<'_>) -> Vec<u8> {
+        self.profile.wire.encode(&self.model.context.description, &self.profile, request)
+    }
+
+    fn succeeded(&mut self) {
+        if !self.corrections.is_empty() {
+            let Self { model, changes, profile, .. } = self;
+            let learned = (std::mem::take(changes), Arc::clone(profile));
+            let HttpModel { http, endpoint, context, .. } = model;
+            let address = endpoint.url.as_str();
+            http.learned.remember(address, &context.description, learned, &self.corrections);
+        }
+    }
+
+    /// Corrects the profile for another attempt; the error of the call when the refusal does not ask for one.
+    fn correct(&mut self, refused: Refused, request: &Request<'_>) -> Option<ModelError> {
+        let Refused { error, status, body } = refused;
+        let next = self.corrected(&error, status, &body, request);
+        // A refusal of a corrected request says less than the first one; a failure of the provider says more.
+        let is_refusal = (400..429).contains(&status);
+        let Some((profile, changes, url, what)) = next else {
+            return Some(self.first.take().filter(|_| is_refusal).unwrap_or(error));
+        };
+        self.first.get_or_insert(error);
+        self.refused.push(std::mem::replace(&mut self.profile, profile));
+        (self.changes, self.url) = (changes, url);
+        self.corrections.push(what);
+        None
+    }
+
+    /// The corrected profile and what it changes, unless the request would be the same.
+    fn corrected(
+        &self,
+        error: &ModelError,
+        status: u16,
+        body: &[u8],
+        request: &Request<'_>,
+    ) -> Option<(Arc<Profile>, Changes, &'m Url, String)> {
+        if self.corrections.len() >= MOST_CORRECTIONS {
+            return None;
+        }
+        let names_no_model = error.code != ModelErrorCode::ModelNotFound;
+        let Correction { changes, what } = correction(&self.profile, status, names_no_model, body)?;
+        let changes = self.changes.clone().then(changes);
+        let Description { provider, model, .. } = &self.model.context.description;
+        // A wire that the user has set counts less than what the provider says.
+        let own = Changes { wire: Some(self.profile.wire), ..Changes::default() };
+        let profile = Profile::with(provider, model, &own.then(changes.clone()));
+        if self.refused.iter().any(|refused| **refused == profile) {
+            return None;
+        }
+        let url = self.model.url_on(profile.wire)?;
+        let description = &self.model.context.description;
+        let is_another =
+            url != self.url || profile.wire.encode(description, &profile, request) != self.encode(request);
+        is_another.then(|| (Arc::new(profile), changes, url, what))
     }
 }
 

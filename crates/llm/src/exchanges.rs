@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::framing::Reader;
 use crate::model::Event;
-use crate::provider::Provider;
-use crate::wire::{AnswerEnd, Dialect, Wire};
+use crate::profile::{AnswerEnd, Profile};
+use crate::wire::Wire;
 
 const FILES: [(Wire, &str); 6] = [
     (Wire::Anthropic, include_str!("../exchanges/anthropic.txt")),
@@ -115,12 +115,12 @@ fn exchanges() -> Vec<Exchange> {
 }
 
 impl Exchange {
-    fn dialect(&self) -> Dialect {
-        Provider::named(&self.provider).unwrap().dialect
+    fn answer_end(&self) -> AnswerEnd {
+        Profile::on(self.wire, &self.provider, "m").answer_end
     }
 
     fn reader(&self) -> Reader {
-        Reader::new(self.wire.framing(), self.wire.decoder(&self.provider, self.dialect()))
+        Reader::new(self.wire.framing(), self.wire.decoder(&self.provider, self.answer_end()))
     }
 
     fn read<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<Event>, Option<ModelError>) {
@@ -198,7 +198,7 @@ fn complete_exchanges_are_decoded() {
     let mut count = 0;
     for exchange in exchanges().iter().filter(|exchange| !exchange.is_stream()) {
         let mut events = VecDeque::new();
-        let mut decoder = exchange.wire.decoder(&exchange.provider, exchange.dialect());
+        let mut decoder = exchange.wire.decoder(&exchange.provider, exchange.answer_end());
         let error = decoder.whole_answer(&exchange.body, &mut events).err();
         compare(exchange, &Vec::from(events), error.as_ref());
         count += 1;
@@ -215,7 +215,7 @@ fn stream_cut_at_any_byte_is_a_network_error() {
         let body = &exchange.body;
         let after = |mark: &str| body.find(mark).map(|at| at + body[at..].find('\n').unwrap());
         let end = match exchange.wire {
-            Wire::OpenAiChat if exchange.dialect().answer_end == AnswerEnd::DoneMark => {
+            Wire::OpenAiChat if exchange.answer_end() == AnswerEnd::DoneMark => {
                 body.find("[DONE]").unwrap() + 6
             }
             Wire::OpenAiChat => body.rfind("}\n").unwrap() + 1,

@@ -8,6 +8,7 @@ use reqwest::redirect;
 use reqwest::{Client, NoProxy, Proxy};
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::profile::correction::Learned;
 use crate::provider::Lookup;
 
 /// Time-outs of a model call.
@@ -38,11 +39,13 @@ impl Default for Timeouts {
     }
 }
 
-/// The HTTP client and its time-outs. Cheap to clone; build it once, so that all models share its connections.
+/// The HTTP client and its time-outs. Cheap to clone; build it once, so that all models share its connections, and what their
+/// providers have contradicted of their profiles.
 #[derive(Debug, Clone)]
 pub struct Http {
     pub(crate) client: Client,
     pub(crate) timeouts: Timeouts,
+    pub(crate) learned: Learned,
 }
 
 impl Http {
@@ -71,7 +74,7 @@ impl Http {
             builder = builder.proxy(proxy);
         }
         let client = builder.build().map_err(|error| not_configured(&error))?;
-        Ok(Self { client, timeouts })
+        Ok(Self { client, timeouts, learned: Learned::default() })
     }
 }
 

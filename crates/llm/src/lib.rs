@@ -38,14 +38,12 @@
 //! - Server-side tools: none are requested. Their blocks in an answer are stored and sent back.
 //! - A tokenizer: [`tokens`] estimates within a few percent, and the counts that providers report are exact.
 //! - Retries across runs: they are stored in Postgres and scheduled by the worker.
-//! - Sampling parameters and reasoning budgets: several current models reject them. Images in a history: a request may have
-//!   one image, which belongs to its last entry.
 //! - HTTP/2, see [`Http::new`].
 //!
 //! # Add a provider
 //! A provider that uses a supported wire is a row in [`provider::PROVIDERS`]: address, variables of the key, default
 //! model. If its address is more than a base URL, add a variant to [`Address`]. If it rejects something that others
-//! accept, add a field to [`wire::Dialect`] and document which provider rejects what.
+//! accept, or one of its models does, add a row to `data/profiles.json` ([`profile`]), and a field if there is none.
 //!
 //! # Add a wire
 //! 1. Add a folder in `wire/`: `request.rs` (`encode`, through `wire::conversation::turns`, which makes every history
@@ -74,9 +72,11 @@ pub mod http;
 pub mod ledger;
 pub mod model;
 pub mod price;
+pub mod profile;
 pub mod provider;
 #[cfg(test)]
 mod recordings;
+mod room;
 pub mod routing;
 mod schema;
 mod scrub;
@@ -94,12 +94,15 @@ pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
 pub use ledger::{Ledger, metered};
 pub use model::{
-    AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Switch, SystemPart,
+    AnswerSchema, Deferred, Description, Effort, Event, EventStream, Image, Model, Request, Switch,
+    SystemPart,
 };
 pub use price::Price;
+pub use profile::Profile;
 pub use provider::{
     Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, connect, connect_with, parse_choice,
 };
+pub use room::{more_room, used_up};
 pub use routing::breaker::{BreakerPolicy, BreakerState};
 pub use routing::fallback::Fallback;
 pub use routing::guard::{BreakerStatus, Guards};
@@ -111,4 +114,4 @@ pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
 pub use unavailable::Unavailable;
-pub use wire::{Dialect, Wire};
+pub use wire::Wire;

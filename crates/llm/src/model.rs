@@ -14,12 +14,13 @@ use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::capabilities::Capabilities;
 use crate::ledger::Ledger;
-use crate::routing::router::Need;
+use crate::profile::{ForcedTool, Profile};
 use crate::secret::Fingerprint;
+use crate::wire::Wire;
 
 /// A language model, or several behind one interface.
 pub trait Model: Send + Sync {
@@ -122,6 +123,15 @@ pub struct Request<'a> {
     pub must_call: Option<&'a str>,
     /// Longest answer allowed, in tokens.
     pub max_output_tokens: u32,
+    /// How freely the model chooses its words, from 0. Like the three that follow, it is sent if the model's profile accepts it:
+    /// see [`Profile::unaccepted`](crate::Profile::unaccepted).
+    pub temperature: Option<f64>,
+    /// The share of the likeliest words it chooses from, from 0 to 1.
+    pub top_p: Option<f64>,
+    /// Texts that end the answer.
+    pub stop: &'a [String],
+    /// How much it thinks; `None`: as its provider has it.
+    pub effort: Option<Effort>,
     /// Schema of the answer, if it must be JSON.
     pub answer_schema: Option<AnswerSchema<'a>>,
     /// An image that belongs to the last user entry. On wires for which Houston has no form of images, a line says that there is
@@ -142,6 +152,60 @@ pub struct Request<'a> {
     pub waited_ms: Option<&'a AtomicU64>,
 }
 
+/// How much a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// Not at all.
+    None,
+    /// As little as it can.
+    Minimal,
+    /// Little.
+    Low,
+    /// Somewhat.
+    Medium,
+    /// Much.
+    High,
+    /// As much as it can.
+    Max,
+}
+
+impl Effort {
+    /// The name in requests and configuration files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Max => "max",
+        }
+    }
+
+    /// The name in OpenAI's protocols.
+    pub(crate) fn as_openai(self) -> &'static str {
+        if self == Self::Max { "xhigh" } else { self.as_str() }
+    }
+
+    /// As a number of tokens, for models that are given one: an opinion, in the range that Anthropic and Google recommend. At
+    /// least a quarter of `limit`, the longest answer, is left for the text. `None` when that is too little to think with.
+    pub(crate) fn tokens(self, limit: u32) -> Option<u32> {
+        /// The fewest that Anthropic accepts.
+        const FEWEST: u32 = 1024;
+        let wanted = match self {
+            Self::None => return Some(0),
+            Self::Minimal => FEWEST,
+            Self::Low => 2_048,
+            Self::Medium => 8_192,
+            Self::High => 16_384,
+            Self::Max => 24_576,
+        };
+        Some(wanted.min(limit / 4 * 3)).filter(|tokens| *tokens >= FEWEST)
+    }
+}
+
 /// What a model reads in the place of an image.
 const UNSEEN: &str = "[There is an image here, which cannot be sent to you.]";
 
@@ -153,15 +217,27 @@ impl Image<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// The tools for a model that may search for others by itself: those that are sent, and those that are deferred.
-    pub(crate) fn tools_for(&self, model: &Description) -> (&'a [ToolDefinition], &'a [ToolDefinition]) {
-        let (tools, deferred) = match self.deferred {
-            Some(Deferred { tools, finding }) if searches_tools(model) => {
+    /// The tools for a model: those that are sent, and those that are deferred, if it searches for them itself. One that cannot be
+    /// named as the tool to call is sent alone.
+    pub(crate) fn tools_for(
+        &self,
+        model: &Description,
+        profile: &Profile,
+    ) -> (&'a [ToolDefinition], &'a [ToolDefinition]) {
+        if !model.supports_tools {
+            return (&[], &[]);
+        }
+        let forced =
+            self.forced_tool(model).and_then(|name| self.tools.iter().position(|tool| tool.name == name));
+        if let (Some(at), ForcedTool::Required | ForcedTool::Auto) = (forced, profile.forced_tool) {
+            return (&self.tools[at..=at], &[]);
+        }
+        match self.deferred {
+            Some(Deferred { tools, finding }) if searches_tools(profile) => {
                 (&self.tools[..self.tools.len().saturating_sub(finding)], tools)
             }
-            _ => (self.tools, [].as_slice()),
-        };
-        if model.supports_tools { (tools, deferred) } else { (&[], &[]) }
+            _ => (self.tools, &[]),
+        }
     }
 
     /// The tool that the model must call, if it is sent that tool.
@@ -174,6 +250,11 @@ impl<'a> Request<'a> {
                     .any(|tool| tool.name == *name && tool_schema::read(&tool.input_schema).is_ok())
         };
         self.must_call.filter(is_sent)
+    }
+
+    /// Whether thinking is switched off because the model cannot think and be made to call a tool at once.
+    pub(crate) fn is_unthinking(&self, model: &Description, profile: &Profile) -> bool {
+        profile.forced_tool == ForcedTool::WithoutThinking && self.forced_tool(model).is_some()
     }
 
     /// The system context for a wire without a form of images: it says that there is one.
@@ -191,16 +272,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether there are images in the history and the model is sent them.
-pub(crate) fn sees(model: &Description, request: &Request<'_>) -> bool {
-    let mut blocks = request.entries.iter().flat_map(|entry| &entry.content);
-    blocks.any(|block| matches!(block, Block::Image(_))) && model.sees()
-}
-
-/// Whether there are PDFs in the history and the model is sent them.
-pub(crate) fn takes_documents(model: &Description, request: &Request<'_>) -> bool {
-    let mut blocks = request.entries.iter().flat_map(|entry| &entry.content);
-    blocks.any(|block| matches!(block, Block::Document(_))) && model.takes_documents()
+/// Whether the model finds deferred tools itself, and its wire can say that tools are deferred.
+fn searches_tools(profile: &Profile) -> bool {
+    profile.capabilities.tool_search == Some(true)
+        && matches!(profile.wire, Wire::Anthropic | Wire::OpenAiResponses)
 }
 
 /// A PDF of the history as a `data:` URL.
@@ -211,17 +286,9 @@ pub(crate) fn document_url(document: &SentDocument) -> String {
 /// The media type of PDFs.
 pub(crate) const PDF: &str = "application/pdf";
 
-/// Providers whose wire has a form of PDFs, and whose models read them if they see.
-const TAKING_DOCUMENTS: [&str; 3] = ["anthropic", "openai", "google"];
-
 /// An image of the history as a `data:` URL.
 pub(crate) fn data_url(image: &SentImage) -> String {
     Image { media_type: image.header.image_type.media_type(), base64: &image.base64 }.data_url()
-}
-
-/// Whether the model's provider has a search for tools, and the model can use it.
-fn searches_tools(model: &Description) -> bool {
-    Capabilities::find(&model.provider, &model.model).and_then(|known| known.tool_search) == Some(true)
 }
 
 /// One event of an answer.
@@ -323,20 +390,16 @@ pub struct Description {
 }
 
 impl Description {
-    /// Whether the model is sent images: see [`Need::is_met`].
+    /// Whether the model is sent images.
     #[must_use]
     pub fn sees(&self) -> bool {
-        self.simulated
-            || Capabilities::find(&self.provider, &self.model)
-                .is_some_and(|found| Need::Vision.is_met(&found))
+        self.simulated || Profile::of(&self.provider, &self.model).sees()
     }
-}
 
-impl Description {
     /// Whether the model is sent PDFs. Others are sent their text.
     #[must_use]
     pub fn takes_documents(&self) -> bool {
-        self.simulated || TAKING_DOCUMENTS.contains(&self.provider.as_str()) && self.sees()
+        self.simulated || Profile::of(&self.provider, &self.model).takes_documents()
     }
 }
 

@@ -21,13 +21,14 @@ const OTHER: &str = "other";
 const TYPES: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
 
 /// The values of the label `code` besides `ok`.
-const CODES: [ModelErrorCode; 10] = [
+const CODES: [ModelErrorCode; 11] = [
     ModelErrorCode::ProviderNotConfigured,
     ModelErrorCode::ProviderNotSupported,
     ModelErrorCode::AuthenticationError,
     ModelErrorCode::RateLimited,
     ModelErrorCode::ModelNotFound,
     ModelErrorCode::ContextLengthExceeded,
+    ModelErrorCode::OutputLimitReached,
     ModelErrorCode::NetworkError,
     ModelErrorCode::Timeout,
     ModelErrorCode::InvalidResponse,

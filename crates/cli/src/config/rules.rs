@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::guard::{Layer, LayerKind};
-use houston_llm::Provider;
+use houston_llm::{Provider, profile};
 use houston_web::ListedHost;
 
 use super::layers::Layers;
@@ -100,6 +100,12 @@ fn models(settings: &Settings) -> Option<Violation> {
     if let Some(Err(reason)) = settings.model.as_ref().map(|model| ModelSelection::One(model.clone()).check())
     {
         return violation("model", reason);
+    }
+    if let Some(pattern) = settings.models.profiles.keys().find(|pattern| !profile::is_pattern(pattern)) {
+        return violation(
+            format!("models.profiles.{pattern}"),
+            "is not `provider/model`, with * for any characters",
+        );
     }
     if let Some((name, _)) = settings.models.quality.iter().find(|(_, rank)| !(1..=100).contains(*rank)) {
         return violation(format!("models.quality.{name}"), "must be from 1 to 100");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use houston_llm::profile::Changes;
 use houston_llm::{Need, Strategy, parse_choice};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -36,6 +37,9 @@ pub(crate) struct Models {
     /// A quality from 1 to 100 by the beginning of a model's name; strategies compare it.
     #[serde(default)]
     pub(crate) quality: BTreeMap<String, u8>,
+    /// Changes of the profiles of models, by pattern of provider and model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) profiles: BTreeMap<String, Changes>,
 }
 
 impl Models {
@@ -224,6 +228,11 @@ mod tests {
                 ["models.agent", "models.toml", "did you mean `models`?", "needs"],
             ),
             ("agent = 3", ["models.agent", "models.toml", "3", "provider/model"]),
+            (
+                "[profiles.qwen3]\nvision = true",
+                ["models.profiles.qwen3", "models.toml", "provider/model", "*"],
+            ),
+            ("[profiles.'local/qwen3*']\nvison = true", ["profiles", "models.toml", "vison", "vision"]),
             ("[quality]\nclaude = 101", ["models.quality.claude", "models.toml", "1", "100"]),
         ] {
             let error = read(text, "agent").unwrap_err();

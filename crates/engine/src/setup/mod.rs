@@ -27,7 +27,7 @@ use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_of
 use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
-use houston_llm::{AnswerSchema, Capabilities, Description, Model, metered, tokens};
+use houston_llm::{AnswerSchema, Model, metered, tokens};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
@@ -186,8 +186,7 @@ pub(crate) fn build_setup(
     let offer_with_results = searched(offer_with_results, &agent_type, config);
     // If tools are searched, `read_result` is sent from the start, so that what is sent stays the same within a session.
     let offer = if offer_with_results.is_searched() { offer_with_results.clone() } else { offer };
-    let Description { provider, model: name, .. } = model.description();
-    let window = Capabilities::find(provider, name).and_then(|known| known.context_window);
+    let window = model.description().profile().capabilities.context_window;
     let policy = RunPolicy {
         conversational: agent_type.conversational,
         expects_reply: true,

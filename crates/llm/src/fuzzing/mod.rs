@@ -18,7 +18,8 @@ pub use self::mutation::{Mutator, corpus};
 use crate::error;
 use crate::framing::Reader;
 use crate::model::Event;
-use crate::wire::{Dialect, Wire};
+use crate::profile::AnswerEnd;
+use crate::wire::Wire;
 
 /// The wires whose decoders are checked.
 pub const WIRES: &[Wire] =
@@ -47,7 +48,7 @@ pub fn check(wire: Wire, bytes: &[u8]) -> Decoded {
     let mut events = VecDeque::new();
     let failed = std::str::from_utf8(bytes)
         .ok()
-        .map(|body| wire.decoder("x", Dialect::COMPATIBLE).whole_answer(body, &mut events));
+        .map(|body| wire.decoder("x", AnswerEnd::DoneMark).whole_answer(body, &mut events));
     if let Some(Ok(())) = failed {
         assert!(matches!(events.back(), Some(Event::Done(_))), "a complete answer without `Done`");
     }
@@ -81,7 +82,7 @@ pub fn check_refusal(bytes: &[u8]) {
 
 /// Decodes a stream received in the given pieces.
 pub fn decode<'a>(wire: Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
-    let mut reader = Reader::new(wire.framing(), wire.decoder("x", Dialect::COMPATIBLE));
+    let mut reader = Reader::new(wire.framing(), wire.decoder("x", AnswerEnd::DoneMark));
     let mut events = VecDeque::new();
     let result = read(&mut reader, chunks, &mut events);
     (events.into(), result.err())

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use super::extract::extract;
 use super::{Price, Terms};
 use crate::model::Event;
-use crate::wire::{Dialect, Wire};
+use crate::profile::AnswerEnd;
+use crate::wire::Wire;
 
 /// Variable with the path of the file.
 const FILE: &str = "HOUSTON_PRICE_CASES";
@@ -95,7 +96,7 @@ impl Case {
             return None;
         }
         let mut events = VecDeque::new();
-        wire.decoder("x", Dialect::COMPATIBLE).whole_answer(&whole(wire, &self.body), &mut events).unwrap();
+        wire.decoder("x", AnswerEnd::DoneMark).whole_answer(&whole(wire, &self.body), &mut events).unwrap();
         let Some(Event::Done(turn)) = events.pop_back() else { panic!("no answer: {}", self.body) };
         Price::find(&self.provider, &self.model)?.cost(&turn.usage, self.at)
     }

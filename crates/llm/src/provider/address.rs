@@ -35,7 +35,14 @@ impl Address {
     }
 
     /// The complete base URL for `model`. `named` says whether the user set `base`. `None` when `base` is not a URL.
-    pub(super) fn base(self, base: &str, named: bool, model: &str, lookup: Lookup<'_>) -> Option<Url> {
+    pub(super) fn base(
+        self,
+        base: &str,
+        named: bool,
+        model: &str,
+        wire: Wire,
+        lookup: Lookup<'_>,
+    ) -> Option<Url> {
         let mut url = Url::parse(base.trim()).ok()?;
         if url.cannot_be_a_base() {
             return None;
@@ -53,10 +60,22 @@ impl Address {
             }
             Self::Azure => {
                 let path = url.path().trim_end_matches('/').to_owned();
+                // Responses has no address by deployment, and the address that it has takes no dated version:
+                // <https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle>.
+                let by_deployment = wire != Wire::OpenAiResponses;
                 let version = variable(&["AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION"]);
+                let version = version.filter(|_| by_deployment);
+                if !by_deployment && let Some((resource, _)) = path.split_once("/openai/deployments/") {
+                    url.set_path(&format!("{resource}/openai/v1"));
+                    url.set_query(None);
+                    return Some(url);
+                }
                 if !path.contains("/deployments/") && !path.ends_with("/v1") {
                     url.set_path(path.strip_suffix("/openai").unwrap_or(&path));
-                    let versioned = version.is_some() || has_version(&url);
+                    let versioned = by_deployment && (version.is_some() || has_version(&url));
+                    if !by_deployment {
+                        url.set_query(None);
+                    }
                     let mut path = url.path_segments_mut().ok()?;
                     path.pop_if_empty().push("openai");
                     if versioned {
@@ -111,7 +130,7 @@ mod tests {
         let lookup = move |name: &str| {
             variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
-        address.base(base, false, "my deployment", &lookup).unwrap().to_string()
+        address.base(base, false, "my deployment", Wire::OpenAiChat, &lookup).unwrap().to_string()
     }
 
     #[test]
@@ -129,6 +148,20 @@ mod tests {
             azure("https://x/openai/deployments/d?api-version=1", &version),
             "https://x/openai/deployments/d?api-version=1"
         );
+    }
+
+    #[test]
+    fn azure_serves_responses_at_one_address() {
+        let lookup = |name: &str| (name == "AZURE_OPENAI_API_VERSION").then(|| "2024-10-21".to_owned());
+        for given in [
+            "https://x.openai.azure.com",
+            "https://x.openai.azure.com/openai",
+            "https://x.openai.azure.com?api-version=2024-10-21",
+            "https://x.openai.azure.com/openai/deployments/gpt?api-version=2024-10-21",
+        ] {
+            let base = Address::Azure.base(given, true, "gpt", Wire::OpenAiResponses, &lookup).unwrap();
+            assert_eq!(base.as_str(), "https://x.openai.azure.com/openai/v1", "{given}");
+        }
     }
 
     #[test]

@@ -13,14 +13,15 @@ use houston_domain::model::{ModelError, ModelErrorCode};
 pub use self::address::Address;
 use self::key::not_configured;
 pub use self::rows::PROVIDERS;
-use crate::client::{CallContext, HttpModel};
+use crate::client::{CallContext, Endpoint, HttpModel};
 use crate::http::Http;
 use crate::ledger::metered;
 use crate::model::{Description, Model};
+use crate::profile::{Changes, Profile};
 use crate::scrub::redacted_address;
 use crate::secret::Secret;
 use crate::simulated::Simulated;
-use crate::wire::{Dialect, Wire};
+use crate::wire::Wire;
 
 /// Looks up an environment variable. Only the `cli` crate reads the environment.
 pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
@@ -45,10 +46,8 @@ pub struct Provider {
     pub name: &'static str,
     /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// Its protocol; `None` for the simulated model.
+    /// The protocol of its models, unless their profiles say otherwise; `None` for the simulated model.
     pub wire: Option<Wire>,
-    /// Its deviations from the protocol.
-    pub dialect: Dialect,
     /// Base URL without a trailing slash; empty when users must set it.
     pub base_url: &'static str,
     /// How request URLs are built from the base URL.
@@ -210,9 +209,9 @@ pub fn connect_with(
     tokens: Option<Arc<dyn TokenSource>>,
 ) -> Result<Arc<dyn Model>, ModelError> {
     let row = Provider::named(&choice.provider)?;
-    let Some(wire) = choice.wire.or(row.wire) else {
+    if choice.wire.or(row.wire).is_none() {
         return Ok(Arc::new(Simulated::new()));
-    };
+    }
     if choice.model.trim().is_empty() {
         let what = if row.address == Address::Azure { "the name of a deployment" } else { "a model" };
         return Err(not_configured(format!("{0} needs {what}: write {0}/<name>", row.name)));
@@ -232,14 +231,21 @@ pub fn connect_with(
             row.address.example(),
         )));
     }
-    let url = row.address.base(base, named.is_some(), &choice.model, lookup);
-    let Some(url) = url.and_then(|url| row.address.operation(&url, wire, &choice.model)) else {
+    let own = Changes { wire: choice.wire, ..Changes::default() };
+    let profile = Profile::with(row.name, &choice.model, &own);
+    let url = |wire: Wire| {
+        let url = row.address.base(base, named.is_some(), &choice.model, wire, lookup)?;
+        row.address.operation(&url, wire, &choice.model)
+    };
+    let Some(first) = url(profile.wire) else {
         return Err(not_configured(format!(
             "{}: `{}` is not an http or https URL",
             row.name,
             redacted_address(base)
         )));
     };
-    HttpModel::new(CallContext::new(choice.description(), key, &url), wire, row.dialect, url, row.auth, http)
+    let context = CallContext::new(choice.description(), key, &first);
+    let endpoint = Endpoint { url: first, other: profile.wire.alternative().and_then(url) };
+    HttpModel::new(context, profile, endpoint, row.auth, http)
         .map(|model| metered(Arc::new(model.with_tokens(tokens))))
 }

@@ -2,14 +2,13 @@
 
 use super::address::Address;
 use super::{AuthStyle, Provider};
-use crate::wire::{Dialect, Wire};
+use crate::wire::Wire;
 
 /// Defaults: an OpenAI-compatible provider that requires a key.
 const COMPATIBLE: Provider = Provider {
     name: "",
     aliases: &[],
     wire: Some(Wire::OpenAiChat),
-    dialect: Dialect::COMPATIBLE,
     base_url: "",
     address: Address::AsGiven,
     url_variables: &[],
@@ -41,7 +40,6 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "openai",
-        dialect: Dialect::OPENAI,
         base_url: "https://api.openai.com/v1",
         url_variables: &["OPENAI_BASE_URL"],
         key_variables: &["OPENAI_API_KEY"],
@@ -69,7 +67,6 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "deepseek",
-        dialect: Dialect::DEEPSEEK,
         base_url: "https://api.deepseek.com/v1",
         url_variables: &["DEEPSEEK_BASE_URL"],
         key_variables: &["DEEPSEEK_API_KEY"],
@@ -78,7 +75,6 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "groq",
-        dialect: Dialect::GROQ,
         base_url: "https://api.groq.com/openai/v1",
         url_variables: &["GROQ_BASE_URL"],
         key_variables: &["GROQ_API_KEY"],
@@ -87,7 +83,6 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "mistral",
-        dialect: Dialect::MISTRAL,
         base_url: "https://api.mistral.ai/v1",
         url_variables: &["MISTRAL_BASE_URL"],
         key_variables: &["MISTRAL_API_KEY"],
@@ -142,7 +137,6 @@ pub const PROVIDERS: &[Provider] = &[
     // Its models search and cite, and do not support tool calls.
     Provider {
         name: "perplexity",
-        dialect: Dialect::PERPLEXITY,
         base_url: "https://api.perplexity.ai",
         address: Address::WithoutVersion,
         url_variables: &["PERPLEXITY_BASE_URL"],
@@ -155,7 +149,6 @@ pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "azure",
         aliases: &["azure-openai", "azure_openai"],
-        dialect: Dialect::OPENAI,
         address: Address::Azure,
         url_variables: &["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"],
         key_variables: &["AZURE_OPENAI_API_KEY"],
@@ -179,7 +172,6 @@ pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "foundry-local",
         aliases: &["foundry_local"],
-        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["FOUNDRY_LOCAL_ENDPOINT"],
         key_variables: &["FOUNDRY_LOCAL_API_KEY"],
         needs_key: false,
@@ -211,7 +203,6 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "local",
-        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["HOUSTON_LOCAL_URL"],
         key_variables: &["HOUSTON_LOCAL_KEY"],
         needs_key: false,
@@ -221,7 +212,6 @@ pub const PROVIDERS: &[Provider] = &[
     // Configured entirely by the user.
     Provider {
         name: "custom",
-        dialect: Dialect::UNKNOWN_SERVER,
         url_variables: &["HOUSTON_CUSTOM_URL"],
         key_variables: &["HOUSTON_CUSTOM_KEY"],
         needs_key: false,

@@ -91,6 +91,18 @@ fn recording(name: String, path: &std::path::Path) -> Recording {
     }
 }
 
+/// Provider, status and body of each recorded refusal; none if no recordings exist.
+pub(crate) fn refusals() -> Vec<(String, u16, Vec<u8>)> {
+    if !are_here() {
+        return Vec::new();
+    }
+    let of = |recording: Recording| {
+        let name = recording.provider().replace("azure_openai", "azure").replace("azure_foundry", "foundry");
+        (recording.status >= 400).then_some((name, recording.status, recording.body))
+    };
+    recordings().into_iter().filter_map(of).collect()
+}
+
 /// The results of an independent prototype, by name of the recording.
 fn expected() -> Vec<(String, Value)> {
     let text = fs::read_to_string(folder().join("EXPECTED.jsonl")).unwrap();

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Recording, are_here, recordings};
 use crate::framing::Reader;
 use crate::model::{Description, Event, Request};
-use crate::provider::Provider;
-use crate::wire::{Dialect, Wire};
+use crate::profile::Profile;
+use crate::wire::Wire;
 
 pub(super) fn recording(name: &str) -> Recording {
     recordings().into_iter().find(|recording| recording.name == name).unwrap()
@@ -16,8 +16,8 @@ pub(super) fn recording(name: &str) -> Recording {
 
 /// The recorded answer as the history stores it: through JSON, as in the database.
 pub(super) fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
-    let dialect = Provider::named(provider).map_or(Dialect::COMPATIBLE, |row| row.dialect);
-    let mut reader = Reader::new(wire.framing(), wire.decoder(provider, dialect));
+    let end = Profile::on(wire, provider, "m").answer_end;
+    let mut reader = Reader::new(wire.framing(), wire.decoder(provider, end));
     let mut events = VecDeque::new();
     reader.push(&recording(name).body, &mut events).unwrap();
     reader.end(&mut events).unwrap();
@@ -27,7 +27,7 @@ pub(super) fn answer(wire: Wire, provider: &str, name: &str) -> Entry {
 
 fn encode(
     wire: Wire,
-    dialect: Dialect,
+    profile: &str,
     model: (&str, &str),
     entries: &[Entry],
     tools: &[ToolDefinition],
@@ -40,7 +40,8 @@ fn encode(
         supports_tools: true,
     };
     let request = Request { system: &[], entries, tools, max_output_tokens: limit, ..Request::default() };
-    serde_json::from_slice(&wire.encode(&description, dialect, &request)).unwrap()
+    let profile = Profile::on(wire, profile, model.1);
+    serde_json::from_slice(&wire.encode(&description, &profile, &request)).unwrap()
 }
 
 fn tool(name: &str, description: &str, input_schema: &Value) -> ToolDefinition {
@@ -71,14 +72,14 @@ fn signed_thinking_is_sent_back_as_recorded() {
     )];
 
     let model = ("anthropic", "claude-haiku-4-5-20251001");
-    let sent = encode(Wire::Anthropic, Dialect::COMPATIBLE, model, &entries, &tools, 64_000);
+    let sent = encode(Wire::Anthropic, "x", model, &entries, &tools, 64_000);
     for field in ["model", "max_tokens", "messages", "tools", "stream"] {
         assert_eq!(sent[field], second[field], "{field}");
     }
     assert!(sent.get("system").is_none());
 
     // Another wire leaves it out.
-    let sent = encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("openai", "x"), &entries, &tools, 1);
+    let sent = encode(Wire::OpenAiChat, "x", ("openai", "x"), &entries, &tools, 1);
     assert!(
         !sent.to_string().contains("signature") && !sent.to_string().contains("fixed_version tool to see")
     );
@@ -104,7 +105,7 @@ fn redacted_thinking_and_server_tools_are_sent_back_unchanged() {
             answer(Wire::Anthropic, "anthropic", name),
             Entry::user(vec![Block::text("and?")]),
         ];
-        let sent = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
+        let sent = encode(Wire::Anthropic, "x", ("anthropic", "x"), &entries, &[], 1);
         for mut block in recorded {
             let sent_content = sent["messages"][1]["content"].as_array().unwrap();
             if block["type"] == "server_tool_use" {
@@ -145,8 +146,7 @@ fn chat_history_is_encoded_as_recorded() {
         definition["description"].as_str().unwrap(),
         &definition["parameters"],
     )];
-    let sent =
-        encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("deepseek", "deepseek-chat"), &entries, &tools, 9);
+    let sent = encode(Wire::OpenAiChat, "x", ("deepseek", "deepseek-chat"), &entries, &tools, 9);
     assert_eq!(sent["messages"].as_array().unwrap()[..], recorded["messages"].as_array().unwrap()[1..]);
     for field in ["model", "stream", "stream_options"] {
         assert_eq!(sent[field], recorded[field], "{field}");
@@ -160,7 +160,7 @@ fn chat_history_is_encoded_as_recorded() {
     assert_eq!(sent["max_tokens"], 9);
 
     // DeepSeek itself requires the reasoning of every tool call, even if empty.
-    let sent = encode(Wire::OpenAiChat, Dialect::DEEPSEEK, ("deepseek", "x"), &entries, &tools, 9);
+    let sent = encode(Wire::OpenAiChat, "deepseek", ("deepseek", "x"), &entries, &tools, 9);
     assert_eq!(sent["messages"][1]["reasoning_content"], "");
     assert!(sent["messages"][3].get("reasoning_content").is_none());
 }
@@ -172,8 +172,7 @@ fn reasoning_is_sent_back_only_to_its_provider() {
     }
     let asks = answer(Wire::OpenAiChat, "openrouter", "openrouter/stream_reasoning_details_tool");
     let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];
-    let sent =
-        |provider: &str| encode(Wire::OpenAiChat, Dialect::COMPATIBLE, (provider, "x"), &entries, &[], 1);
+    let sent = |provider: &str| encode(Wire::OpenAiChat, "x", (provider, "x"), &entries, &[], 1);
 
     let details = sent("openrouter")["messages"][1]["reasoning_details"].clone();
     let [detail] = &details.as_array().unwrap()[..] else { panic!("{details}") };
@@ -184,11 +183,11 @@ fn reasoning_is_sent_back_only_to_its_provider() {
     assert!(stream.contains(&format!("\"signature\":{}", detail["signature"])));
 
     assert!(sent("groq")["messages"][1].get("reasoning_details").is_none());
-    let anthropic = encode(Wire::Anthropic, Dialect::COMPATIBLE, ("anthropic", "x"), &entries, &[], 1);
+    let anthropic = encode(Wire::Anthropic, "x", ("anthropic", "x"), &entries, &[], 1);
     assert_eq!(anthropic["messages"][1]["content"].as_array().unwrap().len(), 1, "only the tool call");
 
     let asks = answer(Wire::OpenAiChat, "ollama", "ollama/openai_compat_stream_tool");
     let entries = [Entry::user(vec![Block::text("hi")]), asks.clone(), result(&asks, "sunny")];
-    let sent = encode(Wire::OpenAiChat, Dialect::COMPATIBLE, ("ollama", "x"), &entries, &[], 1);
+    let sent = encode(Wire::OpenAiChat, "x", ("ollama", "x"), &entries, &[], 1);
     assert!(sent["messages"][1]["reasoning"].as_str().unwrap().starts_with("We need to call"));
 }

@@ -5,13 +5,15 @@ use serde_json::value::RawValue;
 use super::are_here;
 use super::requests::{answer, recording, result};
 use crate::model::{Description, Request};
-use crate::wire::{Dialect, Wire};
+use crate::profile::Profile;
+use crate::wire::Wire;
 
 /// What must be sent back of a recorded answer.
 struct Signed {
     recording: &'static str,
     wire: Wire,
-    dialect: Dialect,
+    /// The provider whose profile it is sent back with.
+    profile: &'static str,
     /// Path to it in an event of the stream; `*` is every element.
     path: &'static str,
     /// Text by which events that contain it are recognised.
@@ -23,7 +25,7 @@ struct Signed {
 const ANTHROPIC: Signed = Signed {
     recording: "",
     wire: Wire::Anthropic,
-    dialect: Dialect::COMPATIBLE,
+    profile: "x",
     path: "content_block",
     marks: &[],
     in_pieces: false,
@@ -82,7 +84,7 @@ const TABLE: &[Signed] = &[
         // No recording of DeepSeek contains reasoning; this one uses the same field.
         recording: "zhipu/stream_thinking",
         wire: Wire::OpenAiChat,
-        dialect: Dialect::DEEPSEEK,
+        profile: "deepseek",
         path: "choices/*/delta/reasoning_content",
         in_pieces: true,
         ..ANTHROPIC
@@ -129,7 +131,8 @@ impl Signed {
             supports_tools: true,
         };
         let request = Request { entries: &entries, ..Request::default() };
-        String::from_utf8(self.wire.encode(&model, self.dialect, &request)).unwrap()
+        let profile = Profile::on(self.wire, self.profile, "m");
+        String::from_utf8(self.wire.encode(&model, &profile, &request)).unwrap()
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Recording, are_here, code_of, expected, recordings};
 use crate::framing::Reader;
 use crate::model::Event;
-use crate::provider::Provider;
-use crate::wire::{AnswerEnd, Dialect, Wire};
+use crate::profile::{AnswerEnd, Profile};
+use crate::wire::Wire;
 
 /// The wire of a recording.
 fn wire(recording: &Recording) -> Wire {
@@ -23,10 +23,10 @@ fn wire(recording: &Recording) -> Wire {
     }
 }
 
-/// The dialect of a recording's provider.
-fn dialect(recording: &Recording) -> Dialect {
+/// How the answers of a recording's provider end.
+fn answer_end(recording: &Recording) -> AnswerEnd {
     let name = recording.provider().replace("azure_openai", "azure").replace("azure_foundry", "foundry");
-    Provider::named(&name).map_or(Dialect::COMPATIBLE, |row| row.dialect)
+    Profile::on(wire(recording), &name, "m").answer_end
 }
 
 /// The events of a stream split into `chunks`, and the error it ends with, if any.
@@ -35,7 +35,7 @@ fn replay<'a>(
     chunks: impl Iterator<Item = &'a [u8]>,
 ) -> (Vec<Event>, Option<ModelError>) {
     let wire = wire(recording);
-    let mut reader = Reader::new(wire.framing(), wire.decoder(recording.provider(), dialect(recording)));
+    let mut reader = Reader::new(wire.framing(), wire.decoder(recording.provider(), answer_end(recording)));
     let mut events = VecDeque::new();
     for chunk in chunks {
         if let Err(error) = reader.push(chunk, &mut events) {
@@ -261,7 +261,7 @@ fn recorded_stream_cut_between_events_is_an_error() {
             Wire::Gemini => "\"finishReason\":",
             Wire::Ollama => "\"done\":true",
             Wire::Cohere => "message-end",
-            Wire::OpenAiChat if dialect(&recording).answer_end == AnswerEnd::DoneMark => "[DONE]",
+            Wire::OpenAiChat if answer_end(&recording) == AnswerEnd::DoneMark => "[DONE]",
             Wire::OpenAiChat => "\"finish_reason\":\"",
         };
         let marks = [mark, "event: error\n", "\"error\":{"];
@@ -294,7 +294,7 @@ fn recorded_complete_answers_emit_stream_events() {
     for recording in recordings().iter().filter(in_one_piece) {
         let body = String::from_utf8(recording.body.clone()).unwrap();
         let mut events = VecDeque::new();
-        wire(recording).decoder("x", dialect(recording)).whole_answer(&body, &mut events).unwrap();
+        wire(recording).decoder("x", answer_end(recording)).whole_answer(&body, &mut events).unwrap();
         let events: Vec<Event> = events.into();
         let Some(Event::Done(turn)) = events.last() else { panic!("{events:?}") };
         assert!(turn.usage.input_tokens > 0 && !turn.content.is_empty(), "{}", recording.name);

@@ -142,7 +142,8 @@ fn may_fall_back(error: &ModelError) -> bool {
         | Code::ProviderNotSupported
         | Code::AuthenticationError
         | Code::ModelNotFound
-        | Code::ContextLengthExceeded => false,
+        | Code::ContextLengthExceeded
+        | Code::OutputLimitReached => false,
     }
 }
 

@@ -146,7 +146,7 @@ impl Candidate {
         // Models on the user's own machine cost nothing per token.
         let self_hosted = Provider::named(provider).is_ok_and(|row| !row.needs_key);
         let self_hosted = self_hosted.then_some(Rates { input: Decimal::ZERO, output: Decimal::ZERO });
-        let listed = Capabilities::find(provider, model).unwrap_or_default();
+        let listed = description.profile().capabilities;
         let vision = if description.simulated { Some(true) } else { listed.vision };
         Self {
             capabilities: Capabilities { tools: Some(description.supports_tools), vision, ..listed },

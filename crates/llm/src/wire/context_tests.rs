@@ -8,8 +8,9 @@ use houston_domain::id::ImageId;
 use houston_domain::image::{ImageHeader, ImageType, SentImage};
 use serde_json::{Value, json};
 
-use super::{Dialect, Wire};
+use super::Wire;
 use crate::model::{Description, Request, SystemPart};
+use crate::profile::Profile;
 
 const WIRES: [Wire; 6] =
     [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Gemini, Wire::Cohere, Wire::Ollama];
@@ -58,7 +59,9 @@ fn sent(wire: Wire, entries: &[Entry], context: Option<&str>) -> String {
         max_output_tokens: 9,
         ..Request::default()
     };
-    let body = String::from_utf8(wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+    let body =
+        String::from_utf8(wire.encode(&model, &Profile::on(wire, &model.provider, &model.model), &request))
+            .unwrap();
     body.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
 }
 
@@ -190,7 +193,12 @@ fn pdf_is_sent_where_it_is_taken_and_its_text_elsewhere() {
             simulated: false,
             supports_tools: true,
         };
-        let body = String::from_utf8(wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+        let body = String::from_utf8(wire.encode(
+            &model,
+            &Profile::on(wire, &model.provider, &model.model),
+            &request,
+        ))
+        .unwrap();
         assert!(body.contains(part), "{wire:?} {provider}: {body}");
         assert_eq!(body.matches("JVBERi0=").count() + body.matches("The text of").count(), 1, "{body}");
     }
@@ -204,8 +212,12 @@ fn image_is_sent_with_the_last_message_or_a_line_says_so() {
     let image = Some(crate::model::Image { media_type: "image/png", base64: "AAAA" });
     let request = Request { entries: &entries, max_output_tokens: 9, image, ..Request::default() };
     let part = |wire: Wire| -> Option<Value> {
-        let body: Value =
-            serde_json::from_slice(&wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+        let body: Value = serde_json::from_slice(&wire.encode(
+            &model,
+            &Profile::on(wire, &model.provider, &model.model),
+            &request,
+        ))
+        .unwrap();
         let (list, parts, at) = match wire {
             Wire::Anthropic => ("messages", "content", 0),
             Wire::OpenAiChat => ("messages", "content", 1),
@@ -254,8 +266,12 @@ fn posted_image_is_sent_to_a_model_that_sees() {
                 supports_tools: true,
             };
             let request = Request { entries: &before, max_output_tokens: 9, ..Request::default() };
-            let body: Value =
-                serde_json::from_slice(&wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap();
+            let body: Value = serde_json::from_slice(&wire.encode(
+                &model,
+                &Profile::on(wire, &model.provider, &model.model),
+                &request,
+            ))
+            .unwrap();
             let (list, parts) = match wire {
                 Wire::Gemini => ("contents", "parts"),
                 Wire::OpenAiResponses => ("input", "content"),

@@ -4,8 +4,9 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use serde_json::{Value, json};
 
-use super::{Dialect, Wire};
+use super::Wire;
 use crate::model::{Description, Request};
+use crate::profile::Profile;
 
 fn sent(wire: Wire, must_call: Option<&str>, supports_tools: bool) -> Value {
     let model = Description {
@@ -29,7 +30,8 @@ fn sent(wire: Wire, must_call: Option<&str>, supports_tools: bool) -> Value {
         max_output_tokens: 9,
         ..Request::default()
     };
-    serde_json::from_slice(&wire.encode(&model, Dialect::COMPATIBLE, &request)).unwrap()
+    serde_json::from_slice(&wire.encode(&model, &Profile::on(wire, &model.provider, &model.model), &request))
+        .unwrap()
 }
 
 #[test]
@@ -51,5 +53,7 @@ fn a_forced_tool_is_named_on_each_wire_that_can() {
         }
     }
     assert_eq!(sent(Wire::Cohere, Some("look"), true)["tools"].as_array().unwrap().len(), 1);
-    assert_eq!(sent(Wire::Ollama, Some("look"), true), sent(Wire::Ollama, None, true));
+    // It cannot say so, and is offered the tool alone.
+    let ollama = sent(Wire::Ollama, Some("look"), true);
+    assert_eq!((ollama.get("tool_choice"), ollama["tools"].as_array().unwrap().len()), (None, 1));
 }

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::framing::Framing;
 use crate::model::{Description, Event, Request};
+use crate::profile::{AnswerEnd, Profile};
 
 /// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,92 +46,6 @@ pub enum Wire {
     Cohere,
     /// Ollama's own chat API.
     Ollama,
-}
-
-/// Deviations of a provider from its wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dialect {
-    /// Sends the output limit as `max_completion_tokens` instead of `max_tokens`.
-    pub max_completion_tokens: bool,
-    /// Accepts `stream_options`.
-    pub stream_options: bool,
-    /// Requires call ids of exactly nine letters or digits.
-    pub nine_character_ids: bool,
-    /// Rejects tool calls in the history without `reasoning_content`; an empty one is sent if there is none.
-    pub requires_reasoning_content: bool,
-    /// Rejects a user message directly after a tool result; an assistant message (`OK.`) is inserted.
-    pub requires_assistant_after_tool: bool,
-    /// Accepts `prompt_cache_key`.
-    pub prompt_cache_key: bool,
-    /// How it is made to follow an answer schema.
-    pub schema_support: SchemaSupport,
-    /// How the end of its stream is recognised (Chat Completions).
-    pub answer_end: AnswerEnd,
-}
-
-/// How the end of a chat stream is recognised. If the connection closes earlier, the answer was cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerEnd {
-    /// By `[DONE]`, as OpenAI documents it: <https://platform.openai.com/docs/api-reference/chat-streaming>.
-    DoneMark,
-    /// By a finish reason and the end of the connection, for a provider that never sends `[DONE]`.
-    FinishReason,
-    /// By `[DONE]`; if the server does not send it, by a finish reason, a usage report and the end of the connection.
-    /// For servers configured by address only, whose software Houston does not know. Unknown finish reasons count as
-    /// a normal end.
-    Unknown,
-}
-
-/// How a provider is made to follow an answer schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SchemaSupport {
-    /// It accepts the schema.
-    JsonSchema,
-    /// It guarantees a JSON object; the schema is described in the prompt.
-    JsonObject,
-    /// It guarantees nothing, or not in a stream; the schema is described in the prompt.
-    PromptOnly,
-}
-
-impl Dialect {
-    /// The features of most OpenAI-compatible providers.
-    pub const COMPATIBLE: Self = Self {
-        max_completion_tokens: false,
-        stream_options: true,
-        nine_character_ids: false,
-        requires_reasoning_content: false,
-        requires_assistant_after_tool: false,
-        prompt_cache_key: false,
-        schema_support: SchemaSupport::JsonSchema,
-        answer_end: AnswerEnd::DoneMark,
-    };
-    /// OpenAI's reasoning models reject `max_tokens`.
-    pub const OPENAI: Self = Self { max_completion_tokens: true, prompt_cache_key: true, ..Self::COMPATIBLE };
-    /// Mistral rejects unknown fields and call ids of other formats, and always reports usage. It requires an
-    /// assistant message between a tool result and a user message (`Unexpected role 'user' after role 'tool'`, code
-    /// 3230): <https://github.com/datapizza-labs/datapizza-ai/issues/98>.
-    pub const MISTRAL: Self = Self {
-        stream_options: false,
-        nine_character_ids: true,
-        requires_assistant_after_tool: true,
-        ..Self::COMPATIBLE
-    };
-    /// DeepSeek reasons by default, and answers 400 when a tool call is sent back without its reasoning. It rejects
-    /// `json_schema`.
-    pub const DEEPSEEK: Self = Self {
-        requires_reasoning_content: true,
-        schema_support: SchemaSupport::JsonObject,
-        ..Self::COMPATIBLE
-    };
-    /// Groq supports schemas for few models, and never in a stream or together with tools:
-    /// <https://console.groq.com/docs/structured-outputs>.
-    pub const GROQ: Self = Self { schema_support: SchemaSupport::PromptOnly, ..Self::COMPATIBLE };
-    /// Perplexity always reports usage and never sends `[DONE]`: none of 12 recorded streams has it, and its stream
-    /// ends with the chunk whose finish reason is `stop`: <https://docs.perplexity.ai/guides/streaming-responses>.
-    pub const PERPLEXITY: Self =
-        Self { stream_options: false, answer_end: AnswerEnd::FinishReason, ..Self::COMPATIBLE };
-    /// A server of which only the address is known.
-    pub const UNKNOWN_SERVER: Self = Self { answer_end: AnswerEnd::Unknown, ..Self::COMPATIBLE };
 }
 
 /// Decodes one answer. Yields [`Event::Done`] when the answer is complete.
@@ -160,6 +75,15 @@ pub(crate) trait Decoder: Send {
 }
 
 impl Wire {
+    /// The other protocol at the same address: OpenAI has two.
+    pub(crate) fn alternative(self) -> Option<Self> {
+        match self {
+            Self::OpenAiChat => Some(Self::OpenAiResponses),
+            Self::OpenAiResponses => Some(Self::OpenAiChat),
+            _ => None,
+        }
+    }
+
     /// The URL for requests to `model`. A `base` without a path gets the wire's usual version. For Anthropic, `/v1` is
     /// appended to any path that does not end with it, which is its own convention. `None` when `base` is not an HTTP
     /// URL.
@@ -194,14 +118,14 @@ impl Wire {
     }
 
     /// The body of a request, as JSON.
-    pub(crate) fn encode(self, model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
+    pub(crate) fn encode(self, model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
         match self {
-            Self::Anthropic => anthropic::request::encode(model, request),
-            Self::OpenAiChat => openai_chat::request::encode(model, dialect, request),
-            Self::OpenAiResponses => openai_responses::request::encode(model, request),
-            Self::Gemini => gemini::request::encode(model, request),
-            Self::Cohere => cohere::request::encode(model, request),
-            Self::Ollama => ollama::request::encode(model, request),
+            Self::Anthropic => anthropic::request::encode(model, profile, request),
+            Self::OpenAiChat => openai_chat::request::encode(model, profile, request),
+            Self::OpenAiResponses => openai_responses::request::encode(model, profile, request),
+            Self::Gemini => gemini::request::encode(model, profile, request),
+            Self::Cohere => cohere::request::encode(model, profile, request),
+            Self::Ollama => ollama::request::encode(model, profile, request),
         }
     }
 
@@ -217,8 +141,7 @@ impl Wire {
     }
 
     /// Creates a decoder for one answer of `provider`.
-    pub(crate) fn decoder(self, provider: &str, dialect: Dialect) -> Box<dyn Decoder> {
-        let end = dialect.answer_end;
+    pub(crate) fn decoder(self, provider: &str, end: AnswerEnd) -> Box<dyn Decoder> {
         match self {
             Self::Anthropic => Box::new(anthropic::stream::AnthropicDecoder::new(provider, end)),
             Self::OpenAiChat => Box::new(openai_chat::stream::ChatDecoder::new(provider, end)),

@@ -16,8 +16,9 @@ pub(crate) struct NamedSchema<'a> {
 }
 
 impl<'a> NamedSchema<'a> {
-    pub(crate) fn new(form: AnswerSchema<'a>) -> Self {
-        Self { name: form.name, strict: is_strict(form.schema), schema: form.schema }
+    /// `may_be_strict`: whether the model accepts strict schemas.
+    pub(crate) fn new(form: AnswerSchema<'a>, may_be_strict: bool) -> Self {
+        Self { name: form.name, strict: may_be_strict && is_strict(form.schema), schema: form.schema }
     }
 }
 

@@ -56,6 +56,46 @@ async fn call_returns_text_usage_and_model() {
     assert_eq!(requests[0]["messages"].as_array().unwrap().len(), 1, "only the user's message");
 }
 
+/// What a call gets whose first answers are used up by thinking, and the limits that were sent.
+async fn thought(used_up: usize) -> (Result<Answer, houston_domain::model::ModelError>, Vec<Value>) {
+    let (base, requests) = server(move |mut connection| {
+        let mut limits = Vec::new();
+        loop {
+            let (_, body) = connection.request.split_once("\r\n\r\n").unwrap();
+            let thinks = limits.len() < used_up;
+            limits.push(serde_json::from_str::<Value>(body).unwrap()["max_tokens"].clone());
+            let (text, reason) = if thinks { ("", "length") } else { ("Hello.", "stop") };
+            let answer = json!({
+                "choices": [{"message": {"content": text, "reasoning_content": "Hm."}, "finish_reason": reason}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 3}
+            });
+            connection.answer("200 OK", "content-type: application/json\r\n", &answer.to_string());
+            if !connection.next() {
+                return limits;
+            }
+        }
+    });
+    let (entries, model) = (entries(), model(&base, Timeouts::default()));
+    let request = Request { entries: &entries, max_output_tokens: 50, ..Request::default() };
+    let answer = call(&*model, &request).await;
+    drop(model);
+    let limits = tokio::task::spawn_blocking(move || requests.recv().unwrap()).await.unwrap();
+    (answer, limits)
+}
+
+#[tokio::test]
+async fn answer_used_up_by_thinking_is_asked_for_once_more() {
+    let (answer, limits) = thought(1).await;
+    let answer = answer.unwrap();
+    assert_eq!((&*answer.text, answer.usage.output_tokens), ("Hello.", 6));
+    assert_eq!(limits, [50, 100]);
+    let (answer, limits) = thought(9).await;
+    let error = answer.unwrap_err();
+    assert_eq!(error.code, Code::OutputLimitReached);
+    assert!(error.message.contains("100 output tokens"), "{error}");
+    assert_eq!(limits, [50, 100]);
+}
+
 #[tokio::test]
 async fn schema_answer_is_parsed_with_and_without_code_fence() {
     for texts in [&[r#"{"name":"Ann","age":30}"#], &["```json\n{\"name\": \"Ann\", \"age\": 30}\n```"]] {

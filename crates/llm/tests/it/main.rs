@@ -6,6 +6,8 @@ mod call;
 #[cfg(test)]
 mod caller;
 #[cfg(test)]
+mod correction;
+#[cfg(test)]
 mod detection;
 #[cfg(test)]
 mod fallback;

@@ -142,7 +142,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// spent.
     pub(super) async fn exceeded_budget(&mut self, tokens: u64) -> Result<Option<OverBudget>, Interrupted> {
         let raises = &self.oversight.raises;
-        let CheckedBudget { over, nearly } = check_budget(&self.journal, &self.setup, tokens, raises).await?;
+        let next = (tokens, self.setup.policy.limits.max_output_tokens);
+        let CheckedBudget { over, nearly } = check_budget(&self.journal, &self.setup, next, raises).await?;
         if let (None, Some((scope, limit))) = (&over, nearly) {
             let percent = self.journal.services.config.overseer.budget.warn_percent;
             self.run.warn(note::budget(percent, scope, limit));

@@ -138,7 +138,8 @@ async fn by_model<'t, S: RunStorage>(
     };
     let tokens = houston_llm::tokens::of_request(&request, &model.description().provider);
     // What people have added is for the answer: the default agent gives it.
-    if check_budget(journal, setup, tokens, &Raises::default()).await?.over.is_some() {
+    let next = (tokens, setup.policy.limits.max_output_tokens);
+    if check_budget(journal, setup, next, &Raises::default()).await?.over.is_some() {
         return Ok(RouterAnswer::Failed("a budget is reached".to_owned()));
     }
     let answer = tokio::select! {

@@ -83,6 +83,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         self.force_call();
         self.model.show_inert(self.tools.must_be_inert());
+        self.model.raise(self.oversight.raises);
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
         self.run.has_waited(std::mem::take(&mut self.journal.waited));

@@ -19,7 +19,10 @@ use houston_domain::attachment::ContextAttachments;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
-use houston_llm::{ContextBudget, Deferred, Description, Ledger, Request, SystemPart, tokens};
+use houston_domain::question::budget::Raises;
+use houston_llm::{
+    ContextBudget, Deferred, Description, Ledger, Request, SystemPart, more_room, tokens, used_up,
+};
 use houston_tools::{FINDING_TOOLS, Offer};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
@@ -68,6 +71,10 @@ struct Frame {
     forced: Option<Offer>,
     /// Files that a provider has refused.
     refused: Refused,
+    /// What people have added to the budgets.
+    raises: Raises,
+    /// The limit of an answer that is asked for again, because thinking has used up the first one.
+    more: Option<u32>,
 }
 
 /// What one call is made with besides the history.
@@ -114,8 +121,15 @@ impl ModelTurn {
         let attachments =
             Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
         let images = Box::new(Images::new(images, are_seen));
-        let frame =
-            Box::new(Frame { system, system_context, cache_key, forced: None, refused: Refused::new() });
+        let frame = Box::new(Frame {
+            system,
+            system_context,
+            cache_key,
+            forced: None,
+            refused: Refused::new(),
+            raises: Raises::default(),
+            more: None,
+        });
         Self { setup, live, frame, answering, budget, images, attachments, inert: false }
     }
 
@@ -127,6 +141,11 @@ impl ModelTurn {
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     pub(crate) fn force(&mut self, only: Option<Offer>) {
         self.frame.forced = only;
+    }
+
+    /// What people have added to the budgets, in case that an answer is asked for again.
+    pub(crate) fn raise(&mut self, raises: Raises) {
+        self.frame.raises = raises;
     }
 
     /// Whether addresses in what the user is shown of the next answer must lead nowhere.
@@ -233,7 +252,7 @@ impl ModelTurn {
             tools: offer.definitions(),
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
-            max_output_tokens: self.setup.policy.limits.max_output_tokens,
+            max_output_tokens: self.limit(),
             answer_schema: self.setup.wanted.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
             cache_key: Some(&self.frame.cache_key),
             input_tokens,
@@ -241,8 +260,8 @@ impl ModelTurn {
         }
     }
 
-    /// Calls the model with the history and streams its answer. `tokens` is the estimated size of the request. What it
-    /// used and the fallbacks to other models are left in the journal for the next step.
+    /// Calls the model with the history and streams its answer; once more, with more room, if thinking has used up the first one
+    /// and the budgets allow it. `tokens` is the estimated size of the request. What it used and the fallbacks to other models are left in the journal for the next step.
     ///
     /// # Errors
     /// [`Interrupted::Lost`] when the lease is lost: write nothing.
@@ -270,12 +289,22 @@ impl ModelTurn {
         let bounds =
             Bounds { most: config.context.max_answer_bytes, repeated: config.overseer.repeated_text };
         let waited_ms = AtomicU64::new(0);
-        let outcome = {
-            let asking = Asking { offer, avoid: &journal.hung, waited_ms: &waited_ms };
-            let call = self.stream(history, asking, tokens, bounds, &mut answerer, &journal.ledger);
-            let call = pin!(call.instrument(span.clone()));
-            journal.signals.until_stopped(call).await?
+        let outcome = loop {
+            let outcome = {
+                let asking = Asking { offer, avoid: &journal.hung, waited_ms: &waited_ms };
+                let call = self.stream(history, asking, tokens, bounds, &mut answerer, &journal.ledger);
+                let call = pin!(call.instrument(span.clone()));
+                journal.signals.until_stopped(call).await?
+            };
+            if !matches!(&outcome, Ok(Ok(answer)) if answer.is_used_up()) {
+                break outcome;
+            }
+            match Box::pin(self.room_after(journal, &answerer, tokens)).await? {
+                Ok(more) => self.frame.more = Some(more),
+                Err(used_up) => break Ok(Err(used_up)),
+            }
         };
+        self.frame.more = None;
         journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
         let (reasoning, message) = self.live.end();
         let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
@@ -311,6 +340,31 @@ impl ModelTurn {
                 ModelOutcome::Stopped(stop)
             }
         })
+    }
+
+    /// The limit with which an answer is asked for again that thinking has used up, if that was not done before and the budgets
+    /// allow it; else the error of the call. The first answer, for which `tokens` were sent, is not booked yet.
+    async fn room_after<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        answerer: &Answerer,
+        tokens: u64,
+    ) -> Result<Result<u32, ModelError>, Interrupted> {
+        let answering = answerer.answering.as_deref().unwrap_or(self.setup.model.description());
+        let limit = self.limit();
+        let more = more_room(limit, answering).filter(|_| self.frame.more.is_none());
+        let Some(more) = more else { return Ok(Err(used_up(limit, answering))) };
+        let both = (tokens.saturating_mul(2), limit.saturating_add(more));
+        if check_budget(journal, &self.setup, both, &self.frame.raises).await?.over.is_some() {
+            return Ok(Err(used_up(limit, answering)));
+        }
+        tracing::warn!(model = %answering, limit, more, "thinking has used up an answer; asking again with more room");
+        Ok(Ok(more))
+    }
+
+    /// Longest answer allowed, in tokens.
+    fn limit(&self) -> u32 {
+        self.frame.more.unwrap_or(self.setup.policy.limits.max_output_tokens)
     }
 
     /// The span of a call.

@@ -18,14 +18,14 @@ pub(crate) struct CheckedBudget {
     pub(crate) nearly: Option<(BudgetScope, Decimal)>,
 }
 
-/// Checks the next call, which sends about `tokens`, against the budgets and what people have added to them.
+/// Checks the next call, which sends about `tokens` and may receive `answer`, against the budgets and what people have added to them.
 ///
 /// # Errors
 /// As [`Journal::retrying`].
 pub(crate) async fn check_budget<S: RunStorage>(
     journal: &Journal<'_, S>,
     setup: &Setup,
-    tokens: u64,
+    (tokens, answer): (u64, u32),
     raises: &Raises,
 ) -> Result<CheckedBudget, Interrupted> {
     let budget = journal.services.config.budget.raised(raises);
@@ -34,7 +34,6 @@ pub(crate) async fn check_budget<S: RunStorage>(
     }
     let (agentable, run) = (journal.agentable(), journal.run());
     let spent = journal.retrying(|storage| storage.spent(agentable, run)).await?;
-    let answer = setup.policy.limits.max_output_tokens;
     let next = setup.prices.max_cost(tokens, answer, journal.now(), budget.refuse_unpriced);
     let nearly = budget.nearly_spent(&spent, journal.services.config.overseer.budget.warn_percent);
     let over = budget.check(&spent, next).err();

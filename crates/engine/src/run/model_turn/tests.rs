@@ -9,7 +9,7 @@ use houston_domain::question::budget::Raises;
 use houston_llm::Event;
 
 use super::*;
-use crate::run::tests::fixture::{Process, Script, ScriptedModel, USAGE, says, streamed};
+use crate::run::tests::fixture::{Process, Script, ScriptedModel, USAGE, only_thinks, says, streamed};
 
 struct Call {
     process: Process,
@@ -69,6 +69,27 @@ async fn answer_is_streamed_and_priced() {
     assert_eq!((usage.input_tokens, usage.output_tokens), (USAGE.input_tokens, USAGE.output_tokens));
     assert!(usage.cost.is_some(), "claude-sonnet-4-5 has a price");
     assert_eq!(call.estimated, [false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_used_up_by_thinking_is_asked_for_with_more_room() {
+    let limits = |call: &Call| -> Vec<u32> {
+        call.model.requests.lock().unwrap().iter().map(|asked| asked.max_output_tokens).collect()
+    };
+    let mut call = Call::of(ScriptedModel::new([only_thinks(), says("Hello.")]));
+    let (outcome, text) = call.run(nothing).await;
+    let Ok(ModelOutcome::Answered { answer, .. }) = outcome else { panic!("no answer") };
+    assert_eq!((&*answer.content, &*text), (&[Block::text("Hello.")][..], "Hm.Hello."));
+    let asked = limits(&call);
+    assert_eq!((asked.len(), asked[1]), (2, asked[0] * 2));
+    assert_eq!(call.estimated, [false, false], "both are paid for");
+
+    let mut call = Call::of(ScriptedModel::new([only_thinks(), only_thinks()]));
+    let (outcome, _) = call.run(nothing).await;
+    let Ok(ModelOutcome::Failed { error, .. }) = outcome else { panic!("an answer") };
+    assert_eq!(error.code, ModelErrorCode::OutputLimitReached);
+    let limit = limits(&call)[1].to_string();
+    assert!(error.message.contains(&limit) && error.message.contains("max_output_tokens"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,10 +177,18 @@ async fn next_call_is_checked_against_the_budget() {
     call.process.services.config.budget = Budget { per_run: Some(1.into()), ..Budget::default() };
     let (process, setup) = (&call.process, call.process.setup());
     let journal = process.journal();
-    let checked = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap();
+    let checked =
+        check_budget(&journal, &setup, (1_000, setup.policy.limits.max_output_tokens), &Raises::default())
+            .await
+            .unwrap();
     assert_eq!(checked, CheckedBudget::default());
     process.storage.set_spent(Spent { run: Some(1.into()), ..Spent::default() });
-    let over = check_budget(&journal, &setup, 1_000, &Raises::default()).await.unwrap().over.unwrap();
+    let over =
+        check_budget(&journal, &setup, (1_000, setup.policy.limits.max_output_tokens), &Raises::default())
+            .await
+            .unwrap()
+            .over
+            .unwrap();
     assert!(matches!(over, OverBudget::Exceeded { scope: BudgetScope::Run, .. }), "{over}");
     assert_eq!(journal.services.metrics.models.over_budget.get(), 1, "the operator sees it");
 }

@@ -29,7 +29,9 @@ use tokio_util::task::TaskTracker;
 use super::memory_storage::MemoryStorage;
 use super::pausing_tool::{self, Pausing};
 use super::scripted_code::code;
-pub(in crate::run) use super::scripted_model::{Script, ScriptedModel, USAGE, calls_tools, calls_with, says};
+pub(in crate::run) use super::scripted_model::{
+    Script, ScriptedModel, USAGE, calls_tools, calls_with, only_thinks, says,
+};
 use super::test_config::config;
 use crate::driver::Driver;
 use crate::error::Interrupted;

@@ -38,6 +38,7 @@ pub(in crate::run) struct Asked {
     pub(in crate::run) tools: Vec<String>,
     pub(in crate::run) system: String,
     pub(in crate::run) context: String,
+    pub(in crate::run) max_output_tokens: u32,
     /// The history.
     pub(in crate::run) entries: Vec<Entry>,
 }
@@ -48,6 +49,7 @@ impl Asked {
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             system: request.system.iter().map(|part| part.text.as_str()).collect(),
             context: request.system_context.unwrap_or_default().to_owned(),
+            max_output_tokens: request.max_output_tokens,
             entries: request.entries.to_vec(),
         }
     }
@@ -134,6 +136,17 @@ pub(in crate::run) fn says(text: &str) -> Script {
         usage: USAGE,
     };
     Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
+}
+
+/// An answer that thinking has used up.
+pub(in crate::run) fn only_thinks() -> Script {
+    let answer = Answer {
+        content: vec![Block::Thinking { text: "Hm.".to_owned(), raw: None }],
+        malformed: vec![],
+        stop: StopReason::MaxTokens,
+        usage: USAGE,
+    };
+    Script::Events(vec![Ok(Event::Thinking("Hm.".to_owned())), Ok(Event::Done(Box::new(answer)))])
 }
 
 /// An answer that calls these tools: (call id, name).

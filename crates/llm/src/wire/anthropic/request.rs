@@ -14,7 +14,8 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
-use crate::model::{Description, PDF, Request, sees, takes_documents};
+use crate::model::{Description, Effort, PDF, Request};
+use crate::profile::{CacheControl as Caching, ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -29,6 +30,14 @@ struct Body<'a> {
     tool_choice: Option<ToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
     messages: Vec<Message<'a>>,
 }
 
@@ -36,12 +45,24 @@ struct Body<'a> {
 struct ToolChoice<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 struct OutputConfig {
-    format: Format,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+}
+
+#[derive(Serialize)]
+struct ThinkingOptions {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_tokens: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -168,25 +189,27 @@ const MARKED_TURNS: usize = 2;
 /// The request body, as JSON. The end of the last cached system part is marked, which includes the tools, as they
 /// precede the system prompt. The end of the first cached part, which conversations share, is marked as well. If any
 /// part is cached or a cache key is set, further calls will follow, so the history is marked, too.
-pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let marks = profile.cache == Caching::Marks;
     let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
-    let last = parts.iter().rposition(|part| part.cached);
-    let first = parts.iter().position(|part| part.cached);
-    let enforced_schema = request.answer_schema.filter(|_| supports_schema(&model.model));
+    let last = parts.iter().rposition(|part| marks && part.cached);
+    let first = parts.iter().position(|part| marks && part.cached);
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let enforced_schema = request.answer_schema.filter(|_| enforces);
     let prompt_schema = request.answer_schema.filter(|_| enforced_schema.is_none());
     let block = |text, cache_control| SystemBlock { kind: "text", text, cache_control };
     let system = parts.iter().enumerate().map(|(index, part)| {
         block(Cow::Borrowed(part.text.as_str()), ([first, last].contains(&Some(index))).then_some(EPHEMERAL))
     });
-    let (direct, deferred) = request.tools_for(model);
+    let (direct, deferred) = request.tools_for(model, profile);
     let search = (!deferred.is_empty()).then_some(AnyTool::Server(TOOL_SEARCH));
     let tools = direct.iter().filter_map(|tool| own_tool(tool, false)).chain(search);
     let tools = tools.chain(deferred.iter().filter_map(|tool| own_tool(tool, true)));
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
-    let sent = Sent { images: sees(model, request), documents: takes_documents(model, request) };
+    let sent = Sent { images: profile.sees(), documents: profile.takes_documents() };
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sent)).collect();
-    if last.is_some() || request.cache_key.is_some() {
+    if last.is_some() || marks && request.cache_key.is_some() {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(Message::mark);
     }
@@ -201,6 +224,21 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
             None => messages.push(Message { role: Role::User.as_str(), content: vec![context] }),
         }
     }
+    let tool_choice = request.forced_tool(model).and_then(|name| match profile.forced_tool {
+        ForcedTool::Named | ForcedTool::WithoutThinking => {
+            Some(ToolChoice { kind: "tool", name: Some(name) })
+        }
+        ForcedTool::Required => Some(ToolChoice { kind: "any", name: None }),
+        ForcedTool::Auto => None,
+    });
+    let format = enforced_schema.map(|form| Format {
+        kind: "json_schema",
+        schema: tool_schema::ANTHROPIC_ANSWERS.written(form.schema),
+    });
+    // A tool cannot be forced while the model thinks.
+    let thinking = thinking(profile, request).filter(|_| tool_choice.is_none());
+    let by_effort = profile.thinking == Thinking::Adaptive;
+    let effort = profile.effort_for(request).filter(|_| by_effort).map(Effort::as_str);
     let body = Body {
         model: &model.model,
         max_tokens: request.max_output_tokens,
@@ -209,13 +247,12 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
             .chain(prompt_schema.map(|form| block(schema::instruction(form).into(), None)))
             .collect(),
         tools: tools.collect(),
-        tool_choice: request.forced_tool(model).map(|name| ToolChoice { kind: "tool", name }),
-        output_config: enforced_schema.map(|form| OutputConfig {
-            format: Format {
-                kind: "json_schema",
-                schema: tool_schema::ANTHROPIC_ANSWERS.written(form.schema),
-            },
-        }),
+        tool_choice,
+        output_config: (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format }),
+        thinking,
+        temperature: profile.temperature_for(request),
+        top_p: profile.top_p_for(request),
+        stop_sequences: profile.stop_for(request),
         messages,
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
@@ -228,13 +265,17 @@ fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
     Some(AnyTool::Own(Tool { name, description, input_schema, defer_loading }))
 }
 
-/// Whether a model supports answer schemas; older ones, and other providers' models, do not:
-/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
-fn supports_schema(model: &str) -> bool {
-    let name = model.rsplit(['/', '.']).next().unwrap_or(model);
-    let too_old = ["claude-2", "claude-3", "claude-instant", "claude-sonnet-4-0", "claude-opus-4-0"];
-    let dated = ["claude-sonnet-4-20", "claude-opus-4-20"];
-    name.starts_with("claude-") && !too_old.iter().chain(&dated).any(|old| name.starts_with(old))
+/// How much the model is to think, if that is asked for.
+fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions> {
+    let effort = profile.effort_for(request)?;
+    match profile.thinking {
+        Thinking::Adaptive => Some(ThinkingOptions { kind: "adaptive", budget_tokens: None }),
+        Thinking::Budget => {
+            let budget_tokens = effort.tokens(request.max_output_tokens).filter(|tokens| *tokens > 0)?;
+            Some(ThinkingOptions { kind: "enabled", budget_tokens: Some(budget_tokens) })
+        }
+        _ => None,
+    }
 }
 
 impl Message<'_> {

@@ -9,13 +9,19 @@ use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::AnthropicDecoder;
 use crate::model::{AnswerSchema, Deferred, Description, Event, Request, SystemPart};
+use crate::profile::Profile;
+use crate::wire::Wire;
+
+fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    encode(model, &Profile::on(Wire::Anthropic, &model.provider, &model.model), request)
+}
 
 fn described(model: &str) -> Description {
     Description { provider: "anthropic".into(), model: model.into(), simulated: false, supports_tools: true }
 }
 
 fn request_body(request: &Request<'_>) -> Value {
-    serde_json::from_slice(&encode(&described("claude"), request)).unwrap()
+    serde_json::from_slice(&encode_for(&described("claude"), request)).unwrap()
 }
 
 fn sent(system: &[SystemPart], entries: &[Entry]) -> Value {
@@ -203,7 +209,7 @@ fn schema_is_enforced_or_described_in_the_prompt() {
     let form = Some(AnswerSchema { name: "verdict", schema: &schema });
     let request = Request { answer_schema: form, ..Request::default() };
     let body =
-        |model: &str| -> Value { serde_json::from_slice(&encode(&described(model), &request)).unwrap() };
+        |model: &str| -> Value { serde_json::from_slice(&encode_for(&described(model), &request)).unwrap() };
     for model in ["claude-sonnet-5-5", "claude-opus-4-1-20250805", "anthropic/claude-haiku-4-5"] {
         let body = body(model);
         let sent = &body["output_config"]["format"]["schema"];
@@ -292,7 +298,7 @@ fn tools_are_deferred_only_for_models_that_search() {
     let deferred = Some(Deferred { tools: &deferred, finding: 1 });
     let sent = |model: &str, deferred| -> Value {
         let request = Request { tools: &tools, deferred, ..Request::default() };
-        let body: Value = serde_json::from_slice(&encode(&described(model), &request)).unwrap();
+        let body: Value = serde_json::from_slice(&encode_for(&described(model), &request)).unwrap();
         body["tools"].clone()
     };
     let plain = |name: &str| json!({"name": name, "description": "d", "input_schema": {"type": "object", "properties": {}}});

@@ -13,7 +13,8 @@ use super::super::identifier::{call_id, tool_name};
 use super::super::tool_schema;
 use super::NAME;
 use super::response::Reasoning;
-use crate::model::{AnswerSchema, Description, Request};
+use crate::model::{AnswerSchema, Description, Effort, Request};
+use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -23,11 +24,27 @@ struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<FunctionTool<'a>>,
-    /// It names no tool, so the one that must be called is sent alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    /// Its name of `top_p`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingOptions>,
+}
+
+#[derive(Serialize)]
+struct ThinkingOptions {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_budget: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -81,25 +98,39 @@ struct Function<'a> {
 }
 
 /// The request body, as JSON.
-pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let forced = request.forced_tool(model);
-    let tools = request.tools.iter().filter(|_| model.supports_tools);
-    let tools = tools.filter(|tool| forced.is_none_or(|name| tool.name == name));
-    let tools: Vec<_> = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::COHERE)).collect();
-    // A schema is rejected together with tools; then it is described in the prompt only.
-    let schema = request.answer_schema.filter(|_| tools.is_empty());
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let (tools, _) = request.tools_for(model, profile);
+    let tools: Vec<_> =
+        tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::COHERE)).collect();
+    // The caller has described the schema as well.
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
+    let schema = request.answer_schema.filter(|_| enforces);
+    let is_forced = request.forced_tool(model).is_some() && profile.forced_tool != ForcedTool::Auto;
     let body = Body {
         model: &model.model,
         stream: true,
         max_tokens: request.max_output_tokens,
         messages: messages(model, request),
         tools,
-        tool_choice: forced.map(|_| "REQUIRED"),
+        tool_choice: is_forced.then_some("REQUIRED"),
+        temperature: profile.temperature_for(request),
+        p: profile.top_p_for(request),
+        stop_sequences: profile.stop_for(request),
+        thinking: thinking(profile, request),
         response_format: schema
             .map(|AnswerSchema { schema, .. }| ResponseFormat { kind: "json_object", json_schema: schema }),
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions> {
+    let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Budget)?;
+    Some(match effort {
+        Effort::None => ThinkingOptions { kind: "disabled", token_budget: None },
+        effort => ThinkingOptions { kind: "enabled", token_budget: effort.tokens(request.max_output_tokens) },
+    })
 }
 
 fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {

@@ -9,6 +9,12 @@ use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::CohereDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+use crate::profile::Profile;
+use crate::wire::Wire;
+
+fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    encode(model, &Profile::on(Wire::Cohere, &model.provider, &model.model), request)
+}
 
 fn decode(data: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (CohereDecoder::new("cohere", AnswerEnd::DoneMark), VecDeque::new());
@@ -40,7 +46,7 @@ fn sent(request: &Request<'_>) -> Value {
         simulated: false,
         supports_tools: true,
     };
-    serde_json::from_slice(&encode(&model, request)).unwrap()
+    serde_json::from_slice(&encode_for(&model, request)).unwrap()
 }
 
 fn call(index: u64, id: &str, name: &str) -> Value {

@@ -12,7 +12,8 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
-use crate::model::{Description, PDF, Request, sees, takes_documents};
+use crate::model::{Description, Effort, PDF, Request};
+use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +38,8 @@ struct ToolConfig<'a> {
 #[serde(rename_all = "camelCase")]
 struct FunctionCalling<'a> {
     mode: &'static str,
-    allowed_function_names: [&'a str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_function_names: Option<[&'a str; 1]>,
 }
 
 #[derive(Serialize)]
@@ -123,12 +125,23 @@ struct GenerationConfig<'a> {
     response_mime_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ThinkingConfig {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u32>,
 }
 
 /// Signature for tool calls made by another model; Gemini 3 rejects calls without one:
@@ -136,28 +149,29 @@ struct ThinkingConfig {
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 /// The request body, as JSON.
-pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let generation = Generation::of(&model.model);
-    let tools: Vec<_> =
-        request.tools.iter().filter(|_| model.supports_tools).filter_map(declaration).collect();
-    // Models before Gemini 3 answer 400 to a schema together with tools.
-    let prompt_schema = request.answer_schema.filter(|_| generation.major < 3 && !tools.is_empty());
-    let enforced_schema = request.answer_schema.filter(|_| prompt_schema.is_none());
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let (tools, _) = request.tools_for(model, profile);
+    let tools: Vec<_> = tools.iter().filter_map(declaration).collect();
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
+    let prompt_schema = request.answer_schema.filter(|_| !enforces);
+    let enforced_schema = request.answer_schema.filter(|_| enforces);
     let system = request.system.iter().filter(|part| !is_blank(&part.text));
     let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
     system.extend(prompt_schema.map(|form| text(schema::instruction(form))));
     let body = Body {
         system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
-        contents: contents(model, generation, request),
+        contents: contents(model, profile, request),
         tools: (!tools.is_empty()).then_some([Tools { function_declarations: tools }]),
-        tool_config: request.forced_tool(model).map(|name| ToolConfig {
-            function_calling_config: FunctionCalling { mode: "ANY", allowed_function_names: [name] },
-        }),
+        tool_config: request.forced_tool(model).and_then(|name| tool_config(name, profile)),
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
-            thinking_config: generation.thinks.then_some(ThinkingConfig { include_thoughts: true }),
+            thinking_config: thinking_config(profile, request),
             response_mime_type: enforced_schema.map(|_| "application/json"),
             response_json_schema: enforced_schema.map(|form| form.schema),
+            temperature: profile.temperature_for(request),
+            top_p: profile.top_p_for(request),
+            stop_sequences: profile.stop_for(request),
         },
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
@@ -173,27 +187,25 @@ fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
     Part::Plain(Plain::Text(text.into()))
 }
 
-/// Features derived from a model's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Generation {
-    major: u32,
-    /// Whether it supports `includeThoughts`; models without thoughts answer 400.
-    thinks: bool,
+fn tool_config<'a>(name: &'a str, profile: &Profile) -> Option<ToolConfig<'a>> {
+    let allowed_function_names = match profile.forced_tool {
+        ForcedTool::Named | ForcedTool::WithoutThinking => Some([name]),
+        ForcedTool::Required => None,
+        ForcedTool::Auto => return None,
+    };
+    Some(ToolConfig { function_calling_config: FunctionCalling { mode: "ANY", allowed_function_names } })
 }
 
-impl Generation {
-    /// Parses names such as `gemini-2.5-flash`. A name without a number counts as the newest.
-    fn of(model: &str) -> Self {
-        let name = model.rsplit('/').next().unwrap_or(model);
-        let Some(version) = name.strip_prefix("gemini-") else {
-            return Self { major: 0, thinks: false };
-        };
-        let number = version.split('-').next().unwrap_or("");
-        let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
-        let (major, minor) = (major.parse().unwrap_or(u32::MAX), minor.parse().unwrap_or(0));
-        let speaks_otherwise = ["image", "tts", "audio", "live"].iter().any(|kind| version.contains(kind));
-        Self { major, thinks: (major, minor) >= (2, 5) && !speaks_otherwise }
-    }
+fn thinking_config(profile: &Profile, request: &Request<'_>) -> Option<ThinkingConfig> {
+    let effort = |way| profile.effort_for(request).filter(|_| profile.thinking == way);
+    let config = ThinkingConfig {
+        include_thoughts: profile.include_thoughts,
+        thinking_level: effort(Thinking::Level).map(Effort::as_str),
+        thinking_budget: effort(Thinking::Budget).and_then(|effort| effort.tokens(request.max_output_tokens)),
+    };
+    let says_something =
+        config.include_thoughts || config.thinking_level.is_some() || config.thinking_budget.is_some();
+    says_something.then_some(config)
 }
 
 /// The parts a block was received in: one for a call, possibly several for a text.
@@ -202,10 +214,10 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
     serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
 }
 
-fn contents<'a>(model: &Description, generation: Generation, request: &Request<'a>) -> Vec<Content<'a>> {
+fn contents<'a>(model: &Description, profile: &Profile, request: &Request<'a>) -> Vec<Content<'a>> {
     let mut contents = Vec::new();
     let mut calls: Vec<PendingCall<'a>> = Vec::new();
-    let sent = (sees(model, request), takes_documents(model, request));
+    let sent = (profile.sees(), profile.takes_documents());
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
@@ -213,7 +225,7 @@ fn contents<'a>(model: &Description, generation: Generation, request: &Request<'
             Role::User => ("user", user_parts(&turn, &calls, sent)),
             Role::Assistant => {
                 calls.clear();
-                ("model", model_parts(&turn, &model.provider, generation, &mut calls))
+                ("model", model_parts(&turn, &model.provider, profile, &mut calls))
             }
         };
         contents.push(Content { role: Some(role), parts });
@@ -256,7 +268,7 @@ struct RawCallId<'a> {
 fn model_parts<'a>(
     turn: &Turn<'a>,
     provider: &str,
-    generation: Generation,
+    profile: &Profile,
     calls: &mut Vec<PendingCall<'a>>,
 ) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
@@ -285,7 +297,8 @@ fn model_parts<'a>(
                             args: input,
                         },
                         // Only the first of several parallel calls is signed.
-                        thought_signature: (generation.major >= 3 && calls.is_empty()).then_some(UNSIGNED),
+                        thought_signature: (profile.thought_signatures && calls.is_empty())
+                            .then_some(UNSIGNED),
                     }],
                 });
                 calls.push(PendingCall { id, sent_id, name });

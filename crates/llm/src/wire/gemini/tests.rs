@@ -9,6 +9,12 @@ use super::super::Decoder as _;
 use super::request::encode;
 use super::stream::GeminiDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+use crate::profile::Profile;
+use crate::wire::Wire;
+
+fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    encode(model, &Profile::on(Wire::Gemini, &model.provider, &model.model), request)
+}
 
 fn decode(data: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (GeminiDecoder::new("google"), VecDeque::new());
@@ -39,7 +45,7 @@ fn sent(model: &str, request: &Request<'_>) -> Value {
         simulated: false,
         supports_tools: true,
     };
-    serde_json::from_slice(&encode(&model, request)).unwrap()
+    serde_json::from_slice(&encode_for(&model, request)).unwrap()
 }
 
 #[test]

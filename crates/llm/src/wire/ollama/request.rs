@@ -12,7 +12,8 @@ use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::tool_schema;
 use super::NAME;
-use crate::model::{Description, Request};
+use crate::model::{Description, Effort, Request};
+use crate::profile::{Profile, SchemaSupport, Thinking};
 
 /// Smallest and largest context window requested, in tokens. Ollama's own default was 4096 for long, too small for an
 /// agent's prompt; it reduces values above the model's maximum.
@@ -31,13 +32,21 @@ struct Body<'a> {
     tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a Value>,
-    options: Options,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    think: Option<&'static str>,
+    options: Options<'a>,
 }
 
 #[derive(Serialize)]
-struct Options {
+struct Options<'a> {
     num_predict: u32,
     num_ctx: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
 }
 
 #[derive(Default, Serialize)]
@@ -67,18 +76,26 @@ struct Function<'a> {
     arguments: &'a Value,
 }
 
-/// The request body, as JSON. `think` is omitted: models that can reason do so by default, and others reject the
-/// field.
-pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let tools = request.tools.iter().filter(|_| model.supports_tools);
-    let tools = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA));
+/// The request body, as JSON. Without an effort `think` is omitted: models that can reason do so by default, and others
+/// reject the field.
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let (tools, _) = request.tools_for(model, profile);
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Think);
     let mut body = Body {
         model: &model.model,
         stream: true,
         messages: messages(model, request),
-        tools: tools.collect(),
-        format: request.answer_schema.map(|answer| answer.schema),
-        options: Options { num_predict: request.max_output_tokens, num_ctx: *WINDOWS.start() },
+        tools: tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA)).collect(),
+        format: request.answer_schema.filter(|_| enforces).map(|answer| answer.schema),
+        think: effort.map(Effort::as_str),
+        options: Options {
+            num_predict: request.max_output_tokens,
+            num_ctx: *WINDOWS.start(),
+            temperature: profile.temperature_for(request),
+            top_p: profile.top_p_for(request),
+            stop: profile.stop_for(request),
+        },
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     let json = serde_json::to_vec(&body).unwrap_or_default();

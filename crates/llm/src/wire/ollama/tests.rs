@@ -8,6 +8,12 @@ use super::super::{AnswerEnd, Decoder as _};
 use super::request::encode;
 use super::stream::OllamaDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request};
+use crate::profile::Profile;
+use crate::wire::Wire;
+
+fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
+    encode(model, &Profile::on(Wire::Ollama, &model.provider, &model.model), request)
+}
 
 fn decode(lines: &[Value]) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
     let (mut decoder, mut events) = (OllamaDecoder::new("ollama", AnswerEnd::DoneMark), VecDeque::new());
@@ -51,7 +57,7 @@ fn sent(request: &Request<'_>) -> Value {
         simulated: false,
         supports_tools: true,
     };
-    serde_json::from_slice(&encode(&model, request)).unwrap()
+    serde_json::from_slice(&encode_for(&model, request)).unwrap()
 }
 
 #[test]

@@ -13,9 +13,9 @@ use super::super::function::{FunctionChoice, FunctionTool};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::tool_schema;
-use super::super::{Dialect, SchemaSupport};
 use super::NAME;
-use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
+use crate::model::{Description, Effort, Request, data_url, document_url};
+use crate::profile::{CacheControl, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -35,7 +35,44 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<FunctionChoice<'a>>,
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Toggle>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ToolChoice<'a> {
+    Named(FunctionChoice<'a>),
+    Mode(&'static str),
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: &'static str,
+}
+
+/// Switches thinking on or off.
+#[derive(Serialize)]
+struct Toggle {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+impl Toggle {
+    fn new(is_on: bool) -> Self {
+        Self { kind: if is_on { "enabled" } else { "disabled" } }
+    }
 }
 
 #[derive(Serialize)]
@@ -123,34 +160,64 @@ struct Function<'a> {
 }
 
 /// The request body, as JSON.
-pub(crate) fn encode(model: &Description, dialect: Dialect, request: &Request<'_>) -> Vec<u8> {
-    let limit = request.max_output_tokens;
-    let tools = request.tools.iter().filter(|_| model.supports_tools);
-    let tools = tools.filter_map(|tool| FunctionTool::new(tool, &tool_schema::OPENAI));
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let limit = |name| (profile.output_limit == name).then_some(request.max_output_tokens);
+    let (tools, _) = request.tools_for(model, profile);
+    let effort = profile.effort_for(request);
+    let effort_by = |way| effort.filter(|_| profile.thinking == way);
+    let toggle = effort_by(Thinking::Toggle);
+    let unthinking = request.is_unthinking(model, profile);
+    let schema = request.answer_schema.filter(|_| profile.schema_with_tools || tools.is_empty());
     let body = Body {
         model: &model.model,
         stream: true,
-        stream_options: dialect.stream_options.then_some(StreamOptions { include_usage: true }),
-        max_tokens: (!dialect.max_completion_tokens).then_some(limit),
-        max_completion_tokens: dialect.max_completion_tokens.then_some(limit),
-        prompt_cache_key: request.cache_key.filter(|_| dialect.prompt_cache_key),
-        response_format: request.answer_schema.and_then(|form| match dialect.schema_support {
+        stream_options: profile.stream_options.then_some(StreamOptions { include_usage: true }),
+        max_tokens: limit(OutputLimit::MaxTokens),
+        max_completion_tokens: limit(OutputLimit::MaxCompletionTokens),
+        prompt_cache_key: request.cache_key.filter(|_| profile.cache == CacheControl::Key),
+        response_format: schema.and_then(|form| match profile.result_schema {
             SchemaSupport::JsonSchema => {
-                Some(ResponseFormat::JsonSchema { json_schema: NamedSchema::new(form) })
+                let json_schema = NamedSchema::new(form, profile.strict_schema);
+                Some(ResponseFormat::JsonSchema { json_schema })
             }
             SchemaSupport::JsonObject => Some(ResponseFormat::JsonObject),
             SchemaSupport::PromptOnly => None,
         }),
-        messages: messages(model, dialect, request),
-        tools: tools.collect(),
-        tool_choice: request.forced_tool(model).map(FunctionChoice::new),
+        messages: messages(model, profile, request, schema.is_some()),
+        tools: tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OPENAI)).collect(),
+        tool_choice: request.forced_tool(model).and_then(|name| match profile.forced_tool {
+            ForcedTool::Named | ForcedTool::WithoutThinking => {
+                Some(ToolChoice::Named(FunctionChoice::new(name)))
+            }
+            ForcedTool::Required => Some(ToolChoice::Mode("required")),
+            ForcedTool::Auto => None,
+        }),
+        temperature: profile.temperature_for(request),
+        top_p: profile.top_p_for(request),
+        stop: profile.stop_for(request),
+        reasoning_effort: effort_by(Thinking::Effort)
+            .or(toggle.filter(|effort| *effort != Effort::None && !unthinking))
+            .map(Effort::as_openai),
+        reasoning: effort_by(Thinking::Reasoning).map(|effort| Reasoning { effort: effort.as_openai() }),
+        thinking: if unthinking {
+            Some(Toggle::new(false))
+        } else {
+            toggle.map(|effort| Toggle::new(effort != Effort::None))
+        },
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) -> Vec<Message<'a>> {
-    let prompt_schema = request.answer_schema.filter(|_| dialect.schema_support != SchemaSupport::JsonSchema);
+/// `enforces`: whether the provider is sent the answer schema as far as it supports schemas.
+fn messages<'a>(
+    model: &Description,
+    profile: &Profile,
+    request: &Request<'a>,
+    enforces: bool,
+) -> Vec<Message<'a>> {
+    let enforces = enforces && profile.result_schema == SchemaSupport::JsonSchema;
+    let prompt_schema = request.answer_schema.filter(|_| !enforces);
     let prompt_schema = prompt_schema.map(schema::instruction);
     let system = joined(system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()));
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
@@ -161,11 +228,11 @@ fn messages<'a>(model: &Description, dialect: Dialect, request: &Request<'a>) ->
         Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
         _ => BlockUse::Send,
     };
-    let sent = (sees(model, request), takes_documents(model, request));
+    let sent = (profile.sees(), profile.takes_documents());
     for turn in turns(request.entries, block_use) {
         match turn.role {
-            Role::User => push_user(&turn, dialect, sent, &mut messages),
-            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, dialect, &model.provider))),
+            Role::User => push_user(&turn, profile, sent, &mut messages),
+            Role::Assistant => messages.push(Message::Assistant(assistant(&turn, profile, &model.provider))),
         }
     }
     match (request.context(), messages.last_mut()) {
@@ -210,15 +277,15 @@ const INSERTED_REPLY: &str = "OK.";
 
 /// Each tool result is a message of its own; the user's text follows as one message, in parts if the model is sent images or
 /// PDFs.
-fn push_user<'a>(turn: &Turn<'a>, dialect: Dialect, sent: (bool, bool), messages: &mut Vec<Message<'a>>) {
+fn push_user<'a>(turn: &Turn<'a>, profile: &Profile, sent: (bool, bool), messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
-            let tool_call_id = call_id(tool_use_id, dialect.nine_character_ids);
+            let tool_call_id = call_id(tool_use_id, profile.nine_character_ids);
             messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
     let Some(content) = joined(user_texts(turn)) else { return };
-    if dialect.requires_assistant_after_tool && matches!(messages.last(), Some(Message::Tool { .. })) {
+    if profile.requires_assistant_after_tool && matches!(messages.last(), Some(Message::Tool { .. })) {
         let reply = Assistant { content: Some(INSERTED_REPLY.to_owned()), ..Assistant::default() };
         messages.push(Message::Assistant(reply));
     }
@@ -252,12 +319,12 @@ fn seen_parts<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool)) -> Opt
     turn.blocks.iter().any(is_other).then(|| turn.blocks.iter().filter_map(part).collect())
 }
 
-fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant<'a> {
+fn assistant<'a>(turn: &Turn<'a>, profile: &Profile, provider: &str) -> Assistant<'a> {
     let mut message = Assistant { content: joined(texts(turn)), ..Assistant::default() };
     for block in &turn.blocks {
         match block {
             Block::ToolUse { id, name, input, raw } => message.tool_calls.push(ToolCall {
-                id: call_id(id, dialect.nine_character_ids),
+                id: call_id(id, profile.nine_character_ids),
                 kind: "function",
                 function: Function { name: tool_name(name), arguments: input.to_string() },
                 extra_content: raw.as_ref().and_then(|raw| own_raw(raw, provider)?.extra_content),
@@ -274,7 +341,7 @@ fn assistant<'a>(turn: &Turn<'a>, dialect: Dialect, provider: &str) -> Assistant
             _ => {}
         }
     }
-    if dialect.requires_reasoning_content && !message.tool_calls.is_empty() {
+    if profile.requires_reasoning_content && !message.tool_calls.is_empty() {
         message.reasoning_content.get_or_insert("");
     }
     message

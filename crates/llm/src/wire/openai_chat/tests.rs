@@ -4,10 +4,16 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
 use serde_json::{Value, json};
 
-use super::super::{AnswerEnd, Decoder as _, Dialect};
+use super::super::{AnswerEnd, Decoder as _, Wire};
 use super::request::encode;
 use super::stream::ChatDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
+use crate::profile::Profile;
+
+/// The profile of a model of `provider`.
+fn profile(provider: &str) -> Profile {
+    Profile::on(Wire::OpenAiChat, provider, "x")
+}
 
 /// Chunks with these deltas, then a chunk with `finish`, then the end mark.
 fn decode(deltas: &[Value], finish: Value) -> Result<(ModelAnswer, Vec<Event>), ModelError> {
@@ -164,7 +170,7 @@ fn content_parts_and_refusals_decode_to_text() {
 }
 
 #[test]
-fn dialects_get_only_what_they_accept() {
+fn providers_get_only_what_they_accept() {
     let model = |provider: &str| Description {
         provider: provider.into(),
         model: "m".into(),
@@ -189,7 +195,7 @@ fn dialects_get_only_what_they_accept() {
         }]),
         Entry::user(vec![Block::text("3")]),
     ];
-    let sent = |dialect| -> Value {
+    let sent = |provider| -> Value {
         let request = Request {
             system: &system,
             entries: &entries,
@@ -197,9 +203,9 @@ fn dialects_get_only_what_they_accept() {
             max_output_tokens: 9,
             ..Request::default()
         };
-        serde_json::from_slice(&encode(&model("x"), dialect, &request)).unwrap()
+        serde_json::from_slice(&encode(&model("x"), &profile(provider), &request)).unwrap()
     };
-    let openai = sent(Dialect::OPENAI);
+    let openai = sent("openai");
     assert_eq!((openai["max_completion_tokens"].as_u64(), openai.get("max_tokens")), (Some(9), None));
     assert_eq!(
         openai["messages"],
@@ -214,7 +220,7 @@ fn dialects_get_only_what_they_accept() {
         ])
     );
     assert!(openai.get("response_format").is_none() && openai.get("prompt_cache_key").is_none());
-    let mistral = sent(Dialect::MISTRAL);
+    let mistral = sent("mistral");
     assert!(mistral.get("stream_options").is_none());
     let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
     assert!(id.len() == 9 && mistral["messages"][3]["tool_call_id"] == id);
@@ -227,7 +233,7 @@ fn dialects_get_only_what_they_accept() {
 }
 
 #[test]
-fn schema_is_sent_as_the_dialect_supports() {
+fn schema_is_sent_as_the_provider_supports() {
     let model =
         Description { provider: "x".into(), model: "m".into(), simulated: false, supports_tools: true };
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -236,18 +242,18 @@ fn schema_is_sent_as_the_dialect_supports() {
         cache_key: Some("goal_1"),
         ..Request::default()
     };
-    let sent = |dialect| -> Value { serde_json::from_slice(&encode(&model, dialect, &request)).unwrap() };
-    let openai = sent(Dialect::OPENAI);
+    let sent = |provider| -> Value {
+        serde_json::from_slice(&encode(&model, &profile(provider), &request)).unwrap()
+    };
+    let openai = sent("openai");
     assert_eq!(openai["prompt_cache_key"], "goal_1");
     assert_eq!(
         openai["response_format"],
         json!({"type": "json_schema", "json_schema": {"name": "verdict", "strict": false, "schema": schema}})
     );
     assert_eq!(openai["messages"], json!([]));
-    for (dialect, format) in
-        [(Dialect::DEEPSEEK, Some(json!({"type": "json_object"}))), (Dialect::GROQ, None)]
-    {
-        let body = sent(dialect);
+    for (provider, format) in [("deepseek", Some(json!({"type": "json_object"}))), ("groq", None)] {
+        let body = sent(provider);
         assert_eq!(body.get("response_format"), format.as_ref());
         assert!(body.get("prompt_cache_key").is_none());
         assert!(body["messages"][0]["content"].as_str().unwrap().ends_with(&schema.to_string()));
@@ -292,7 +298,7 @@ fn call_signature_is_sent_back_only_to_its_provider() {
             supports_tools: true,
         };
         let request = Request { entries: &entries, ..Request::default() };
-        serde_json::from_slice(&encode(&model, Dialect::COMPATIBLE, &request)).unwrap()
+        serde_json::from_slice(&encode(&model, &profile("x"), &request)).unwrap()
     };
     assert_eq!(sent("x")["messages"][1]["tool_calls"][0]["extra_content"], signature);
     assert!(sent("y")["messages"][1]["tool_calls"][0].get("extra_content").is_none());

@@ -9,12 +9,13 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::conversation::{Turn, append_context, block_use, system_text, turns, user_text};
+use super::super::conversation::{Turn, append_context, block_use, joined, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
-use super::super::schema::NamedSchema;
+use super::super::schema::{self, NamedSchema};
 use super::super::tool_schema;
 use super::NAME;
-use crate::model::{Description, Request, data_url, document_url, sees, takes_documents};
+use crate::model::{Description, Effort, Request, data_url, document_url};
+use crate::profile::{CacheControl, ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -33,15 +34,30 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextOptions<'a>>,
     input: Vec<Item<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToolChoice<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'a str,
+#[serde(untagged)]
+enum ToolChoice<'a> {
+    Named {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        name: &'a str,
+    },
+    Mode(&'static str),
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: &'static str,
 }
 
 #[derive(Serialize)]
@@ -129,15 +145,16 @@ enum Part<'a> {
 const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
 
 /// The request body, as JSON.
-pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
-    let (direct, deferred) = request.tools_for(model);
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let (direct, deferred) = request.tools_for(model, profile);
+    let has_tools = !direct.is_empty();
     let tools = direct
         .iter()
         .filter_map(|tool| function(tool, false))
         .chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
     let tools = tools.chain(deferred.iter().filter_map(|tool| function(tool, true)));
     let mut input = Vec::new();
-    let sent = (sees(model, request), takes_documents(model, request));
+    let sent = (profile.sees(), profile.takes_documents());
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
@@ -154,18 +171,33 @@ pub(crate) fn encode(model: &Description, request: &Request<'_>) -> Vec<u8> {
     if let Some(text) = request.context() {
         push_context(text, &mut input);
     }
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let enforces = enforces && (profile.schema_with_tools || !has_tools);
+    let enforced_schema = request.answer_schema.filter(|_| enforces);
+    let prompt_schema = request.answer_schema.filter(|_| !enforces).map(schema::instruction);
     let body = Body {
         model: &model.model,
         stream: true,
         store: false,
-        include: if reasons(&model.model) { ENCRYPTED_REASONING } else { &[] },
+        include: if profile.encrypted_reasoning { ENCRYPTED_REASONING } else { &[] },
         max_output_tokens: request.max_output_tokens,
-        prompt_cache_key: request.cache_key,
-        instructions: system_text(request.system),
+        prompt_cache_key: request.cache_key.filter(|_| profile.cache == CacheControl::Key),
+        instructions: joined(
+            system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()),
+        ),
         tools: tools.collect(),
-        tool_choice: request.forced_tool(model).map(|name| ToolChoice { kind: "function", name }),
-        text: request.answer_schema.map(|form| TextOptions {
-            format: Format { kind: "json_schema", schema: NamedSchema::new(form) },
+        tool_choice: request.forced_tool(model).and_then(|name| match profile.forced_tool {
+            ForcedTool::Named | ForcedTool::WithoutThinking => {
+                Some(ToolChoice::Named { kind: "function", name })
+            }
+            ForcedTool::Required => Some(ToolChoice::Mode("required")),
+            ForcedTool::Auto => None,
+        }),
+        temperature: profile.temperature_for(request),
+        top_p: profile.top_p_for(request),
+        reasoning: effort(model, profile, request).map(|effort| Reasoning { effort: effort.as_openai() }),
+        text: enforced_schema.map(|form| TextOptions {
+            format: Format { kind: "json_schema", schema: NamedSchema::new(form, profile.strict_schema) },
         }),
         input,
     };
@@ -179,12 +211,12 @@ fn function(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
     Some(AnyTool::Own(Tool { kind: "function", name, description, parameters, strict: false, defer_loading }))
 }
 
-/// Whether a model may reason. Models that cannot answer 400 to a request for encrypted reasoning:
-/// <https://github.com/pydantic/pydantic-ai/issues/2865>.
-fn reasons(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    let never = ["gpt-3", "gpt-4", "chatgpt-", "computer-use"];
-    !never.iter().any(|prefix| name.starts_with(prefix)) && !name.contains("-chat")
+fn effort(model: &Description, profile: &Profile, request: &Request<'_>) -> Option<Effort> {
+    if request.is_unthinking(model, profile) {
+        return Some(Effort::None);
+    }
+    let by_effort = matches!(profile.thinking, Thinking::Effort | Thinking::Reasoning);
+    profile.effort_for(request).filter(|_| by_effort)
 }
 
 /// A raw block, if this provider wrote it.

@@ -209,7 +209,7 @@ fn a_tool_that_cannot_be_read_is_left_out() {
     let request =
         Request { tools: &tools, must_call: Some("bad"), max_output_tokens: 9, ..Request::default() };
     for wire in WIRES {
-        let body = wire.encode(&model, crate::Dialect::COMPATIBLE, &request);
+        let body = wire.encode(&model, &crate::Profile::on(wire, "x", "m"), &request);
         let body = String::from_utf8(body).unwrap();
         assert!(body.contains("\"t\"") && !body.contains("\"bad\""), "{wire:?}: {body}");
     }

@@ -1,0 +1,351 @@
+//! What requests to a model look like, and what it can do: [`Profile::of`].
+//!
+//! A profile is made of the limits and features of the vendored table ([`Capabilities`]) and of the rows of
+//! `data/profiles.json`, by patterns of provider, model and wire. Every row that fits applies, a later one over an
+//! earlier one; then those of the operator ([`set_overrides`]), a longer pattern over a shorter one; then what the
+//! choice itself says (its wire), and what the provider has contradicted in this process ([`correction`]).
+
+pub(crate) mod correction;
+pub(crate) mod pattern;
+mod refusal;
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+
+use self::pattern::Pattern;
+pub use self::refusal::Unaccepted;
+use crate::capabilities::Capabilities;
+use crate::model::{Description, Effort};
+use crate::provider::Provider;
+use crate::wire::Wire;
+
+const TEXT: &str = include_str!("../data/profiles.json");
+
+/// The field that limits the length of an answer (Chat Completions).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputLimit {
+    /// `max_tokens`
+    MaxTokens,
+    /// `max_completion_tokens`
+    MaxCompletionTokens,
+}
+
+/// How a model is made to call the tool that it must call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForcedTool {
+    /// `tool_choice` names it.
+    Named,
+    /// It is named, and thinking is switched off for that call.
+    WithoutThinking,
+    /// It is offered alone, and `tool_choice` requires a call.
+    Required,
+    /// It is offered alone, and the model decides.
+    Auto,
+}
+
+/// How an effort of thinking is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thinking {
+    /// Not at all: the model does not think, or its provider has no setting for it.
+    None,
+    /// `reasoning_effort` (Chat Completions), `reasoning.effort` (Responses).
+    Effort,
+    /// `reasoning.effort` in Chat Completions (OpenRouter).
+    Reasoning,
+    /// `thinking.type` switches it on and off, `reasoning_effort` is its level (DeepSeek, Zhipu).
+    Toggle,
+    /// `thinking.type: "adaptive"` with `output_config.effort` (Anthropic).
+    Adaptive,
+    /// A number of tokens (Anthropic, Gemini, Cohere).
+    Budget,
+    /// `thinkingLevel` (Gemini).
+    Level,
+    /// `think` (Ollama).
+    Think,
+}
+
+/// How a provider is made to follow an answer schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchemaSupport {
+    /// It accepts the schema.
+    JsonSchema,
+    /// It guarantees a JSON object; the schema is described in the prompt.
+    JsonObject,
+    /// It guarantees nothing, or not in a stream; the schema is described in the prompt.
+    PromptOnly,
+}
+
+/// How the end of a chat stream is recognised. If the connection closes earlier, the answer was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerEnd {
+    /// By `[DONE]`, as OpenAI documents it: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+    DoneMark,
+    /// By a finish reason and the end of the connection, for a provider that never sends `[DONE]`.
+    FinishReason,
+    /// By `[DONE]`; if the server does not send it, by a finish reason, a usage report and the end of the connection.
+    /// For servers configured by address only, whose software Houston does not know. Unknown finish reasons count as
+    /// a normal end.
+    Unknown,
+}
+
+/// How a provider is told what it may cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheControl {
+    /// Not at all.
+    None,
+    /// By marks in the request (`cache_control`).
+    Marks,
+    /// By a key of requests with the same beginning (`prompt_cache_key`).
+    Key,
+}
+
+/// Declares [`Profile`] and [`Changes`] from one list of fields with their defaults.
+macro_rules! profile {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
+        /// What requests to a model look like, and what it can do.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Profile {
+            /// The protocol.
+            pub wire: Wire,
+            /// Limits and features.
+            pub capabilities: Capabilities,
+            $($(#[$doc])* pub $name: $kind,)*
+        }
+
+        /// Changes of a [`Profile`]: a row of `data/profiles.json`, or one of the operator. Fields that are left out stay as
+        /// they are.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Changes {
+            /// The protocol.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub wire: Option<Wire>,
+            /// Most input tokens.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub context_window: Option<u64>,
+            /// Most output tokens in one answer.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub max_output_tokens: Option<u64>,
+            /// Whether it supports several tool calls in one answer.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub parallel_tools: Option<bool>,
+            /// Whether it accepts images as input.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub vision: Option<bool>,
+            /// Whether it finds deferred tools itself.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub tool_search: Option<bool>,
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$kind>,)*
+        }
+
+        impl Profile {
+            fn default_of(wire: Wire, capabilities: Capabilities) -> Self {
+                Self { wire, capabilities, $($name: $default,)* }
+            }
+
+            fn apply(&mut self, changes: &Changes) {
+                let limits = &mut self.capabilities;
+                limits.context_window = changes.context_window.or(limits.context_window);
+                limits.max_output_tokens = changes.max_output_tokens.or(limits.max_output_tokens);
+                limits.parallel_tools = changes.parallel_tools.or(limits.parallel_tools);
+                limits.vision = changes.vision.or(limits.vision);
+                limits.tool_search = changes.tool_search.or(limits.tool_search);
+                $(if let Some(value) = &changes.$name { self.$name = value.clone(); })*
+            }
+        }
+
+        impl Changes {
+            /// Both changes, `later` over these.
+            pub(crate) fn then(self, later: Self) -> Self {
+                Self {
+                    wire: later.wire.or(self.wire),
+                    context_window: later.context_window.or(self.context_window),
+                    max_output_tokens: later.max_output_tokens.or(self.max_output_tokens),
+                    parallel_tools: later.parallel_tools.or(self.parallel_tools),
+                    vision: later.vision.or(self.vision),
+                    tool_search: later.tool_search.or(self.tool_search),
+                    $($name: later.$name.or(self.$name),)*
+                }
+            }
+        }
+    };
+}
+
+profile! {
+    /// The name of the output limit in Chat Completions.
+    output_limit: OutputLimit = OutputLimit::MaxTokens,
+    /// Whether it accepts `stream_options` (Chat Completions).
+    stream_options: bool = true,
+    /// How it is made to call a tool.
+    forced_tool: ForcedTool = ForcedTool::Named,
+    /// How an effort of thinking is asked for.
+    thinking: Thinking = Thinking::None,
+    /// The efforts it accepts. `max` is sent as `xhigh` where that is its name.
+    efforts: Vec<Effort> = vec![Effort::Low, Effort::Medium, Effort::High],
+    /// Whether thinking is counted against the output limit.
+    thinking_shares_limit: bool = true,
+    /// Whether its thoughts are asked for (Gemini).
+    include_thoughts: bool = false,
+    /// Whether encrypted reasoning is asked for, to be sent back (Responses).
+    encrypted_reasoning: bool = true,
+    /// Whether tool calls that another model wrote need a signature (Gemini).
+    thought_signatures: bool = false,
+    /// Whether it refuses tool calls in the history without `reasoning_content`; an empty one is sent if there is none.
+    requires_reasoning_content: bool = false,
+    /// Whether it accepts `temperature`.
+    temperature: bool = true,
+    /// Whether it accepts `top_p`.
+    top_p: bool = true,
+    /// Whether it accepts both in one request.
+    temperature_with_top_p: bool = true,
+    /// Whether it accepts texts that end the answer.
+    stop: bool = true,
+    /// How it is made to follow an answer schema.
+    result_schema: SchemaSupport = SchemaSupport::JsonSchema,
+    /// Whether schemas that fit are sent as strict (OpenAI).
+    strict_schema: bool = true,
+    /// Whether it accepts an answer schema together with tools.
+    schema_with_tools: bool = true,
+    /// Whether it requires call ids of exactly nine letters or digits.
+    nine_character_ids: bool = false,
+    /// Whether it refuses a user message directly after a tool result; an assistant message (`OK.`) is inserted.
+    requires_assistant_after_tool: bool = false,
+    /// How it is told what it may cache.
+    cache: CacheControl = CacheControl::None,
+    /// Whether it is sent PDFs if it sees. Others are sent their text.
+    documents: bool = false,
+    /// Service tiers besides the usual one.
+    service_tiers: Vec<String> = Vec::new(),
+    /// How the end of its stream is recognised (Chat Completions).
+    answer_end: AnswerEnd = AnswerEnd::DoneMark,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    #[serde(rename = "for")]
+    patterns: Vec<Pattern>,
+    /// The only wire on which it applies.
+    on: Option<Wire>,
+    set: Changes,
+    /// Where it is documented or was seen.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for people who read the table"))]
+    #[serde(default)]
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    profiles: Vec<Row>,
+}
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(read);
+
+/// The operator's rows, in the order in which they apply.
+static OVERRIDES: RwLock<Vec<Row>> = RwLock::new(Vec::new());
+
+#[expect(clippy::expect_used, reason = "the text is part of this program, and a test reads all of it")]
+fn read() -> Vec<Row> {
+    serde_json::from_str::<File>(TEXT).expect("data/profiles.json has the shape of `File`").profiles
+}
+
+/// Whether `text` is a pattern of models: `provider/model`, in which `*` stands for any characters, or `*` alone.
+#[must_use]
+pub fn is_pattern(text: &str) -> bool {
+    Pattern::new(text).is_some()
+}
+
+/// Sets the operator's rows for the rest of the process, by pattern (`local/qwen3*`); what [is none](is_pattern) is left out.
+/// Called once at the start, before models are connected. See `[profiles]` in `jobs/models.toml`.
+pub fn set_overrides(rows: &BTreeMap<String, Changes>) {
+    let mut rows: Vec<_> = rows.iter().collect();
+    // The longest match counts.
+    rows.sort_by_key(|(pattern, _)| pattern.len());
+    let rows = rows.into_iter().filter_map(|(pattern, set)| {
+        let patterns = vec![Pattern::new(pattern)?];
+        Some(Row { patterns, on: None, set: set.clone(), why: String::new() })
+    });
+    *OVERRIDES.write().unwrap_or_else(PoisonError::into_inner) = rows.collect();
+}
+
+impl Row {
+    fn is_for(&self, provider: &str, model: &str) -> bool {
+        self.patterns.iter().any(|pattern| pattern.is_match(provider, model))
+    }
+}
+
+impl Profile {
+    /// The profile of a model, e.g. `of("openai", "gpt-5-mini")`. Not cheap: store it with the model.
+    #[must_use]
+    pub fn of(provider: &str, model: &str) -> Self {
+        Self::with(provider, model, &Changes::default())
+    }
+
+    /// The same with changes that take precedence over all rows.
+    pub(crate) fn with(provider: &str, model: &str, own: &Changes) -> Self {
+        let overrides = OVERRIDES.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = ROWS.iter().chain(overrides.iter());
+        Self::from_rows(provider, model, rows, own)
+    }
+
+    fn from_rows<'r>(
+        provider: &str,
+        model: &str,
+        rows: impl Iterator<Item = &'r Row> + Clone,
+        own: &Changes,
+    ) -> Self {
+        let name = model.to_lowercase();
+        let fitting = rows.filter(|row| row.is_for(provider, &name));
+        let usual = Provider::named(provider).ok().and_then(|row| row.wire).unwrap_or(Wire::OpenAiChat);
+        let by_model = fitting.clone().filter_map(|row| row.set.wire).last();
+        let wire = own.wire.or(by_model).unwrap_or(usual);
+        let capabilities = Capabilities::find(provider, model).unwrap_or_default();
+        let mut profile = Self::default_of(wire, capabilities);
+        for row in fitting.filter(|row| row.on.is_none_or(|on| on == wire)) {
+            profile.apply(&row.set);
+        }
+        profile.apply(own);
+        profile
+    }
+
+    /// Whether the model is sent images: unknown counts as blind, as for [`Need::Vision`](crate::routing::router::Need).
+    #[must_use]
+    pub fn sees(&self) -> bool {
+        self.capabilities.vision == Some(true)
+    }
+
+    /// Whether the model is sent PDFs. Others are sent their text.
+    #[must_use]
+    pub fn takes_documents(&self) -> bool {
+        self.documents && self.sees()
+    }
+}
+
+impl Description {
+    /// The profile of the model.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        Profile::of(&self.provider, &self.model)
+    }
+}
+
+#[cfg(test)]
+impl Profile {
+    /// The profile of a model on `wire`.
+    pub(crate) fn on(wire: Wire, provider: &str, model: &str) -> Self {
+        Self::with(provider, model, &Changes { wire: Some(wire), ..Changes::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests;
