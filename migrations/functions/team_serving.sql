@@ -6,8 +6,10 @@ returns table (what text, place bigint, definition text, id uuid) language plpgs
 #variable_conflict use_column
 begin
     return query
-    select 'routed', 0::bigint, houston.agent_read(a.name, a.version, a.enabled,
-                                                   a.is_default and not a.changed, a.settings), a.id
+    -- The team's output is apart from the agent's settings: those are cached by the version of the agent.
+    select 'routed', 0::bigint,
+           case when t.output is null then read.agent
+                else (read.agent::jsonb || jsonb_build_object('team_output', t.output))::text end, a.id
       from houston.runs r
      cross join lateral (
            select replace(e.data->>'agent_id', 'agent_', '')::uuid as agent_id from houston.events e
@@ -15,11 +17,15 @@ begin
               and e.data->>'type' = 'team_routed'
             order by e.seq limit 1) as picked
       join houston.agents a on a.id = picked.agent_id
+     cross join lateral (
+           select houston.agent_read(a.name, a.version, a.enabled, a.is_default and not a.changed, a.settings) as agent
+           ) as read
+      left join houston.teams t on t.id = p_team
      where r.id = p_run;
     if not found then
         return query
         select 'team', 0::bigint,
-               jsonb_build_object('name', t.name, 'version', t.version, 'router', t.router,
+               jsonb_build_object('name', t.name, 'version', t.version, 'router', t.router, 'output', t.output,
                                   'fallback', (select m.position from houston.team_agents m
                                                 where m.team_id = t.id and m.is_fallback))::text, t.id
           from houston.teams t where t.id = p_team;

@@ -223,7 +223,7 @@ pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
 pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
 pub use metrics::{Scrape, serve_metrics};
-pub use models::catalogue::ModelCatalogue;
+pub use models::catalogue::{ModelCatalogue, RefusedSetting};
 pub use peers::carry_client;
 pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};

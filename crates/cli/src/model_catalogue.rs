@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use houston_api::{ExplainError, ModelCatalogue};
+use houston_api::{ExplainError, ModelCatalogue, RefusedSetting};
+use houston_domain::answering::Sampling;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::Usage;
 use houston_llm::routing::router::{Needs, order};
@@ -64,6 +65,15 @@ impl ModelCatalogue for Catalogue {
         async move { Ok(explainer.routes().await?.response()) }.boxed()
     }
 
+    fn refusal(
+        &self,
+        model: String,
+        sampling: Sampling,
+    ) -> BoxFuture<'static, Result<Option<RefusedSetting>, ExplainError>> {
+        let explainer = Arc::clone(&self.0);
+        async move { Ok(explainer.routes().await?.refusal(&model, &sampling)) }.boxed()
+    }
+
     fn estimate(
         &self,
         asked: EstimateModels,
@@ -110,6 +120,15 @@ impl Routes {
         let candidate = Candidate::from_tables(choice.description(), &self.quality, SystemClock.now());
         let route = Route { strategy: Strategy::Fallback, needs: Vec::new(), candidates: vec![candidate] };
         Ok((use_case.to_owned(), route))
+    }
+
+    /// What the first model of a route does not accept. A model that is not known is left to its provider.
+    fn refusal(&self, model: &str, sampling: &Sampling) -> Option<RefusedSetting> {
+        let (_, route) = self.route(model, "").ok()?;
+        let description = &route.candidates.first()?.description;
+        let refused = description.refusal(sampling)?;
+        let why = format!("{description}: {}", refused.why);
+        Some(RefusedSetting { setting: refused.setting, why })
     }
 
     fn estimate(&self, asked: &EstimateModels, own_model: Option<&str>) -> Result<ModelEstimate, FieldError> {

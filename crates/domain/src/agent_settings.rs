@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::limits::{LimitChanges, Limits};
 use crate::agentable::{AgentType, Prompt};
+use crate::answering::{Output, Sampling};
 use crate::guard::GuardSettings;
 
 /// Used as provider or model: the one that serves the use case when the run starts.
@@ -29,7 +30,7 @@ pub const MAX_MODEL_CHARS: usize = 200;
 /// {"description": "Plans trips", "role": "You plan trips.", "guidelines": "", "tools": ["send_message"],
 ///  "use_case": "agent", "provider": "default", "model": "default", "limits": {"max_iterations": 10}}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSettings {
     /// What the agent is good for; people and a team's router read it.
     #[serde(default)]
@@ -50,6 +51,12 @@ pub struct AgentSettings {
     /// Overrides of `[limits]` in `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
+    /// How its model chooses its words, where it differs from its kind.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+    /// The form of its answers; `None`: that of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
     /// What it may do with its tools, below what its kind may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<GuardSettings>,
@@ -68,6 +75,8 @@ impl AgentSettings {
             provider: DEFAULT.to_owned(),
             model: DEFAULT.to_owned(),
             limits: kind.limits,
+            sampling: Sampling::default(),
+            output: None,
             guards: None,
         }
     }
@@ -85,6 +94,8 @@ impl AgentSettings {
                 Some(bounds) => self.limits.within(bounds.with(kind.limits)),
                 None => self.limits,
             },
+            sampling: self.sampling.over(&kind.sampling),
+            output: self.output.clone().or_else(|| kind.output.clone()),
             prompt: Prompt {
                 role: self.role.clone(),
                 guidelines: self.guidelines.clone(),

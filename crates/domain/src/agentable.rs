@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::limits::LimitChanges;
 use crate::agent::token_budget::TokenBudgetChanges;
+use crate::answering::{Output, Sampling};
 use crate::autonomy::Autonomy;
 use crate::focus::ContextProviders;
 use crate::guard::GuardSettings;
@@ -124,6 +125,12 @@ pub struct AgentType {
     /// Overrides of `[limits]` in `orchestrator.toml`.
     #[serde(default)]
     pub limits: LimitChanges,
+    /// How its model chooses its words.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+    /// The form of its answers; `None`: text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
     /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,

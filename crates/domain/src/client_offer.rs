@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::agent::limits::LimitChanges;
+use crate::answering::{Output, Sampling, WrongSetting, is_name, name_rule};
 use crate::focus::{Focus, FocusRef};
 use crate::question::NewQuestion;
 use crate::tool_schema::read;
@@ -21,11 +23,6 @@ pub const MAX_TOOLS_BYTES: usize = 64 * 1024;
 pub const MAX_CONTEXT_ITEMS: usize = 32;
 /// The most bytes of the context: all descriptions and values together.
 pub const MAX_CONTEXT_BYTES: usize = 32 * 1024;
-/// The most characters of the name of a tool: what all providers accept.
-pub const MAX_NAME_CHARS: usize = 64;
-
-/// The most bytes of the schema of a result, as JSON.
-pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
 
 /// The beginning of the subjects of questions about calls of clients' tools.
 pub const PREFIX: &str = "houston:client:";
@@ -50,6 +47,12 @@ pub struct ClientOffer {
     /// What the answer must be. `None`: text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// How the model chooses its words, where the message says so.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+    /// Limits of the run below those of the agent.
+    #[serde(default, skip_serializing_if = "LimitChanges::is_empty")]
+    pub limits: LimitChanges,
     /// The names of those of `tools` of which the model must call one, before it says something. Empty: it decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_call: Vec<String>,
@@ -59,51 +62,6 @@ pub struct ClientOffer {
     /// That of the last run which had one; only as it is read for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_focus: Option<Focus>,
-}
-
-/// The form of an answer: one JSON value that fits a schema.
-///
-/// ```json
-/// {"name": "trip", "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Output {
-    /// Its name, for providers that want one.
-    pub name: String,
-    /// The JSON Schema of an object.
-    pub schema: Arc<Value>,
-}
-
-impl Output {
-    /// Any JSON object.
-    #[must_use]
-    pub fn any_object() -> Self {
-        Self { name: "answer".to_owned(), schema: Arc::new(json!({"type": "object"})) }
-    }
-
-    /// Checks its name and its schema. Pointers are from the output.
-    ///
-    /// # Errors
-    /// [`WrongOffer`] at the first that is wrong.
-    pub fn check(&self) -> Result<(), WrongOffer> {
-        if !is_name(&self.name) {
-            let reason =
-                format!("must have 1 to {MAX_NAME_CHARS} of the characters A-Z, a-z, 0-9, `_` and `-`");
-            return Err(WrongOffer::new("/name", reason));
-        }
-        // Providers accept nothing else at the top.
-        let may_be_object =
-            self.schema.is_object() && self.schema.get("type").is_none_or(|kind| kind == "object");
-        if !may_be_object {
-            return Err(WrongOffer::new("/schema", "must be the JSON Schema of an object"));
-        }
-        let bytes = serde_json::to_vec(&self.schema).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_SCHEMA_BYTES {
-            let reason = format!("has {bytes} bytes as JSON; at most {MAX_SCHEMA_BYTES} are allowed");
-            return Err(WrongOffer::new("/schema", reason));
-        }
-        Ok(())
-    }
 }
 
 /// A tool that a client carries out.
@@ -128,22 +86,6 @@ pub struct ContextItem {
     pub value: String,
 }
 
-/// What is wrong with an offer, and where: a JSON Pointer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {reason}")]
-pub struct WrongOffer {
-    /// Where, such as `/tools/0/name`.
-    pub pointer: String,
-    /// Why, and what is allowed.
-    pub reason: String,
-}
-
-impl WrongOffer {
-    fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), reason: reason.into() }
-    }
-}
-
 impl ClientOffer {
     /// The same, with the item of its context that is a focus as its focus.
     #[must_use]
@@ -164,63 +106,59 @@ impl ClientOffer {
     /// Whether nothing is offered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.context.is_empty() && self.focus.is_none() && self.output.is_none()
+        self == &Self::default()
     }
 
     /// Checks counts, sizes, names and schemas. `is_taken`: the names of the tools that the agent has already.
     ///
     /// # Errors
-    /// [`WrongOffer`] at the first that is wrong.
-    pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongOffer> {
-        let Self { tools, context, focus, output, .. } = self;
-        if let Some(Err(WrongOffer { pointer, reason })) = output.as_ref().map(Output::check) {
-            return Err(WrongOffer::new(format!("/output{pointer}"), reason));
-        }
+    /// [`WrongSetting`] at the first that is wrong.
+    pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongSetting> {
+        let Self { tools, context, focus, output, sampling, .. } = self;
+        output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output"))?;
+        sampling.check().map_err(|wrong| wrong.below("/sampling"))?;
         if tools.len() > MAX_TOOLS {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
-            return Err(WrongOffer::new("/tools", reason));
+            return Err(WrongSetting::new("/tools", reason));
         }
         for (nth, tool) in tools.iter().enumerate() {
             let pointer = format!("/tools/{nth}");
             if !is_name(&tool.name) {
-                let reason =
-                    format!("must have 1 to {MAX_NAME_CHARS} of the characters A-Z, a-z, 0-9, `_` and `-`");
-                return Err(WrongOffer::new(pointer + "/name", reason));
+                return Err(WrongSetting::new(pointer + "/name", name_rule()));
             }
             if is_taken(&tool.name) {
                 let reason = format!("the agent has a tool `{}` already: use another name", tool.name);
-                return Err(WrongOffer::new(pointer + "/name", reason));
+                return Err(WrongSetting::new(pointer + "/name", reason));
             }
             if tools[..nth].iter().any(|other| other.name == tool.name) {
-                return Err(WrongOffer::new(pointer + "/name", format!("`{}` is offered twice", tool.name)));
+                return Err(WrongSetting::new(
+                    pointer + "/name",
+                    format!("`{}` is offered twice", tool.name),
+                ));
             }
             if let Err(reason) = read(&tool.parameters) {
-                return Err(WrongOffer::new(pointer + "/parameters", format!("cannot be offered: {reason}")));
+                return Err(WrongSetting::new(
+                    pointer + "/parameters",
+                    format!("cannot be offered: {reason}"),
+                ));
             }
         }
         let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());
         if bytes > MAX_TOOLS_BYTES {
             let reason = format!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
-            return Err(WrongOffer::new("/tools", reason));
+            return Err(WrongSetting::new("/tools", reason));
         }
         if context.len() > MAX_CONTEXT_ITEMS {
             let reason = format!("has {} items; at most {MAX_CONTEXT_ITEMS} are allowed", context.len());
-            return Err(WrongOffer::new("/context", reason));
+            return Err(WrongSetting::new("/context", reason));
         }
         let bytes: usize = context.iter().map(|item| item.description.len() + item.value.len()).sum();
         if bytes > MAX_CONTEXT_BYTES {
             let reason = format!("has {bytes} bytes; at most {MAX_CONTEXT_BYTES} are allowed");
-            return Err(WrongOffer::new("/context", reason));
+            return Err(WrongSetting::new("/context", reason));
         }
-        focus.as_ref().map_or(Ok(()), |focus| {
-            focus.check().map_err(|wrong| WrongOffer::new(format!("/context{}", wrong.pointer), wrong.reason))
-        })
+        focus.as_ref().map_or(Ok(()), Focus::check).map_err(|wrong| wrong.below("/context"))
     }
-}
-
-fn is_name(name: &str) -> bool {
-    let is_allowed = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'-');
-    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// The subject of a question about a call.

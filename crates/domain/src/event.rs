@@ -340,6 +340,9 @@ pub enum Event {
         /// The error code, when it failed; for a cancelled run, who requested it: `user`, `interrupt`, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
+        /// Its answer as a value, if a form was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Box<Value>>,
     },
 }
 

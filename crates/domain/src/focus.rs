@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::client_offer::{ContextItem, WrongOffer};
+use crate::answering::WrongSetting;
+use crate::client_offer::ContextItem;
 use crate::tool_call::EffectClass;
 
 /// The most characters of a type.
@@ -98,9 +99,9 @@ impl Focus {
     /// Checks its type, id and size.
     ///
     /// # Errors
-    /// [`WrongOffer`] with the place below the focus.
-    pub fn check(&self) -> Result<(), WrongOffer> {
-        let wrong = |pointer: &str, reason: String| Err(WrongOffer { pointer: pointer.to_owned(), reason });
+    /// [`WrongSetting`] with the place below the focus.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let wrong = |pointer: &str, reason: String| Err(WrongSetting { pointer: pointer.to_owned(), reason });
         if !is_type(&self.kind) {
             let reason =
                 format!("must have 1 to {MAX_TYPE_CHARS} of the characters A-Z, a-z, 0-9, `_`, `-` and `.`");

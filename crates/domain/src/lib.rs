@@ -20,6 +20,7 @@ pub mod agent;
 pub mod agent_settings;
 pub mod agentable;
 pub mod analysis;
+pub mod answering;
 pub mod api_key;
 pub mod attachment;
 pub mod autonomy;

@@ -90,6 +90,15 @@ pub struct Message {
     pub created_at: DateTime<Utc>,
 }
 
+/// The key of the metadata of a message whose content is a value of the form that was asked for.
+pub const RESULT: &str = "result";
+
+/// The value of a message's content, if a form was asked for.
+#[must_use]
+pub fn result_of(metadata: &Value, content: &str) -> Option<Value> {
+    (metadata[RESULT] == true).then(|| serde_json::from_str(content).ok()).flatten()
+}
+
 /// Maximum size of a message's metadata as JSON, in bytes: it is sent to every stream of the thread.
 pub const MAX_METADATA_BYTES: usize = 16 * 1024;
 /// Maximum length of an imported message of an agent, in bytes of UTF-8: several times the longest answer of a model.

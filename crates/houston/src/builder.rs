@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use houston_cli::process::{Plan, PlannedModel, Process, ProcessError};
+use houston_domain::agent::limits::LimitChanges;
 use houston_domain::agentable::AgentType;
+use houston_domain::answering::{Effort, Output, Sampling};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::guard::{GuardError, GuardSettings, LayerKind};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
 use houston_tools::SharedTool;
+use schemars::JsonSchema;
 use serde_json::json;
 
 use crate::agent::Agent;
@@ -19,7 +22,7 @@ use crate::happened::{Followers, Happened, Wanted};
 use crate::question::{Decision, Question};
 use crate::run::Decide;
 use crate::running::Running;
-use crate::tool::{AgentTool, AnyTool};
+use crate::tool::{AgentTool, AnyTool, schema};
 
 /// How the agent works, unless [`AgentBuilder::guidelines`] says otherwise.
 const GUIDELINES: &str = "\
@@ -40,6 +43,9 @@ pub struct AgentBuilder {
     tools: Vec<AgentTool>,
     guards: Option<AgentGuards>,
     autonomy: Autonomy,
+    sampling: Sampling,
+    limits: LimitChanges,
+    output: Option<Output>,
     hooks: Vec<Arc<dyn RunHook>>,
     observers: Vec<Arc<dyn Observer>>,
     wanted: Vec<Wanted>,
@@ -104,6 +110,38 @@ impl AgentBuilder {
     /// Says how far the agent goes without asking. Default: [`Autonomy::Medium`].
     pub fn autonomy(mut self, autonomy: Autonomy) -> Self {
         self.autonomy = autonomy;
+        self
+    }
+
+    /// Sets how freely the model chooses its words, from 0 to 2. Default: as its provider has it. A model that does not accept it
+    /// is refused by [`AgentBuilder::build`].
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.sampling.temperature = Some(temperature);
+        self
+    }
+
+    /// Sets how much the model thinks before it answers. Default: as its provider has it.
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.sampling.effort = Some(effort);
+        self
+    }
+
+    /// Limits the tokens of one answer of the model. Default: `limits.max_output_tokens` of `jobs/orchestrator.toml`.
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.limits.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// Limits the model calls of one run. Default: `limits.max_iterations` of `jobs/orchestrator.toml`.
+    pub fn max_iterations(mut self, calls: u32) -> Self {
+        self.limits.max_iterations = Some(calls);
+        self
+    }
+
+    /// Asks for answers of a type: each run ends with a value that fits the type's schema ([`Answer::parse`](crate::Answer::parse)),
+    /// or fails with `RESULT_MISMATCH`. The type must be a struct.
+    pub fn output<T: JsonSchema>(mut self) -> Self {
+        self.output = Some(Output::of(schema::<T>()));
         self
     }
 
@@ -204,6 +242,9 @@ impl AgentBuilder {
             "reply": "text",
             "statuses": ["waiting", "working", "archived"],
             "autonomy": self.autonomy,
+            "sampling": self.sampling,
+            "limits": self.limits,
+            "output": self.output,
             "tools": names,
             "prompt": {
                 "role": self.instructions,

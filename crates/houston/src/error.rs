@@ -53,6 +53,9 @@ pub enum Error {
     /// The answer does not fit the question.
     #[error("the answer does not fit the question: {}{}", .0.pointer, separated(&.0.reason))]
     Answer(Mismatch),
+    /// The answer cannot be read as the type.
+    #[error("the answer is no value of the type: {0}")]
+    Result(String),
     /// The question is not open any more: it was answered otherwise, has expired, or its run has ended.
     #[error("the question is closed")]
     QuestionClosed,

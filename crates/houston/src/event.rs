@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::RunId;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -68,6 +69,20 @@ pub struct Answer {
     pub usage: Usage,
     /// Why it failed or was cancelled.
     pub failure: Option<Failure>,
+    /// What `text` has as JSON, if a form of answers was asked for ([`AgentBuilder::output`](crate::AgentBuilder::output)).
+    pub result: Option<Value>,
+}
+
+impl Answer {
+    /// The answer as a value of the type of [`AgentBuilder::output`](crate::AgentBuilder::output).
+    ///
+    /// # Errors
+    /// [`Error::Result`] when no form of answers was asked for, or the value is none of `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let none = || Error::Result("no form of answers was asked for".to_owned());
+        T::deserialize(self.result.as_ref().ok_or_else(none)?)
+            .map_err(|error| Error::Result(error.to_string()))
+    }
 }
 
 /// Why a run failed or was cancelled.

@@ -40,6 +40,8 @@
 //! | conversations that survive restarts | [`Agent::conversation`], [`Conversation`] |
 //! | tools from functions, with a schema from their types | [`tool()`], [`Context`], [`ToolError`] |
 //! | questions whether a call may be carried out | [`AgentBuilder::on_question`], [`Conversation::questions`], [`Decision`] |
+//! | answers of a type | [`AgentBuilder::output`], [`Answer::parse`] |
+//! | how the model writes, and how much | [`AgentBuilder::temperature`], [`AgentBuilder::effort`], [`AgentBuilder::max_tokens`], [`AgentBuilder::max_iterations`] |
 //! | what an agent may do with its tools | [`AgentBuilder::guards`], [`FunctionTool::risk`] |
 //! | another model, other tools or texts for a run | [`AgentBuilder::before_run`], [`RunHook`] |
 //! | what happens in all conversations, chosen by topic | [`AgentBuilder::on`], [`Happened`] |
@@ -87,6 +89,7 @@ pub use tool::{AgentTool, Context, FunctionTool, ToolError, tool};
 pub use houston_cli::hook::{Observation, Observed, Observer, PromptSection, RunHook, RunInfo, RunSetup};
 pub use houston_cli::process::ProcessError;
 pub use houston_cli::tool::{EffectClass, ToolErrorCode};
+pub use houston_domain::answering::Effort;
 pub use houston_domain::autonomy::Autonomy;
 pub use houston_domain::guard::{GuardSettings, Risk};
 pub use houston_domain::id::{QuestionId, RunId, UserId};

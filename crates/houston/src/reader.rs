@@ -111,11 +111,11 @@ impl Reader {
                 self.ends_attempt(Some(Event::Retrying { message, at }));
             }
             Durable::HandedOver { .. } => self.ends_attempt(None),
-            Durable::RunFinished { status, usage, message, code, .. } => {
+            Durable::RunFinished { status, usage, message, code, result, .. } => {
                 self.ends_attempt(None);
                 let (text, run) = (std::mem::take(&mut self.text), self.run);
-                let failure = failure(status, code, message);
-                self.events.push_back(Event::Finished(Answer { text, run, status, usage, failure }));
+                let (failure, result) = (failure(status, code, message), result.map(|result| *result));
+                self.events.push_back(Event::Finished(Answer { text, run, status, usage, failure, result }));
                 self.is_over = true;
             }
             _ => {}

@@ -142,7 +142,7 @@ impl Tool for FunctionTool {
 }
 
 /// The JSON Schema of a type, without references and without the names of Rust types.
-fn schema<T: JsonSchema>() -> Value {
+pub(crate) fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

@@ -94,8 +94,7 @@ pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
 pub use ledger::{Ledger, metered};
 pub use model::{
-    AnswerSchema, Deferred, Description, Effort, Event, EventStream, Image, Model, Request, Switch,
-    SystemPart,
+    AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Switch, SystemPart,
 };
 pub use price::Price;
 pub use profile::Profile;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use houston_domain::answering::Effort;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::image::SentImage;
@@ -14,7 +15,6 @@ use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ledger::Ledger;
@@ -74,6 +74,8 @@ pub struct AnswerSchema<'a> {
     pub name: &'a str,
     /// The JSON Schema; its top level is an object.
     pub schema: &'a Value,
+    /// Whether a provider that can is asked to guarantee it.
+    pub strict: bool,
 }
 
 /// An image that a model is to look at.
@@ -152,58 +154,25 @@ pub struct Request<'a> {
     pub waited_ms: Option<&'a AtomicU64>,
 }
 
-/// How much a model thinks before it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// Not at all.
-    None,
-    /// As little as it can.
-    Minimal,
-    /// Little.
-    Low,
-    /// Somewhat.
-    Medium,
-    /// Much.
-    High,
-    /// As much as it can.
-    Max,
+/// As a number of tokens, for models that are given one: an opinion, in the range that Anthropic and Google recommend. At
+/// least a quarter of `limit`, the longest answer, is left for the text. `None` when that is too little to think with.
+pub(crate) fn thinking_tokens(effort: Effort, limit: u32) -> Option<u32> {
+    /// The fewest that Anthropic accepts.
+    const FEWEST: u32 = 1024;
+    let wanted = match effort {
+        Effort::None => return Some(0),
+        Effort::Minimal => FEWEST,
+        Effort::Low => 2_048,
+        Effort::Medium => 8_192,
+        Effort::High => 16_384,
+        Effort::Max => 24_576,
+    };
+    Some(wanted.min(limit / 4 * 3)).filter(|tokens| *tokens >= FEWEST)
 }
 
-impl Effort {
-    /// The name in requests and configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Max => "max",
-        }
-    }
-
-    /// The name in OpenAI's protocols.
-    pub(crate) fn as_openai(self) -> &'static str {
-        if self == Self::Max { "xhigh" } else { self.as_str() }
-    }
-
-    /// As a number of tokens, for models that are given one: an opinion, in the range that Anthropic and Google recommend. At
-    /// least a quarter of `limit`, the longest answer, is left for the text. `None` when that is too little to think with.
-    pub(crate) fn tokens(self, limit: u32) -> Option<u32> {
-        /// The fewest that Anthropic accepts.
-        const FEWEST: u32 = 1024;
-        let wanted = match self {
-            Self::None => return Some(0),
-            Self::Minimal => FEWEST,
-            Self::Low => 2_048,
-            Self::Medium => 8_192,
-            Self::High => 16_384,
-            Self::Max => 24_576,
-        };
-        Some(wanted.min(limit / 4 * 3)).filter(|tokens| *tokens >= FEWEST)
-    }
+/// The name of an effort in OpenAI's protocols.
+pub(crate) fn openai_effort(effort: Effort) -> &'static str {
+    if effort == Effort::Max { "xhigh" } else { effort.as_str() }
 }
 
 /// What a model reads in the place of an image.

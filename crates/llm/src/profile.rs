@@ -12,12 +12,13 @@ mod refusal;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use houston_domain::answering::Effort;
 use serde::{Deserialize, Serialize};
 
 use self::pattern::Pattern;
 pub use self::refusal::Unaccepted;
 use crate::capabilities::Capabilities;
-use crate::model::{Description, Effort};
+use crate::model::Description;
 use crate::provider::Provider;
 use crate::wire::Wire;
 

@@ -1,10 +1,12 @@
 //! Agents: named configurations that belong to a tenant.
 
 use houston_domain::agent::limits::LimitChanges;
+use houston_domain::answering::{Output, Sampling};
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agentable::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
@@ -43,6 +45,14 @@ pub struct AgentResponse {
     /// The limits of its kind that it overrides.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
     pub limits: Map<String, Value>,
+    /// How its model chooses its words, where it differs from its kind.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Sampling))]
+    pub sampling: Sampling,
+    /// The form of its answers; absent if it is that of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
+    pub output: Option<Output>,
     /// Whether it may answer runs.
     pub enabled: bool,
     /// Whether it is the default agent of its kind.
@@ -88,6 +98,13 @@ pub struct AgentSettingsRequest {
     /// Accepts a model that is not in the list of its provider.
     #[serde(default)]
     pub allow_unlisted_model: bool,
+    /// How its model chooses its words, where it differs from its kind; a setting that the model does not accept is refused.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Sampling>))]
+    pub sampling: Option<Sampling>,
+    /// The form of its answers: each of its runs ends with a value that fits. `null` leaves it to its kind.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
+    pub output: Option<Option<Output>>,
     /// Limits of its kind that it overrides; never above those.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LimitChanges>))]
     pub limits: Option<LimitChanges>,

@@ -1,6 +1,8 @@
 //! Thread messages: what users and agents write to each other.
 
+use houston_domain::agent::limits::LimitChanges;
 use houston_domain::agentable::DoubleTexting;
+use houston_domain::answering::{Output, Sampling};
 use houston_domain::focus::Focus;
 use houston_domain::id::{AttachmentId, MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
@@ -43,6 +45,10 @@ pub struct MessageResponse {
     /// The run that answers it or wrote it.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
+    /// The answer as a value, if a form was asked for: what `content` has as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub result: Option<Value>,
     /// Its position in the agentable's event stream.
     pub seq: i64,
     pub created_at: Time,
@@ -94,6 +100,19 @@ pub struct CreateMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Focus>))]
     pub context: Option<Focus>,
+    /// The form of the answer: the run ends with a value that fits, the `result` of its message. The default is set by the
+    /// agent and the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
+    pub output: Option<Output>,
+    /// How the model chooses its words, where it differs from the agent; a setting that the model does not accept is refused.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Sampling))]
+    pub sampling: Sampling,
+    /// Limits of the run; those of the agent count if they are lower.
+    #[serde(default, skip_serializing_if = "LimitChanges::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
+    pub limits: LimitChanges,
     /// What happens to an open run; the default is set by the kind.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DoubleTexting>))]
     pub double_texting: Option<DoubleTexting>,

@@ -37,6 +37,10 @@ fn id(prefix: &str, example: &str) -> ObjectBuilder {
     text().pattern(Some(format!("^{prefix}_[0-9a-f]{{32}}$"))).examples([example])
 }
 
+fn number() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Number)
+}
+
 fn one_of(names: &[&str]) -> ObjectBuilder {
     text().enum_values(Some(names.iter().copied()))
 }
@@ -166,6 +170,22 @@ described! {
         .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("What the client knows of it; at most 4 KiB as JSON.")))
         .required("type")
         .required("id")
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    /// How a model chooses its words; what is left out stays as its provider has it.
+    Sampling => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("temperature", number().description(Some("How freely it chooses, from 0 to 2.")))
+        .property("top_p", number().description(Some("The share of the likeliest words it chooses from, above 0, at most 1.")))
+        .property("effort", one_of(&["none", "minimal", "low", "medium", "high", "max"]))
+        .property("stop", ArrayBuilder::new().items(text()).max_items(Some(4)).description(Some("Texts that end the answer.")))
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    /// The form of an answer: one JSON value that fits a schema.
+    Output => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("name", text().max_length(Some(64)).description(Some("Its name, for providers that want one: letters, digits, `_` and `-`.")))
+        .property("schema", ObjectBuilder::new().schema_type(Type::Object).description(Some("The JSON Schema of an object, at most 32 KiB.")))
+        .property("strict", ObjectBuilder::new().schema_type(Type::Boolean).description(Some("Whether a provider that can is to guarantee it. The answer is checked in any case.")))
+        .required("schema")
         .additional_properties(Some(AdditionalProperties::FreeForm(false)));
     /// A thing that a message is about.
     FocusRef => ObjectBuilder::new()

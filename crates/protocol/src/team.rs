@@ -1,9 +1,11 @@
 //! Teams: agents of one kind, and a router that picks one of them for each run.
 
+use houston_domain::answering::Output;
 use houston_domain::id::{AgentId, TeamId};
 use houston_domain::team::Router;
 use serde::{Deserialize, Serialize};
 
+use crate::agentable::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;
@@ -34,6 +36,10 @@ pub struct TeamResponse {
     /// How it picks the agent that answers a run.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::Router))]
     pub router: Router,
+    /// The form of its answers, whichever agent answers; absent if it is that of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
+    pub output: Option<Output>,
     /// Increases with each change.
     pub version: i64,
     pub created_at: Time,
@@ -64,6 +70,10 @@ pub struct TeamSettingsRequest {
     /// How it picks the agent that answers a run.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Router>))]
     pub router: Option<Router>,
+    /// The form of its answers, whichever agent answers. `null` leaves it to the agent.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
+    pub output: Option<Option<Output>>,
     /// For a change: fails unless the team has this version.
     pub version: Option<i64>,
 }

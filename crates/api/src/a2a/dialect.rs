@@ -90,7 +90,8 @@ impl Updates {
             Event::TextMessageEnd { message_id, .. } => self.complete(*message_id).into_iter().collect(),
             Event::MessagesSnapshot { messages, .. } => self.take_back(messages).into_iter().collect(),
             Event::RunFinished { timestamp, run_id, result, outcome, .. } if *run_id == self.ids.run => {
-                vec![self.ended(*timestamp, result, outcome)]
+                let value = self.value(result);
+                value.into_iter().chain([self.ended(*timestamp, result, outcome)]).collect()
             }
             Event::RunError { timestamp, message, code, .. } => {
                 self.is_done.store(true, Ordering::Relaxed);
@@ -104,13 +105,13 @@ impl Updates {
     fn text(&mut self, id: EntityId, delta: &str) -> StreamResponse {
         let append = self.begun == Some(id);
         (self.begun, self.text) = (Some(id), Some((id, false)));
-        self.artifact(id, delta, append, None)
+        self.artifact(id, Part::text(delta), append, None)
     }
 
     fn complete(&mut self, id: EntityId) -> Option<StreamResponse> {
         // A message without text has no artifact.
         self.text = self.text.filter(|(open, _)| *open == id).map(|(open, _)| (open, true));
-        (self.begun == Some(id)).then(|| self.artifact(id, "", true, Some(true)))
+        (self.begun == Some(id)).then(|| self.artifact(id, Part::text(""), true, Some(true)))
     }
 
     /// The last artifact, if its text is not in the thread: an attempt broke off.
@@ -120,10 +121,16 @@ impl Updates {
             return None;
         }
         self.begun = None;
-        Some(self.artifact(id, "", false, Some(true)))
+        Some(self.artifact(id, Part::text(""), false, Some(true)))
     }
 
-    fn artifact(&self, id: EntityId, text: &str, append: bool, last_chunk: Option<bool>) -> StreamResponse {
+    /// The last artifact again, as a value, if a form was asked for.
+    fn value(&self, result: &RunResult<'_>) -> Option<StreamResponse> {
+        let (id, value) = (self.begun?, result.output.as_deref()?.clone());
+        Some(self.artifact(id, Part::data(value), false, Some(true)))
+    }
+
+    fn artifact(&self, id: EntityId, part: Part, append: bool, last_chunk: Option<bool>) -> StreamResponse {
         StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
             task_id: self.ids.run.to_string(),
             context_id: self.ids.context.clone(),
@@ -131,7 +138,7 @@ impl Updates {
                 artifact_id: id.to_string(),
                 name: None,
                 description: None,
-                parts: vec![Part::text(text)],
+                parts: vec![part],
                 metadata: None,
                 extensions: None,
             },
@@ -227,8 +234,13 @@ mod tests {
     }
 
     fn finished(nth: u128, outcome: Outcome<'static>) -> Event<'static> {
-        let result =
-            RunResult { status: RunStatus::Completed, cancelled_by: None, stop_reason: None, cost: None };
+        let result = RunResult {
+            status: RunStatus::Completed,
+            cancelled_by: None,
+            stop_reason: None,
+            cost: None,
+            output: None,
+        };
         let thread_id = "goal_1".into();
         Event::RunFinished { timestamp: None, thread_id, run_id: run(nth), result, outcome, usage: None }
     }

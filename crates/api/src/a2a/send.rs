@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use axum::response::Response;
+use houston_domain::answering::Output;
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::RunId;
 use houston_domain::scope::Scope;
 use houston_protocol::a2a::{
     A2AError, Message, Part, Role, SendRequest, SentMessage, Task, TaskState, TaskStatus,
 };
+use serde::Deserialize as _;
 use uuid::Uuid;
 
 use super::answer::answers;
@@ -157,13 +160,15 @@ impl Ask {
     ) -> Result<Sent, Refusal> {
         let public = thread.path.public_id();
         let key = Key::of_message(&public, &sent.message_id, &content.text, &content.images)?;
+        let offer = offer(sent)?;
+        offer.as_ref().map_or(Ok(()), |offer| thread.check_offer(offer))?;
         let new = NewMessage {
             pointers: ("/message/parts", "/message/parts"),
             content: content.text.clone(),
             images: &content.images,
             metadata: sent.metadata.clone().unwrap_or_default(),
             double_texting: None,
-            offer: None,
+            offer: offer.as_ref(),
             key: Some(&key),
         };
         let (posted, _) = thread.post(new).await?;
@@ -177,6 +182,15 @@ impl Ask {
         let message = echo(&ids, sent, &content);
         Ok(Sent { thread, ids, at, is_new: posted.opened, message })
     }
+}
+
+/// The form of the answer: `metadata.houston.output`, since the protocol has no field for it.
+fn offer(sent: &SentMessage) -> Result<Option<ClientOffer>, ApiError> {
+    let output = sent.metadata.as_ref().and_then(|metadata| metadata.get("houston")?.get("output"));
+    let Some(output) = output else { return Ok(None) };
+    let output = Output::deserialize(output)
+        .map_err(|error| ApiError::field("/message/metadata/houston/output", error.to_string()))?;
+    Ok(Some(ClientOffer { output: Some(output), ..ClientOffer::default() }))
 }
 
 /// An id that is given and not empty.

@@ -86,7 +86,7 @@ impl Written {
                 ));
             }
             (Durable::MessageSent { message_id }, Some(body)) if !is_rolled_back(&body) => {
-                self.artifacts.push(artifact(message_id, body.content));
+                self.artifacts.push(artifact(message_id, &body));
             }
             (Durable::RunFinished { .. }, _) => return false,
             _ => {}

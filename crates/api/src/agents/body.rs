@@ -6,12 +6,14 @@ use houston_domain::agent_settings::{
     MAX_MODEL_CHARS,
 };
 use houston_domain::agentable::AgentType;
+use houston_domain::answering::{Output, WrongSetting};
 use houston_protocol::agent::AgentSettingsRequest;
 
 use super::sources::{AgentSources, suggestion, truncated};
 use crate::agentables::tools::check_of_kind;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
+use crate::messages::post::check_storable_value;
 
 /// Whether no field is given, except perhaps `version`.
 pub(super) fn is_empty(body: &AgentSettingsRequest) -> bool {
@@ -32,6 +34,8 @@ pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
         || body.provider.is_some()
         || body.model.is_some()
         || body.limits.is_some()
+        || body.sampling.is_some()
+        || body.output.is_some()
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
@@ -79,6 +83,14 @@ pub(super) fn apply(
         check_limits(&limits, sources.limits.with(kind.limits))?;
         settings.limits = limits;
     }
+    if let Some(sampling) = body.sampling {
+        sampling.check().map_err(|wrong| wrong_setting(wrong.below("/sampling")))?;
+        settings.sampling = sampling;
+    }
+    if let Some(output) = body.output {
+        check_output(output.as_ref())?;
+        settings.output = output;
+    }
     let names_model = body.provider.is_some() || body.model.is_some();
     settings.provider = body.provider.unwrap_or(settings.provider);
     settings.model = body.model.unwrap_or(settings.model);
@@ -86,6 +98,20 @@ pub(super) fn apply(
         check_model(&mut settings, sources, allow_unlisted)?;
     }
     Ok(settings)
+}
+
+/// Checks the form of answers, at `/output`.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it cannot be used, or Postgres could not store it.
+pub(crate) fn check_output(output: Option<&Output>) -> Result<(), ApiError> {
+    let Some(output) = output else { return Ok(()) };
+    output.check().map_err(|wrong| wrong_setting(wrong.below("/output")))?;
+    check_storable_value("/output/schema", &output.schema)
+}
+
+fn wrong_setting(WrongSetting { pointer, reason }: WrongSetting) -> ApiError {
+    ApiError::field(&pointer, reason)
 }
 
 fn check_use_case(use_case: &str, kind: &AgentType, use_cases: &[String]) -> Result<(), ApiError> {

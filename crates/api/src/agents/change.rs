@@ -17,6 +17,7 @@ use crate::auth::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
+use crate::models::sampling::check_agent;
 use crate::state::App;
 
 endpoint! {
@@ -76,7 +77,9 @@ async fn apply(
         _ if !body::changes_settings(&body) => None,
         Some(kind) => {
             let kind = with_own(app, caller, kind, body.tools.as_deref()).await?;
-            Some(body::apply(body, agent.settings, &kind, &app.state.agents)?)
+            let settings = body::apply(body, agent.settings, &kind, &app.state.agents)?;
+            check_agent(app, &settings, |setting| format!("/sampling/{setting}")).await?;
+            Some(settings)
         }
         None => {
             let detail =

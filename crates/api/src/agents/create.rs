@@ -18,6 +18,7 @@ use crate::body::Creation;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::models::sampling::check_agent;
 use crate::state::App;
 
 endpoint! {
@@ -53,6 +54,7 @@ pub(crate) async fn create(
     let enabled = body.enabled.unwrap_or(true);
     let tools_of = with_own(&app, caller, kind, body.tools.as_deref()).await?;
     let settings = body::apply(body, AgentSettings::of(kind), &tools_of, &app.state.agents)?;
+    check_agent(&app, &settings, |setting| format!("/sampling/{setting}")).await?;
     let now = app.now();
     let agent = Agent {
         id: app.state.ids.next(),

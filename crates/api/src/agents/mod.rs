@@ -3,7 +3,7 @@
 //!
 //! A change applies from the next run on: workers read the agent together with each run's context.
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -28,8 +28,19 @@ use crate::state::App;
 
 /// The response for an agent.
 pub(crate) fn response(agent: Agent) -> AgentResponse {
-    let AgentSettings { description, role, guidelines, tools, use_case, provider, model, limits, guards: _ } =
-        agent.settings;
+    let AgentSettings {
+        description,
+        role,
+        guidelines,
+        tools,
+        use_case,
+        provider,
+        model,
+        limits,
+        sampling,
+        output,
+        guards: _,
+    } = agent.settings;
     let limits = serde_json::to_value(limits).unwrap_or_default();
     let limits = limits.as_object().cloned().unwrap_or_default();
     AgentResponse {
@@ -44,6 +55,8 @@ pub(crate) fn response(agent: Agent) -> AgentResponse {
         provider,
         model,
         limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        sampling,
+        output,
         enabled: agent.enabled,
         is_default: agent.is_default,
         changed: agent.changed,

@@ -15,7 +15,13 @@ pub(crate) fn end<'a>(thread: &'a str, event: &Committed, questions: &'a [NewQue
         timestamp: Some(event.at.timestamp_millis()),
         thread_id: thread.into(),
         run_id: event.run_id,
-        result: RunResult { status: RunStatus::Waiting, cancelled_by: None, stop_reason: None, cost: None },
+        result: RunResult {
+            status: RunStatus::Waiting,
+            cancelled_by: None,
+            stop_reason: None,
+            cost: None,
+            output: None,
+        },
         outcome: Outcome::Interrupt { interrupts: questions.iter().map(Into::into).collect() },
         usage: None,
     })

@@ -94,9 +94,10 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         @ (Durable::RetryScheduled { .. } | Durable::RunWaiting { .. } | Durable::HandedOver { .. }) => {
             step_end(timestamp, context).into_iter().chain(fact(timestamp, event)).collect()
         }
-        Durable::RunFinished { status, usage, message, code, .. } => {
-            let ended =
-                run_end(timestamp, context, committed, *status, usage, (message.as_deref(), code.as_deref()));
+        Durable::RunFinished { status, usage, message, code, result, .. } => {
+            let (message, code, value) = (message.as_deref(), code.as_deref(), result.as_deref());
+            let end = RunEnd { status: *status, usage, message, code, value };
+            let ended = run_end(timestamp, context, committed, end);
             step_end(timestamp, context).into_iter().chain([ended]).collect()
         }
     }
@@ -126,8 +127,13 @@ fn within_latest_run<'a>(
     event: Event<'a>,
 ) -> Vec<Event<'a>> {
     let (thread_id, run_id) = (Cow::from(context.thread), committed.run_id);
-    let result =
-        RunResult { status: RunStatus::Completed, cancelled_by: None, stop_reason: None, cost: None };
+    let result = RunResult {
+        status: RunStatus::Completed,
+        cancelled_by: None,
+        stop_reason: None,
+        cost: None,
+        output: None,
+    };
     let (protocol_version, outcome) = (PROTOCOL_VERSION.into(), Outcome::Success);
     vec![
         Event::RunStarted { timestamp, thread_id: thread_id.clone(), run_id, protocol_version },
@@ -288,13 +294,21 @@ fn step_end(timestamp: Timestamp, context: &Context<'_>) -> Option<Event<'static
     context.step.map(|step| Event::StepFinished { timestamp, step_name: StepName(step) })
 }
 
+/// How a run ended.
+struct RunEnd<'a> {
+    status: RunStatus,
+    usage: &'a Usage,
+    message: Option<&'a str>,
+    code: Option<&'a str>,
+    /// The answer, if a form was asked for.
+    value: Option<&'a Value>,
+}
+
 fn run_end<'a>(
     timestamp: Timestamp,
     context: &Context<'a>,
     committed: &Committed,
-    status: RunStatus,
-    usage: &Usage,
-    (message, code): (Option<&'a str>, Option<&'a str>),
+    RunEnd { status, usage, message, code, value }: RunEnd<'a>,
 ) -> Event<'a> {
     let (cost, usage) = (usage.cost.map(|cost| cost.normalize()), TokenUsage::of(usage));
     let outcome = match status {
@@ -311,7 +325,8 @@ fn run_end<'a>(
     let (thread_id, run_id) = (context.thread.into(), committed.run_id);
     let cancelled_by = code.filter(|_| status == RunStatus::Cancelled).map(Into::into);
     let stop_reason = status.stop_reason(code).map(Cow::from);
-    let result = RunResult { status, cancelled_by, stop_reason, cost };
+    let output = value.map(Cow::Borrowed);
+    let result = RunResult { status, cancelled_by, stop_reason, cost, output };
     Event::RunFinished { timestamp, thread_id, run_id, result, outcome, usage }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod images;
 pub(crate) mod list;
 pub(crate) mod post;
 
+use houston_domain::message::result_of;
 use houston_protocol::message::MessageResponse;
 use houston_protocol::time::Time;
 use houston_store::message::ThreadMessage;
@@ -15,7 +16,9 @@ use crate::agentable_path::Owner;
 /// The response for a message.
 fn response(thread: ThreadMessage) -> MessageResponse {
     let ThreadMessage { message, agentable, kind, status, processed_at } = thread;
+    let result = result_of(&message.metadata, &message.content);
     MessageResponse {
+        result,
         id: message.id,
         owner: Owner { kind, id: agentable },
         source: message.source,

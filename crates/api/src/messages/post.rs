@@ -23,7 +23,6 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use houston_domain::agentable::{DoubleTexting, Urgency};
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::focus::Focus;
 use houston_domain::message::{MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source};
 use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageResponse};
 use houston_protocol::time::Time;
@@ -39,6 +38,7 @@ use crate::error::ApiError;
 use crate::idempotency::{Key, respond, unless_key_reused};
 use crate::messages::attachments::with_attachments;
 use crate::messages::images::with_images;
+use crate::models::sampling;
 use crate::rates::ask;
 use crate::request_trace::Posting;
 use crate::state::App;
@@ -74,7 +74,15 @@ pub(crate) async fn post(
     let has_files = !(body.images.is_empty() && body.attachments.is_empty());
     check_content("/content", &body.content, has_files)?;
     check_metadata("/metadata", &body.metadata)?;
-    body.context.as_ref().map_or(Ok(()), check_focus)?;
+    let offer = ClientOffer {
+        focus: body.context,
+        output: body.output,
+        sampling: body.sampling,
+        limits: body.limits,
+        ..ClientOffer::default()
+    };
+    check_offer(&offer)?;
+    sampling::check(&app, caller, &path, &offer.sampling, |setting| format!("/sampling/{setting}")).await?;
     if !body.images.is_empty() {
         // Before images are fetched and stored.
         ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
@@ -85,8 +93,8 @@ pub(crate) async fn post(
     let metadata = Value::Object(body.metadata);
     let double_texting = body.double_texting.unwrap_or(path.double_texting);
     let post = (content.as_str(), &metadata, double_texting);
-    let offer = body.context.map(|focus| ClientOffer { focus: Some(focus), ..ClientOffer::default() });
-    let (posted, replayed) = store_offering(&app, caller, &path, post, offer.as_ref(), key.as_ref()).await?;
+    let offer = Some(&offer).filter(|offer| !offer.is_empty());
+    let (posted, replayed) = store_offering(&app, caller, &path, post, offer, key.as_ref()).await?;
     if replayed && has_files {
         // An address may have another image now, and a file another name.
         content = app.store(caller).message(posted.id).await?.message.content;
@@ -147,9 +155,14 @@ pub(crate) async fn store_offering(
     Ok((posted, replayed))
 }
 
-fn check_focus(focus: &Focus) -> Result<(), ApiError> {
-    focus.check().map_err(|wrong| ApiError::field(&format!("/context{}", wrong.pointer), wrong.reason))?;
-    focus.data.as_ref().map_or(Ok(()), |data| check_storable_value("/context/data", data))
+/// Checks ranges and sizes, and that Postgres can store its values.
+fn check_offer(offer: &ClientOffer) -> Result<(), ApiError> {
+    offer.check(|_| false).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    let ClientOffer { focus, output, .. } = offer;
+    if let Some(data) = focus.as_ref().and_then(|focus| focus.data.as_ref()) {
+        check_storable_value("/context/data", data)?;
+    }
+    output.as_ref().map_or(Ok(()), |output| check_storable_value("/output/schema", &output.schema))
 }
 
 /// `may_be_empty`: there are images.
@@ -219,6 +232,7 @@ pub(crate) fn accepted(
     metadata: Value,
 ) -> AcceptedMessageResponse {
     let message = MessageResponse {
+        result: None,
         id: posted.id,
         owner: Owner { kind: path.kind.clone(), id: path.id },
         source: Source::User,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_domain::agent_settings::DEFAULT;
 use houston_protocol::model::EstimateModels;
 
+use super::sampling::model_of;
 use crate::auth::Caller;
 use crate::body::Creation;
 use crate::endpoint::endpoint;
@@ -49,11 +49,7 @@ pub(crate) async fn estimate(
     }
     if let Some(id) = asked.agent_id {
         let settings = app.store(caller).agent(id).await?.settings;
-        own_model = Some(match (settings.provider.as_str(), settings.model.as_str()) {
-            (DEFAULT, _) => settings.use_case,
-            (provider, DEFAULT) => provider.to_owned(),
-            (provider, model) => format!("{provider}/{model}"),
-        });
+        own_model = Some(model_of(&settings));
     }
     let estimate = app.state.models.estimate(asked, own_model);
     let estimate = estimate.await?.map_err(|error| ApiError::InvalidRequest { errors: vec![error] })?;

@@ -4,6 +4,7 @@ pub(crate) mod catalogue;
 pub(crate) mod estimate;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod sampling;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -39,6 +39,7 @@ use crate::events::get::Options;
 use crate::events::position::Position;
 use crate::events::streams::reserve;
 use crate::idempotency::respond;
+use crate::models::sampling;
 use crate::state::App;
 use crate::threads::Asker;
 
@@ -64,6 +65,7 @@ pub(super) async fn create(
     let output = offer::output("/response_format", format)?;
     let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
     offer::choose(&mut offer, &body.others)?;
+    offer::tune(&mut offer, &body.others)?;
     let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
     let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
     let key = match asker.own_key(key) {
@@ -72,6 +74,8 @@ pub(super) async fn create(
     };
     reserve(&app, asker.caller())?;
     let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    let at = |setting: &str| offer::parameter(Endpoint::Chat, setting);
+    sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
     let said = Said { model: body.model, ..Said::default() };
     if is_new {
         input.tell_earlier();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, Output};
+use houston_domain::answering::{Effort, Output, Sampling};
+use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
+use houston_protocol::openai::parameters::Endpoint;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
@@ -30,6 +33,7 @@ pub(super) fn output(pointer: &str, format: &Value) -> Result<Option<Output>, Ap
         _ if is_schema => Output {
             name: format["name"].as_str().unwrap_or("answer").to_owned(),
             schema: Arc::new(format["schema"].clone()),
+            strict: format["strict"] != false,
         },
         _ => {
             let reason = "must be `text`, `json_object` or `json_schema`";
@@ -76,6 +80,56 @@ pub(super) fn choose(offer: &mut ClientOffer, others: &Map<String, Value>) -> Re
         }
     }
     Ok(())
+}
+
+/// Reads how the model is to choose its words, how much it thinks, and how long its answer may be.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] with the parameter that has a wrong type, or is out of range.
+pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Result<(), ApiError> {
+    let given = |name: &str| others.get(name).filter(|value| !value.is_null());
+    let number = |name: &str| -> Result<Option<f64>, ApiError> {
+        let Some(value) = given(name) else { return Ok(None) };
+        value.as_f64().map(Some).ok_or_else(|| ApiError::field(&format!("/{name}"), "must be a number"))
+    };
+    let (temperature, top_p) = (number("temperature")?, number("top_p")?);
+    let (mut effort, mut effort_at) = (given("reasoning_effort"), "/reasoning_effort");
+    if let Some(own) = given("reasoning").map(|reasoning| &reasoning["effort"]) {
+        (effort, effort_at) = (Some(own).filter(|effort| !effort.is_null()), "/reasoning/effort");
+    }
+    let effort = match effort {
+        // Houston's word for the highest one.
+        Some(value) if value == "xhigh" => Some(Effort::Max),
+        Some(value) => Some(Effort::deserialize(value).map_err(|_| {
+            ApiError::field(effort_at, "must be `none`, `minimal`, `low`, `medium`, `high` or `xhigh`")
+        })?),
+        None => None,
+    };
+    let stop = match given("stop") {
+        None => Vec::new(),
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(list) => Vec::deserialize(list)
+            .map_err(|_| ApiError::field("/stop", "must be a text or a list of texts"))?,
+    };
+    offer.sampling = Sampling { temperature, top_p, effort, stop };
+    offer.sampling.check().map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    for name in ["max_output_tokens", "max_completion_tokens", "max_tokens"] {
+        let Some(value) = given(name) else { continue };
+        let most = value.as_u64().filter(|most| *most > 0).and_then(|most| u32::try_from(most).ok());
+        let most =
+            most.ok_or_else(|| ApiError::field(&format!("/{name}"), "must be a whole number from 1"))?;
+        offer.limits.max_output_tokens.get_or_insert(most);
+    }
+    Ok(())
+}
+
+/// Where a request has a setting.
+pub(super) fn parameter(endpoint: Endpoint, setting: &str) -> String {
+    match (endpoint, setting) {
+        (Endpoint::Responses, "effort") => "/reasoning/effort".to_owned(),
+        (Endpoint::Chat, "effort") => "/reasoning_effort".to_owned(),
+        _ => format!("/{setting}"),
+    }
 }
 
 /// Reads the functions of a response, or of a chat completion, which has them in `function`.
@@ -150,6 +204,46 @@ mod tests {
         assert_eq!([chosen(flat), chosen(nested)], [(); 2].map(|()| Ok((2, must(&["b"]), false))));
         for wrong in [json!("any"), json!({"type": "function", "name": "c"}), json!({"type": "web_search"})] {
             assert_eq!(chosen(json!({"tool_choice": wrong})), Err(()));
+        }
+    }
+
+    #[test]
+    fn settings_of_both_endpoints_are_read() {
+        let tuned = |others: Value| {
+            let mut offer = ClientOffer::default();
+            tune(&mut offer, others.as_object().unwrap())
+                .map(|()| (offer.sampling, offer.limits.max_output_tokens))
+        };
+        let chat = json!({"temperature": 1, "top_p": 0.5, "stop": "END", "reasoning_effort": "xhigh", "max_tokens": 16});
+        let responses = json!({"temperature": 1.0, "top_p": 0.5, "reasoning": {"effort": "xhigh", "summary": "auto"},
+            "max_output_tokens": 16, "stop": ["END"]});
+        let sampling = Sampling {
+            temperature: Some(1.0),
+            top_p: Some(0.5),
+            effort: Some(Effort::Max),
+            stop: vec!["END".to_owned()],
+        };
+        assert_eq!(tuned(chat).unwrap(), (sampling.clone(), Some(16)));
+        assert_eq!(tuned(responses).unwrap(), (sampling, Some(16)));
+        let nothing =
+            json!({"temperature": null, "reasoning": {"effort": null}, "stop": null, "max_tokens": null});
+        assert_eq!(tuned(nothing).unwrap(), (Sampling::default(), None));
+        for (wrong, place) in [
+            (json!({"temperature": "warm"}), "/temperature"),
+            (json!({"temperature": 2.5}), "/temperature"),
+            (json!({"top_p": 0}), "/top_p"),
+            (json!({"stop": [1]}), "/stop"),
+            (json!({"reasoning_effort": "ultra"}), "/reasoning_effort"),
+            (json!({"reasoning": {"effort": "ultra"}}), "/reasoning/effort"),
+            (json!({"max_output_tokens": 0}), "/max_output_tokens"),
+            (json!({"max_tokens": 1.5}), "/max_tokens"),
+        ] {
+            match tuned(wrong) {
+                Err(ApiError::InvalidRequest { errors }) => {
+                    assert_eq!(errors[0].pointer.as_deref(), Some(place))
+                }
+                other => panic!("{place}: {other:?}"),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use houston_protocol::team::TeamSettingsRequest;
 use houston_store::agent::Agent;
 use houston_store::team::Team;
 
+use crate::agents::body::check_output;
 use crate::auth::Caller;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
@@ -32,6 +33,7 @@ pub(super) fn is_empty(body: &TeamSettingsRequest) -> bool {
         && body.agents.is_none()
         && body.default_agent_id.is_none()
         && body.router.is_none()
+        && body.output.is_none()
 }
 
 /// Checks the given fields and applies them to `team`.
@@ -61,6 +63,10 @@ pub(super) async fn apply(
     if let Some(fallback) = body.default_agent_id {
         check_member("/default_agent_id", fallback, &team.agents)?;
         team.fallback = fallback;
+    }
+    if let Some(output) = body.output {
+        check_output(output.as_ref())?;
+        team.output = output;
     }
     if let Some(router) = body.router {
         team.router = router;

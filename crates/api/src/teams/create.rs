@@ -52,6 +52,7 @@ pub(crate) async fn create(
         agents: Vec::new(),
         fallback: AgentId(uuid::Uuid::nil()),
         router: Router { by: RouterKind::Rules, rules: Vec::new() },
+        output: None,
         version: 1,
         created_at: now,
         updated_at: now,

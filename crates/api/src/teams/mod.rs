@@ -23,6 +23,7 @@ pub(crate) fn response(team: Team) -> TeamResponse {
         agents: team.agents,
         default_agent_id: team.fallback,
         router: team.router,
+        output: team.output,
         version: team.version,
         created_at: Time(team.created_at),
         updated_at: Time(team.updated_at),

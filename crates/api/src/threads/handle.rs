@@ -98,6 +98,9 @@ impl Thread {
             storable(&tool.description)?;
             check_storable_value("/tools", &tool.parameters)
         })?;
+        if let Some(output) = &offer.output {
+            check_storable_value("/output", &output.schema)?;
+        }
         if let Some(data) = offer.focus.as_ref().and_then(|focus| focus.data.as_ref()) {
             check_storable_value("/context", data)?;
         }

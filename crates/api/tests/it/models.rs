@@ -1,7 +1,8 @@
 //! Models over HTTP: what the operator's settings say, measured speed, estimates.
 
 use futures_util::future::{BoxFuture, ready};
-use houston_api::{ExplainError, ModelCatalogue};
+use houston_api::{ExplainError, ModelCatalogue, RefusedSetting};
+use houston_domain::answering::Sampling;
 use houston_protocol::model::{
     EstimateModels, ModelCapabilities, ModelEstimate, ModelLimits, ModelResponse, ModelRoute, ModelStrategy,
     ModelsResponse,
@@ -45,6 +46,16 @@ impl ModelCatalogue for TwoModels {
         };
         let all = ModelsResponse { data: vec![model("gpt-5"), model("gpt-5-mini")], routes: vec![route] };
         Box::pin(ready(Ok(all)))
+    }
+
+    fn refusal(
+        &self,
+        model: String,
+        sampling: Sampling,
+    ) -> BoxFuture<'static, Result<Option<RefusedSetting>, ExplainError>> {
+        let refused = sampling.temperature.is_some_and(|value| value > 1.5);
+        let why = format!("{model}: the model does not take it");
+        Box::pin(ready(Ok(refused.then_some(RefusedSetting { setting: "temperature", why }))))
     }
 
     fn estimate(

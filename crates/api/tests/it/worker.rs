@@ -284,6 +284,7 @@ impl TestRun<'_> {
                 usage: usage(),
                 message: message.clone(),
                 code: code.clone(),
+                result: None,
             },
             continue_event,
             ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::agent::limits::LimitChanges;
+use houston_domain::answering::Sampling;
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::MessageStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
@@ -89,6 +91,9 @@ impl Server {
             attachments: Vec::new(),
             context: None,
             metadata: Map::new(),
+            output: None,
+            sampling: Sampling::default(),
+            limits: LimitChanges::default(),
             double_texting: None,
         };
         let request = self.post_json(&format!("{path}/messages"), &message)?;

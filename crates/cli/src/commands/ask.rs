@@ -45,7 +45,11 @@ impl Ask {
         let request = Request {
             entries: &entries,
             max_output_tokens: self.max_tokens,
-            answer_schema: schema.as_ref().map(|schema| AnswerSchema { name: "answer", schema }),
+            answer_schema: schema.as_ref().map(|schema| AnswerSchema {
+                name: "answer",
+                schema,
+                strict: true,
+            }),
             ..Request::default()
         };
         runtime()?.block_on(async {

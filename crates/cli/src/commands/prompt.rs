@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use houston_engine::prompt::preview::Preview;
+use houston_engine::prompt::preview::{Preview, SettingPreview};
+use serde_json::Value;
 
 use super::agentable::{AgentArg, Database, table};
 use super::{Context, Failure};
@@ -90,6 +91,17 @@ fn position(sent: &'static str) -> &'static str {
     if sent == "system" { "before the history" } else { "after the history" }
 }
 
+fn setting(setting: &SettingPreview) -> [String; 3] {
+    let value = match &setting.value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => text.clone(),
+        // The schema is among the sections.
+        Value::Object(output) => output.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        other => other.to_string(),
+    };
+    [setting.name.to_owned(), value, setting.origin.to_owned()]
+}
+
 fn counts(preview: &Preview, last_model: Option<&str>) -> Vec<String> {
     let row = |section: &houston_engine::prompt::preview::SectionPreview| {
         let (chars, tokens) = (section.chars.to_string(), section.tokens.to_string());
@@ -105,6 +117,9 @@ fn counts(preview: &Preview, last_model: Option<&str>) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(table(&["SECTION", "STABLE FOR", "SENT", "CHARACTERS", "TOKENS"], &rows));
     lines.push("(STABLE FOR: how long a section stays the same, so that providers can cache it)".to_owned());
+    lines.push(String::new());
+    let settings: Vec<[String; 3]> = preview.settings.iter().map(setting).collect();
+    lines.extend(table(&["SETTING", "VALUE", "FROM"], &settings));
     for out in &preview.left_out {
         let what = if out.whole { "all of it".to_owned() } else { format!("{} items", out.items) };
         lines.push(format!("left out of {}: {what}", out.section));

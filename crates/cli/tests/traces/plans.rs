@@ -153,6 +153,7 @@ impl PlanRecorder {
             usage: Usage::default(),
             message: None,
             code: None,
+            result: None,
         };
         self.lines.push(Line::Event { seq: 1, at: self.now, event: Box::new(event) });
         let mut header = Recorder::new().header;

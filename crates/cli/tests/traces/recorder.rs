@@ -250,7 +250,7 @@ impl Recorder {
     pub(crate) fn end_as(mut self, status: RunStatus, code: Option<&str>) -> Trace {
         let (iteration, usage) = (self.run.as_ref().map(AgentRun::iterations), Usage::default());
         let code = code.map(str::to_owned);
-        self.event(Event::RunFinished { status, iteration, usage, message: None, code });
+        self.event(Event::RunFinished { status, iteration, usage, message: None, code, result: None });
         Trace { header: self.header, lines: self.lines }
     }
 }

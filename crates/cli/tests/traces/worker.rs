@@ -301,6 +301,7 @@ impl<'s> Worker<'s> {
                     usage: Usage::default(),
                     message: None,
                     code: None,
+                    result: None,
                 };
                 step.transition = self.ending(&completed);
             }
@@ -412,6 +413,7 @@ impl<'s> Worker<'s> {
             usage: self.usage,
             message: message.clone().or_else(|| status.notice().map(str::to_owned)),
             code: code.clone(),
+            result: None,
         };
         let ending = self.ended(*status, code.clone(), message);
         match status.answers() {

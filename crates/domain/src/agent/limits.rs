@@ -58,6 +58,12 @@ impl Limits {
 }
 
 impl LimitChanges {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+
     /// These changes, each reduced to at most the limit in `bounds`.
     #[must_use]
     pub fn within(self, bounds: Limits) -> Self {

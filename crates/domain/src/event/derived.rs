@@ -55,6 +55,7 @@ impl RunEnd {
             usage: self.usage,
             message: self.error_message,
             code: self.error_code,
+            result: None,
         }
     }
 }

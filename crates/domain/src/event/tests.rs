@@ -8,6 +8,7 @@ fn stored_events_keep_their_shape() {
         usage: Usage::default(),
         message: None,
         code: None,
+        result: None,
     };
     let stored = serde_json::to_value(&event).unwrap();
     assert_eq!(stored["type"], "run_finished");

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
+use crate::autonomy::Autonomy;
+
 use super::path::sensitive_globs;
 use super::pattern::{Patterns, Star};
 use super::rule::{CALL_WORK, Rule};
@@ -75,6 +77,7 @@ pub struct Layer {
     pub(super) sensitive: Patterns,
     pub(super) denied: Patterns,
     pub(super) allowed: Patterns,
+    autonomy: Option<Autonomy>,
     pub(super) intents: Intents,
     pub(super) unattended: Unattended,
     pub(super) profile: ProfileTable,
@@ -125,6 +128,7 @@ impl Layer {
                 .map_err(at(Spot::Key("sensitive")))?,
             denied: list("denied", &settings.denied, Star::All)?,
             allowed: list("allowed", &settings.allowed, Star::All)?,
+            autonomy: settings.autonomy,
             intents: settings.intents.unwrap_or_default(),
             unattended: settings.unattended.unwrap_or_default(),
             profile: settings.profile.map(super::Profile::table).unwrap_or_default(),
@@ -144,6 +148,12 @@ impl Layer {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How much agents do without asking, at most. `None`: it says nothing.
+    #[must_use]
+    pub fn autonomy(&self) -> Option<Autonomy> {
+        self.autonomy
     }
 
     /// What it says of a tool's facts.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+use crate::autonomy::Autonomy;
+
 use super::{Category, GuardError, Layer, LayerKind, Level, Problem, Profile, Risk, Ruling, Spot};
 
 /// Maximum length of the settings of a layer that is stored with its owner, as JSON, in bytes. The most
@@ -45,6 +47,9 @@ pub struct GuardSettings {
     /// Patterns of the tools for which this layer checks neither level nor category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Vec<String>>,
+    /// How much agents do without asking, at most: the kind's `autonomy` counts if it is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autonomy: Option<Autonomy>,
     /// Whether the model must say what each call is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intents: Option<Intents>,

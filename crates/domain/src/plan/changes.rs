@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::state::State;
+use crate::answering::Output;
 use crate::id::{AgentableId, MessageId, QuestionId, RunId};
 
 /// What a committed step of a plan's run changes in the plan.
@@ -42,7 +43,7 @@ pub struct ChangedStep {
 }
 
 /// An executor to be created: a task of the plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NewExecutor {
     /// The id of its agentable.
     pub id: AgentableId,
@@ -60,6 +61,8 @@ pub struct NewExecutor {
     pub instructions: String,
     /// The tools it may call.
     pub tools: Vec<String>,
+    /// The form of its result.
+    pub output: Option<Output>,
     /// Where its first run belongs in a trace, a `traceparent`; `None`: where the plan's run does.
     pub traceparent: Option<String>,
 }

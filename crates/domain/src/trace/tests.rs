@@ -30,7 +30,10 @@ fn attempt(second: i64, attempt: i32) -> Line {
 
 fn finished(second: i64, status: RunStatus) -> Line {
     let usage = Usage::default();
-    event(second, Event::RunFinished { status, iteration: None, usage, message: None, code: None })
+    event(
+        second,
+        Event::RunFinished { status, iteration: None, usage, message: None, code: None, result: None },
+    )
 }
 
 pub(super) fn header() -> Header {

@@ -113,7 +113,11 @@ impl SideModel {
             system: &system,
             entries: &entries,
             max_output_tokens: question.max_output_tokens,
-            answer_schema: question.schema.map(|schema| AnswerSchema { name: "answer", schema }),
+            answer_schema: question.schema.map(|schema| AnswerSchema {
+                name: "answer",
+                schema,
+                strict: true,
+            }),
             image: question.image,
             ledger: Some(ledger),
             ..Request::default()
@@ -155,7 +159,7 @@ impl SideModel {
     ) -> Option<Decimal> {
         let entries = [Entry::user(vec![Block::text(question.text.clone())])];
         let system = [SystemPart { text: question.instructions.to_owned(), cached: true }];
-        let schema = question.schema.map(|schema| AnswerSchema { name: "answer", schema });
+        let schema = question.schema.map(|schema| AnswerSchema { name: "answer", schema, strict: true });
         let request =
             Request { system: &system, entries: &entries, answer_schema: schema, ..Request::default() };
         let sent = tokens::of_request(&request, &self.model.description().provider).saturating_add(more);

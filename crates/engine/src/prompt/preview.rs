@@ -2,6 +2,7 @@
 //! [`compose`](super::compose), which runs use as well.
 
 pub mod guard;
+mod settings;
 pub mod snapshot;
 
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use houston_tools::{Offer, Registry};
 use serde::Serialize;
 use uuid::Uuid;
 
+pub use self::settings::SettingPreview;
+use self::settings::settings;
 use super::compose::{Prompt, compose, offers};
 use super::focus::previewed;
 use crate::config::ContextConfig;
@@ -56,6 +59,8 @@ pub struct Preview {
     pub most_chars: usize,
     /// Definitions of the offered tools.
     pub tools: Vec<ToolDefinition>,
+    /// How the model is to answer, and where that comes from.
+    pub settings: Vec<SettingPreview>,
     /// Estimated tokens of each part.
     pub tokens: Tokens,
 }
@@ -118,6 +123,7 @@ struct NextRun {
     prompt_offer: Offer,
     offer: Offer,
     context: RunContext,
+    settings: Vec<SettingPreview>,
 }
 
 async fn next(
@@ -146,12 +152,15 @@ async fn next(
         };
         sources.push((summary, tools));
     }
-    let setup = setups.for_run(&setup, &context, &sources).await;
+    let agent = setup;
+    let setup = setups.for_run(&agent, &context, &sources).await;
+    let kind = setups.kinds().get(&agentable.kind).unwrap_or(&agent);
+    let settings = settings(kind, &agent, &setup, &context);
     drop(sources);
     let setup = about_focus(store, config, agentable, setup, &context).await;
     let [prompt_offer, with_results] = offers(&setup, &context);
     let offer = if context.has_results { with_results } else { prompt_offer.clone() };
-    Ok(NextRun { prompt_offer, offer, setup, context })
+    Ok(NextRun { prompt_offer, offer, setup, context, settings })
 }
 
 /// The setup with what the latest message is about, if it says so.
@@ -226,6 +235,7 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
         system: parts.into_iter().map(|SystemPart { text, cached }| Part { text, cached }).collect(),
         system_context,
         tools: definitions.to_vec(),
+        settings: next.settings.clone(),
         tokens: Tokens { system, context, tools, history, total: system + context + tools + history },
     }
 }

@@ -6,6 +6,7 @@ use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::client_offer::{ClientOffer, ContextItem};
 use houston_domain::guard::{ToolFacts, switched_off};
 use houston_llm::instruction;
+use houston_store::run_context::RunContext;
 use houston_tools::SharedTool;
 use houston_tools::client::offered;
 use houston_tools::untrusted::marked;
@@ -17,6 +18,26 @@ use crate::hook::PromptSection;
 const SECTION: &str = "client_context";
 /// The name of the section with the form of the answer.
 const OUTPUT: &str = "output";
+
+/// The setup whose answers have the form that the client, the team, the agent or the kind wants. Without one it is the same
+/// setup.
+pub(super) fn with_output(setup: Arc<Setup>, context: &RunContext) -> Arc<Setup> {
+    let of_message = context.client.as_ref().and_then(|offer| offer.output.as_ref());
+    let wanted = of_message.or(context.serving.output()).or(setup.agent_type.output.as_ref());
+    let Some(output) = wanted.filter(|_| !setup.is_plan()).cloned() else { return setup };
+    let mut setup = Setup::clone(&setup);
+    // The answer is the text of the last turn.
+    for offer in [&mut setup.offer, &mut setup.offer_with_results] {
+        let names = offer.tools().iter().map(|tool| tool.definition().name.clone());
+        let names: Vec<String> = names.filter(|name| name != SEND_MESSAGE).collect();
+        *offer = offer.limited_to(&names);
+    }
+    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    let section = PromptSection { name: OUTPUT.to_owned(), text: instruction(&answer_schema(&output)) };
+    setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+    setup.wanted.output = Some(output);
+    Arc::new(setup)
+}
 
 /// The setup with what the client offers, without tools whose names are taken and those that the guards switch off. Without an
 /// offer it is the same setup.
@@ -31,18 +52,9 @@ pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc
         setup.offer = setup.offer.with_of_run(&tools);
         setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
     }
-    if let Some(output) = &offer.output {
-        // The answer is the text of the last turn.
-        for offer in [&mut setup.offer, &mut setup.offer_with_results] {
-            let names = offer.tools().iter().map(|tool| tool.definition().name.clone());
-            let names: Vec<String> = names.filter(|name| name != SEND_MESSAGE).collect();
-            *offer = offer.limited_to(&names);
-        }
-        setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
-        let section = PromptSection { name: OUTPUT.to_owned(), text: instruction(&answer_schema(output)) };
-        setup.sections = setup.sections.iter().cloned().chain([section]).collect();
-        setup.wanted.output = Some(output.clone());
-    }
+    setup.agent_type.sampling = offer.sampling.over(&setup.agent_type.sampling);
+    let limits = setup.policy.limits;
+    setup.policy.limits = limits.with(offer.limits.within(limits));
     if !offer.context.is_empty() {
         let section = PromptSection { name: SECTION.to_owned(), text: context(&offer.context) };
         setup.sections = setup.sections.iter().cloned().chain([section]).collect();

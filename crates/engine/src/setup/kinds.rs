@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::driver::{Driver, Drivers};
 use crate::hook::{RunHook, RunInfo};
 use crate::setup::agents::{Agents, MakeModel};
-use crate::setup::client::with_client;
+use crate::setup::client::{with_client, with_output};
 use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
 use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
 
@@ -132,7 +132,8 @@ impl Setups {
         let setup = for_run(&setup, &context.setting);
         let setup = self.agents.lower_guards.add(setup, &context.guards).await;
         let setup = with_snippets(setup, &context.snippet_tools);
-        with_client(setup, context.client.as_deref())
+        let setup = with_client(setup, context.client.as_deref());
+        with_output(setup, context)
     }
 
     /// The setup as the hooks change it for a run. `run` is called if there are hooks.

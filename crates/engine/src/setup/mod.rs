@@ -21,7 +21,7 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
 use houston_domain::analysis::Vocabulary;
-use houston_domain::client_offer::Output;
+use houston_domain::answering::{Output, WrongSetting};
 use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
@@ -135,6 +135,16 @@ pub enum SetupError {
         /// What is wrong, and what is allowed.
         reason: String,
     },
+    /// A setting of its answers is wrong, or its model does not accept it.
+    #[error("jobs/agents/{kind}.toml: {setting}: {reason}")]
+    Answering {
+        /// The kind, which is also the name of its file.
+        kind: String,
+        /// The setting, as `sampling.temperature`.
+        setting: String,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
     /// The agent type names a driver that does not exist.
     #[error("jobs/agents/{kind}.toml: there is no driver `{driver}`; there are: {known}")]
     Driver {
@@ -161,7 +171,27 @@ pub(crate) fn set_up(
     })?;
     check_providers(&agent_type.context_providers, |tool| Some(tools.get(tool)?.definition().effect))
         .map_err(|reason| SetupError::Providers { kind: agent_type.kind.clone(), reason })?;
+    check_answering(&agent_type, &*model)?;
     build_setup(agent_type, model, config, tools, guards)
+}
+
+/// Checks what the file of a kind wants of answers, and that its model accepts it.
+fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), SetupError> {
+    let AgentType { kind, sampling, output, .. } = agent_type;
+    let wrong = |setting: String, reason| Err(SetupError::Answering { kind: kind.clone(), setting, reason });
+    let checked = sampling.check().map_err(|wrong| wrong.below("/sampling"));
+    let checked = checked
+        .and_then(|()| output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output")));
+    if let Err(WrongSetting { pointer, reason }) = checked {
+        return wrong(pointer.trim_start_matches('/').replace('/', "."), reason);
+    }
+    match model.description().refusal(sampling) {
+        Some(refused) => wrong(
+            format!("sampling.{}", refused.setting),
+            format!("{}: {}", model.description(), refused.why),
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Builds the setup of `agent_type` with `model`.
@@ -228,7 +258,7 @@ fn searched(offer: Offer, agent_type: &AgentType, config: &Config) -> Offer {
 
 /// The form of an answer, for a model.
 pub(crate) fn answer_schema(output: &Output) -> AnswerSchema<'_> {
-    AnswerSchema { name: &output.name, schema: &output.schema }
+    AnswerSchema { name: &output.name, schema: &output.schema, strict: output.strict }
 }
 
 /// Whether an agent with these tools can read skills. Others are not offered any.

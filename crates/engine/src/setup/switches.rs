@@ -1,4 +1,4 @@
-//! Tools that guards switch off are not offered.
+//! Tools that guards switch off are not offered, and guards lower the autonomy of their agents.
 
 use std::sync::Arc;
 
@@ -7,8 +7,11 @@ use houston_tools::{Offer, SharedTool};
 
 use super::{Setup, reply_of};
 
-/// The setup without the tools that its guards switch off. If they switch none off, it is the same.
+/// The setup without the tools that its guards switch off, and with the least autonomy that they allow.
 pub(super) fn applied(mut setup: Setup) -> Setup {
+    let autonomy = setup.guards.iter().filter_map(|layer| layer.autonomy()).min();
+    setup.agent_type.autonomy =
+        autonomy.map_or(setup.agent_type.autonomy, |most| most.min(setup.agent_type.autonomy));
     let facts = |tool: &SharedTool| {
         let name = &tool.definition().name;
         let facts = setup.offer_with_results.facts(name)?;

@@ -41,7 +41,14 @@ fn sent(message: u128) -> Durable {
 
 fn ended(status: RunStatus, message: Option<&str>) -> Durable {
     let message = message.map(str::to_owned);
-    Durable::RunFinished { status, iteration: Some(1), usage: Usage::default(), message, code: None }
+    Durable::RunFinished {
+        status,
+        iteration: Some(1),
+        usage: Usage::default(),
+        message,
+        code: None,
+        result: None,
+    }
 }
 
 fn events(reader: &mut Reader) -> Vec<Event> {

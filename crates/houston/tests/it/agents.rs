@@ -66,6 +66,29 @@ async fn conversation_and_open_question_survive_a_restart() {
     agent.shutdown().await.unwrap();
 }
 
+#[derive(Debug, PartialEq, Deserialize, schemars::JsonSchema)]
+struct Trip {
+    city: String,
+    days: u32,
+}
+
+#[tokio::test]
+async fn answers_are_values_of_a_type() {
+    let (servers, paid) = (installation(), Arc::new(AtomicUsize::new(0)));
+    let typed = simulated(&servers).tool(pay(&paid)).output::<Trip>().temperature(0.2).max_tokens(500);
+    let agent = typed.autonomy(houston::Autonomy::Full).build().await.unwrap();
+    let answer = agent.prompt(PAY_FIVE).await.unwrap();
+    let trip: Trip = answer.parse().unwrap();
+    assert_eq!(serde_json::from_str::<Trip>(&answer.text).unwrap(), trip);
+    assert_eq!(paid.load(Ordering::Relaxed), 5, "its tools are called before");
+    assert!(matches!(answer.parse::<Payment>(), Err(Error::Result(_))));
+    agent.shutdown().await.unwrap();
+
+    let hot = simulated(&servers).temperature(3.0).build().await;
+    let refused = hot.err().map(|error| error.to_string()).unwrap();
+    assert!(refused.contains("sampling.temperature: must be from 0 to 2"), "{refused}");
+}
+
 #[tokio::test]
 async fn program_hears_events_by_their_topics() {
     let (servers, paid) = (installation(), Arc::new(AtomicUsize::new(0)));

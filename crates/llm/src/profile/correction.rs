@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::model::{Description, Effort};
+use crate::model::Description;
 use crate::profile::{CacheControl, Changes, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
 use crate::wire::Wire;
+use houston_domain::answering::Effort;
 
 /// How a profile is to be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! What of a request a model does not accept.
 
-use crate::model::{Effort, Request};
+use houston_domain::answering::{Effort, Sampling};
+
+use crate::model::{Description, Request};
 use crate::profile::{Profile, Thinking};
 use crate::wire::Wire;
 
@@ -14,11 +16,29 @@ pub struct Unaccepted {
     pub why: String,
 }
 
-impl Profile {
-    /// The settings of `request` that the model does not accept, for a caller that refuses them. The request is sent without
-    /// them.
+impl Description {
+    /// The first of these settings that the model does not accept. The simulated model accepts all.
     #[must_use]
-    pub fn unaccepted(&self, request: &Request<'_>) -> Vec<Unaccepted> {
+    pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
+        if self.simulated || sampling.is_empty() {
+            return None;
+        }
+        self.profile().refusal(sampling)
+    }
+}
+
+impl Profile {
+    /// The first of these settings that the model does not accept, for a caller that refuses it. A request is sent without it.
+    #[must_use]
+    pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
+        let Sampling { temperature, top_p, effort, stop } = sampling;
+        let (temperature, top_p, effort) = (*temperature, *top_p, *effort);
+        let request = Request { temperature, top_p, effort, stop, ..Request::default() };
+        self.unaccepted(&request).into_iter().next()
+    }
+
+    /// The settings of `request` that the model does not accept.
+    pub(crate) fn unaccepted(&self, request: &Request<'_>) -> Vec<Unaccepted> {
         let mut found = Vec::new();
         let mut add = |setting, why: String| found.push(Unaccepted { setting, why });
         if request.temperature.is_some() && self.temperature_for(request).is_none() {

@@ -18,7 +18,11 @@ pub(crate) struct NamedSchema<'a> {
 impl<'a> NamedSchema<'a> {
     /// `may_be_strict`: whether the model accepts strict schemas.
     pub(crate) fn new(form: AnswerSchema<'a>, may_be_strict: bool) -> Self {
-        Self { name: form.name, strict: may_be_strict && is_strict(form.schema), schema: form.schema }
+        Self {
+            name: form.name,
+            strict: may_be_strict && form.strict && is_strict(form.schema),
+            schema: form.schema,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ async fn answered(
         requests
     });
     let (entries, model) = (entries(), model(&base, Timeouts::default()));
-    let answer_schema = schema.map(|schema| AnswerSchema { name: "person", schema });
+    let answer_schema = schema.map(|schema| AnswerSchema { name: "person", schema, strict: true });
     let request = Request { entries: &entries, max_output_tokens: 50, answer_schema, ..Request::default() };
     let answer = call(&*model, &request).await;
     drop(model);

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::error_message::user_text;
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{MessageId, RunId};
+use houston_domain::message::result_of;
 use houston_domain::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ pub fn update(ids: &TaskIds, committed: &Committed) -> Option<StreamResponse> {
         }
         Event::MessageSent { message_id } => {
             let body = committed.body.as_ref().filter(|body| !is_rolled_back(body))?;
-            return Some(sent(ids, artifact(*message_id, body.content.clone())));
+            return Some(sent(ids, artifact(*message_id, body)));
         }
         Event::RunFinished { status, code, .. } => return Some(ended(ids, *status, code.as_deref(), at)),
         _ => return None,
@@ -93,14 +94,15 @@ pub fn is_rolled_back(body: &MessageBody) -> bool {
     body.metadata["rolled_back"] == true
 }
 
-/// A text of the agent.
+/// What the agent has written: a text, or a value if a form was asked for.
 #[must_use]
-pub fn artifact(id: MessageId, text: String) -> Artifact {
+pub fn artifact(id: MessageId, body: &MessageBody) -> Artifact {
+    let value = result_of(&body.metadata, &body.content);
     Artifact {
         artifact_id: id.to_string(),
         name: None,
         description: None,
-        parts: vec![Part::text(text)],
+        parts: vec![value.map_or_else(|| Part::text(body.content.clone()), Part::data)],
         metadata: None,
         extensions: None,
     }
@@ -178,8 +180,14 @@ mod tests {
 
     fn finished(status: RunStatus, code: Option<&str>) -> Value {
         let code = code.map(str::to_owned);
-        let event =
-            Event::RunFinished { status, iteration: None, usage: Default::default(), message: None, code };
+        let event = Event::RunFinished {
+            status,
+            iteration: None,
+            usage: Default::default(),
+            message: None,
+            code,
+            result: None,
+        };
         said(event).unwrap()["statusUpdate"].clone()
     }
 

@@ -6,6 +6,7 @@ use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Interrupt;
 #[cfg(feature = "openapi")]
@@ -34,6 +35,10 @@ pub struct RunResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
     pub cost: Option<Decimal>,
+    /// The answer as a value, if a form was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub output: Option<Cow<'a, Value>>,
 }
 
 /// The outcome of a run that did not fail: `{"type": "success"}`, `{"type": "cancelled"}`, or what a waiting run needs:

@@ -84,6 +84,14 @@ const PARAMETERS: &[Parameter] = &[
     honoured("tools", BOTH),
     honoured("response_format", &[Chat]),
     honoured("text", &[Responses]),
+    honoured("max_completion_tokens", &[Chat]),
+    honoured("max_output_tokens", &[Responses]),
+    honoured("max_tokens", &[Chat]),
+    honoured("reasoning", &[Responses]),
+    honoured("reasoning_effort", &[Chat]),
+    honoured("stop", &[Chat]),
+    honoured("temperature", BOTH),
+    honoured("top_p", BOTH),
     honoured("user", BOTH),
     refused("audio", &[Chat], |_| false, "is not supported: answers are text"),
     refused("function_call", &[Chat], |value| value == "auto", "is not supported; use `tools`"),
@@ -103,7 +111,6 @@ const PARAMETERS: &[Parameter] = &[
     ),
     refused("n", &[Chat], |value| value.as_f64() == Some(1.0), "must be 1: a run has one answer"),
     refused("prompt", &[Responses], |_| false, "is not supported: an agent has its own instructions"),
-    refused("stop", &[Chat], is_empty_list, "is not supported: the agent ends its message itself"),
     refused(
         "store",
         &[Responses],
@@ -123,28 +130,22 @@ const PARAMETERS: &[Parameter] = &[
     ignored("image", &[Responses], OWN_SETTINGS),
     ignored("include", &[Responses], "responses have what they have"),
     ignored("logit_bias", &[Chat], OWN_SETTINGS),
-    ignored("max_completion_tokens", &[Chat], OWN_SETTINGS),
-    ignored("max_output_tokens", &[Responses], OWN_SETTINGS),
-    ignored("max_tokens", &[Chat], OWN_SETTINGS),
     ignored("moderation", BOTH, "the agent's guards check what it says"),
     ignored("prediction", &[Chat], OWN_SETTINGS),
     ignored("presence_penalty", &[Chat], OWN_SETTINGS),
     ignored("prompt_cache_key", BOTH, OWN_CACHE),
     ignored("prompt_cache_options", BOTH, OWN_CACHE),
     ignored("prompt_cache_retention", BOTH, OWN_CACHE),
-    ignored("reasoning", &[Responses], OWN_SETTINGS),
-    ignored("reasoning_effort", &[Chat], OWN_SETTINGS),
     ignored("seed", &[Chat], OWN_SETTINGS),
     ignored("service_tier", BOTH, OWN_TIER),
     ignored("store", &[Chat], "the thread is what the agent remembers, and is kept in any case"),
-    ignored("temperature", BOTH, OWN_SETTINGS),
-    ignored("top_p", BOTH, OWN_SETTINGS),
     ignored("truncation", &[Responses], "Houston keeps the history within the model's window"),
     ignored("verbosity", &[Chat], OWN_SETTINGS),
 ];
 
-/// `text`'s other field.
-const TEXT_VERBOSITY: &str = "text.verbosity";
+/// Fields without effect of parameters that are honoured, with the names that the header has.
+const FIELDS: [(&str, &str, &str); 2] =
+    [("text", "verbosity", "text.verbosity"), ("reasoning", "summary", "reasoning.summary")];
 
 fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
@@ -165,9 +166,8 @@ pub fn judge(endpoint: Endpoint, given: &Map<String, Value>) -> Result<Vec<&str>
         match find(endpoint, name).map(|parameter| parameter.fate) {
             None => return refuse("is no parameter of this endpoint"),
             Some(Fate::Honoured) => {
-                if name == "text" && !value["verbosity"].is_null() {
-                    ignored.push(TEXT_VERBOSITY);
-                }
+                let fields = FIELDS.iter().filter(|(of, field, _)| of == name && !value[field].is_null());
+                ignored.extend(fields.map(|(_, _, named)| *named));
             }
             Some(Fate::Refused { changes_nothing, reason }) if !changes_nothing(value) => {
                 return refuse(reason);
@@ -220,22 +220,23 @@ mod tests {
         let nothing =
             json!({"n": 1, "tool_choice": "auto", "stop": null, "stream_options": {}, "logprobs": false});
         assert_eq!(of(nothing), Ok(vec![]));
-        let tuned = json!({"max_tokens": 16, "seed": 1, "store": false, "temperature": 0.2});
-        assert_eq!(of(tuned), Ok(["max_tokens", "seed", "store", "temperature"].map(str::to_owned).to_vec()));
+        let tuned = json!({"max_tokens": 16, "seed": 1, "store": false, "temperature": 0.2, "stop": "x"});
+        assert_eq!(of(tuned), Ok(["seed", "store"].map(str::to_owned).to_vec()));
         for (name, value) in [
             ("n", json!(2)),
             ("logprobs", json!(true)),
             ("top_logprobs", json!(3)),
             ("function_call", json!({"name": "f"})),
             ("modalities", json!(["text", "audio"])),
-            ("stop", json!(["x"])),
             ("temperatur", json!(1)),
             ("background", json!(true)),
         ] {
             assert_eq!(of(json!({name: value})), Err(name.to_owned()));
         }
-        let text = json!({"text": {"format": {"type": "text"}, "verbosity": "low"}, "truncation": "auto"});
-        assert_eq!(judged(Responses, text), Ok(["text.verbosity", "truncation"].map(str::to_owned).to_vec()));
+        let text = json!({"text": {"format": {"type": "text"}, "verbosity": "low"}, "truncation": "auto",
+            "reasoning": {"effort": "low", "summary": "auto"}});
+        let named = ["reasoning.summary", "text.verbosity", "truncation"].map(str::to_owned).to_vec();
+        assert_eq!(judged(Responses, text), Ok(named));
         assert_eq!(judged(Responses, json!({"store": false})), Err("store".to_owned()));
     }
 

@@ -2,10 +2,13 @@
 //! the fenced transaction of the step that asked for it. Its end is reported in the transaction
 //! that ends its run (`task_report`).
 
+use houston_domain::answering::Output;
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
 use houston_domain::run::RunStatus;
 use serde_json::json;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 
 use crate::agentable::Agentable;
 use crate::cost::Cost;
@@ -15,7 +18,7 @@ use crate::record::{FencedTx, Owner};
 use crate::serving::ServedBy;
 
 /// A task to be created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewTask<'a> {
     /// The task's id.
     pub id: AgentableId,
@@ -33,6 +36,8 @@ pub struct NewTask<'a> {
     pub instructions: &'a str,
     /// The tools it may call.
     pub tools: &'a [String],
+    /// The form of its result. `None`: that of its kind.
+    pub output: Option<&'a Output>,
 }
 
 /// What limits the tasks of an agentable.
@@ -91,6 +96,9 @@ pub(crate) async fn insert_task(
     traceparent: Option<&str>,
 ) -> Result<()> {
     let metadata = json!({"type": "task_started"});
+    let offer = task
+        .output
+        .map(|output| Json(ClientOffer { output: Some(output.clone()), ..ClientOffer::default() }));
     sqlx::query!(
             "-- store::task::insert
             with t as (select clock_timestamp() as at),
@@ -107,7 +115,10 @@ pub(crate) async fn insert_task(
                 values ($1, $2, $3, 2, true, 1, $11, true)),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-                select $11, $2, $1, 1, origin, t.at, coalesce($16, traceparent) from above cross join t)
+                select $11, $2, $1, 1, origin, t.at, coalesce($16, traceparent) from above cross join t),
+            offer as (
+                insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
+                select $1, $2, $12, $17::jsonb where $17::jsonb is not null)
             insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                           run_id, created_at)
             select $12, $2, $1, 2, 'system', 'text', $13,
@@ -128,7 +139,8 @@ pub(crate) async fn insert_task(
             task.instructions,
             metadata,
             owner.untrusted,
-            traceparent
+            traceparent,
+            offer as _
         )
         .execute(connection)
         .await?;

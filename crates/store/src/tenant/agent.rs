@@ -21,7 +21,7 @@ pub use self::defaults::{DefaultAgent, Synced};
 const NAMED_USERS: i64 = 5;
 
 /// An agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     /// The agent's id.
     pub id: AgentId,

@@ -1,6 +1,7 @@
 //! Which agent answers for an agentable: the stored choice, and its resolution for a run (statement `store::run_context`, `houston.team_serving`).
 
 use houston_domain::agent_settings::AgentSettings;
+use houston_domain::answering::Output;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
 use houston_domain::team::Router;
 use serde::Deserialize;
@@ -30,7 +31,7 @@ pub struct ServingChange {
 }
 
 /// An agent as a run reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ServingAgent {
     /// The agent's id.
     #[serde(skip, default = "nil_agent")]
@@ -45,10 +46,13 @@ pub struct ServingAgent {
     pub follows_file: bool,
     /// Its configuration.
     pub settings: AgentSettings,
+    /// The form of the answers of the team that has picked it.
+    #[serde(default)]
+    pub team_output: Option<Output>,
 }
 
 /// A team whose router has not picked an agent for the run yet.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ServingTeam {
     /// The team's id.
     #[serde(skip, default = "nil_team")]
@@ -59,6 +63,9 @@ pub struct ServingTeam {
     pub version: i64,
     /// How the team picks an agent.
     pub router: Router,
+    /// The form of its answers.
+    #[serde(default)]
+    pub output: Option<Output>,
     /// Index of the fallback agent in the stored list, from 1.
     fallback: Option<usize>,
     /// Its agents, in the stored order.
@@ -76,7 +83,7 @@ impl ServingTeam {
 }
 
 /// The agent that answers a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Serving {
     /// The agent defined by the file of its kind.
     #[default]
@@ -100,6 +107,16 @@ fn nil_team() -> TeamId {
 }
 
 impl Serving {
+    /// The form of the answers of the team.
+    #[must_use]
+    pub fn output(&self) -> Option<&Output> {
+        match self {
+            Self::Team(team) => team.output.as_ref(),
+            Self::Routed(agent) => agent.team_output.as_ref(),
+            Self::File | Self::Agent(_) | Self::Unreadable(_) => None,
+        }
+    }
+
     /// Whether rows of the context query with this `what` are added by [`Self::take`].
     pub(crate) fn is_of(what: &str) -> bool {
         matches!(what, "agent" | "routed" | "team" | "team_agent")

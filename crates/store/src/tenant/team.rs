@@ -1,6 +1,7 @@
 //! Teams: ordered agents of one kind, and a router that picks one of them for each run.
 
 use chrono::{DateTime, Utc};
+use houston_domain::answering::Output;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
 use houston_domain::team::Router;
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
 /// A team of agents.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Team {
     /// The team's id.
     pub id: TeamId,
@@ -31,6 +32,8 @@ pub struct Team {
     pub fallback: AgentId,
     /// How an agent is picked.
     pub router: Router,
+    /// The form of its answers; `None`: that of the agent.
+    pub output: Option<Output>,
     /// Counts its changes.
     pub version: i64,
     /// When it was created.
@@ -51,6 +54,7 @@ macro_rules! team {
             fallback: AgentId(row.fallback),
             agents,
             router: row.router.0,
+            output: row.output.map(|output| output.0),
             version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,
@@ -123,8 +127,8 @@ impl TenantStore<'_> {
         bound::lock(&mut tx, "teams", self.tenant.0).await?;
         let done = sqlx::query!(
             "-- store::team::create
-            insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at)
-            select $1, $2, $3, $4, $5, $6, $7, $7
+            insert into houston.teams (id, tenant_id, kind, name, description, router, created_at, updated_at, output)
+            select $1, $2, $3, $4, $5, $6, $7, $7, $9
              where (select count(*) from houston.teams where tenant_id = $2) < $8",
             team.id.0,
             self.tenant.0,
@@ -133,7 +137,8 @@ impl TenantStore<'_> {
             team.description,
             Json(&team.router) as _,
             team.created_at,
-            i64::from(self.team_limits.teams_per_tenant)
+            i64::from(self.team_limits.teams_per_tenant),
+            team.output.as_ref().map(Json) as _
         )
         .execute(&mut *tx)
         .await
@@ -159,7 +164,8 @@ impl TenantStore<'_> {
             with own as materialized (
                 select * from houston.teams
                  where tenant_id = $1 and ($2::uuid is null or id = $2) and ($3::uuid is null or id < $3))
-            select t.id, t.kind, t.name, t.description, t.router as "router: Json<Router>", t.version, t.created_at,
+            select t.id, t.kind, t.name, t.description, t.router as "router: Json<Router>",
+                   t.output as "output: Json<Output>", t.version, t.created_at,
                    t.updated_at, m.agents as "agents!", m.fallback as "fallback!"
               from (select * from own order by id desc limit $4) as t
              cross join lateral (
@@ -215,7 +221,7 @@ impl TenantStore<'_> {
         let done = sqlx::query!(
             "-- store::team::change
             update houston.teams
-               set name = $3, description = $4, router = $5, kind = $6, version = version + 1,
+               set name = $3, description = $4, router = $5, kind = $6, output = $8, version = version + 1,
                    updated_at = statement_timestamp()
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)",
             self.tenant.0,
@@ -224,7 +230,8 @@ impl TenantStore<'_> {
             team.description,
             Json(&team.router) as _,
             team.kind,
-            version
+            version,
+            team.output.as_ref().map(Json) as _
         )
         .execute(&mut *tx)
         .await

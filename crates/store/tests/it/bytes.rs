@@ -32,6 +32,7 @@ fn answered(test: &TestStore, claimed: &ClaimedRun) -> Step {
         usage,
         message: None,
         code: None,
+        result: None,
     };
     let mut step = test.step(
         claimed,

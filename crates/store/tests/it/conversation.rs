@@ -359,7 +359,8 @@ async fn end(test: &TestStore) -> i64 {
     let claimed = test.claim().await.unwrap();
     let status = RunStatus::Completed;
     let (iteration, message, code) = (Some(1), None, None);
-    let event = Event::RunFinished { status, iteration, usage: Usage::default(), message, code };
+    let event =
+        Event::RunFinished { status, iteration, usage: Usage::default(), message, code, result: None };
     let ending = Ending { status, next_run: test.ids.next(), error_code: None, error_message: None };
     let step = test.step(&claimed, RunTransition::Terminate { event, ending });
     let Commit::Done(_) = test.runs().commit(&claimed.fence, &step).await.unwrap() else {

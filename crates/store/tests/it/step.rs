@@ -15,7 +15,14 @@ use serde_json::json;
 use crate::test_store::TestStore;
 
 pub(crate) fn finished(status: RunStatus) -> Event {
-    Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message: None, code: None }
+    Event::RunFinished {
+        status,
+        iteration: Some(1),
+        usage: Usage::default(),
+        message: None,
+        code: None,
+        result: None,
+    }
 }
 
 pub(crate) fn ending(test: &TestStore, status: RunStatus) -> Ending {

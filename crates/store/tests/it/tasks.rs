@@ -52,6 +52,7 @@ async fn create_as(
         title: "Find <hotels>",
         instructions: "Find hotels.",
         tools: &TOOLS,
+        output: None,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
     let mut rows = test.rows(&mut tx, owner);

@@ -1,5 +1,6 @@
 //! `create_task`: creates a task that runs on its own.
 
+use houston_domain::answering::Output;
 use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
@@ -26,6 +27,7 @@ struct Input {
     instructions: String,
     kind: Option<String>,
     tools: Option<Vec<String>>,
+    output: Option<Value>,
 }
 
 impl Default for CreateTask {
@@ -46,6 +48,8 @@ impl Default for CreateTask {
                         "Which kind of task, if there are several; the usual one when left out."},
                     "tools": {"type": "array", "items": {"type": "string"}, "description":
                         "The names of the tools it may call; all that tasks have when left out."},
+                    "output": {"type": "object", "description":
+                        "The JSON Schema of its result, an object, if you need values; a text when left out."},
                 },
                 "required": ["title", "instructions"],
                 "additionalProperties": false,
@@ -62,7 +66,7 @@ impl Tool for CreateTask {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { title, instructions, kind, tools } = input::read(NAME, input)?;
+        let Input { title, instructions, kind, tools, output } = input::read(NAME, input)?;
         let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
         let instructions = input::text(NAME, "instructions", instructions, MAX_INSTRUCTIONS_BYTES)?;
         let kind = match kind_of(&context.tasks, kind.as_deref()) {
@@ -72,7 +76,11 @@ impl Tool for CreateTask {
             }
         };
         let tools = tools_of_task(&kind.tools, tools)?;
-        Ok(Plan::record(Call { title, instructions, kind: TaskKind { tools, ..kind } }))
+        let output = output.map(Output::of);
+        if let Some(Err(wrong)) = output.as_ref().map(Output::check) {
+            return Err(InvalidInput(format!("{NAME}: output: {}", wrong.reason)));
+        }
+        Ok(Plan::record(Call { title, instructions, kind: TaskKind { tools, ..kind }, output }))
     }
 }
 
@@ -82,6 +90,7 @@ struct Call {
     title: String,
     instructions: String,
     kind: TaskKind,
+    output: Option<Output>,
 }
 
 impl Record for Call {
@@ -91,10 +100,12 @@ impl Record for Call {
             if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
                 return Ok(refusal);
             }
-            let (RecordIds { row, run, message }, Self { title, instructions, kind }) = (tx.ids(), self);
+            let (RecordIds { row, run, message }, Self { title, instructions, kind, output }) =
+                (tx.ids(), self);
             let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
             let kind = kind.kind.as_str();
-            let task = NewTask { id, run, message, kind, status, title, instructions, tools };
+            let output = output.as_ref();
+            let task = NewTask { id, run, message, kind, status, title, instructions, tools, output };
             tx.create_task(&task, counts.depth + 1).await?;
             Ok(ToolResponse::success(format!(
                 "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",

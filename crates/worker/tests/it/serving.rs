@@ -142,6 +142,7 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
         agents: vec![one, other],
         fallback: one,
         router: Router { by: RouterKind::Rules, rules: vec![Rule { when, agent_id: other }] },
+        output: None,
         version: 1,
         created_at: now,
         updated_at: now,

@@ -132,6 +132,8 @@ fn settings(is_top: bool) -> impl Strategy<Value = GuardSettings> {
             sensitive: kept(keys, 4).then_some(sensitive),
             denied: kept(keys, 5).then_some(denied),
             allowed: kept(keys, 6).then_some(allowed),
+            // What it lowers is lowered before a call is judged.
+            autonomy: None,
             intents: kept(keys, 7).then_some(intents),
             unattended: kept(keys, 8).then_some(unattended),
             profile: kept(keys, 9).then_some(profile),

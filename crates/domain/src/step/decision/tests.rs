@@ -21,7 +21,14 @@ fn ending(status: RunStatus) -> Ending {
 
 fn finished() -> Event {
     let (status, message) = (RunStatus::Completed, Some("slow".to_owned()));
-    Event::RunFinished { status, iteration: Some(1), usage: Usage::default(), message, code: None }
+    Event::RunFinished {
+        status,
+        iteration: Some(1),
+        usage: Usage::default(),
+        message,
+        code: None,
+        result: None,
+    }
 }
 
 fn complete() -> RunTransition {

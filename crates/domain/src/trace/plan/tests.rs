@@ -10,7 +10,8 @@ use crate::trace::tests::{at, header};
 
 fn finished(second: i64, status: RunStatus) -> Line {
     let usage = Usage::default();
-    let event = Event::RunFinished { status, iteration: None, usage, message: None, code: None };
+    let event =
+        Event::RunFinished { status, iteration: None, usage, message: None, code: None, result: None };
     Line::Event { seq: second, at: at(second), event: Box::new(event) }
 }
 

@@ -132,7 +132,7 @@ async fn by_model<'t, S: RunStorage>(
         system: &system,
         entries: &entries,
         max_output_tokens: config.max_output_tokens,
-        answer_schema: Some(AnswerSchema { name: "pick", schema: &schema }),
+        answer_schema: Some(AnswerSchema { name: "pick", schema: &schema, strict: true }),
         ledger: Some(&ledger),
         ..Request::default()
     };

@@ -9,6 +9,7 @@ use houston_domain::event::Event;
 use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
+use houston_domain::message::RESULT;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
@@ -212,6 +213,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 false => noted(streamed.clone(), shown != reply),
             };
             let mut metadata = self.label();
+            if self.journal.result.is_some() {
+                metadata[RESULT] = json!(true);
+            }
             if self.run.next(self.journal.now()) == Next::Done(RunStatus::MaxTokens) {
                 metadata["truncated"] = json!(true);
             }

@@ -33,7 +33,7 @@ pub(super) enum Judged {
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Judges the answer with which the run would end. A text that only wraps its value becomes the value; text beside calls is
     /// no answer.
-    pub(super) fn judge(&self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
+    pub(super) fn judge(&mut self, turn: &mut TurnOutcome, stop: StopReason) -> Judged {
         let output = &self.setup.wanted.output;
         let must_call = self.must_call();
         if output.is_none() && must_call.is_empty() {
@@ -48,6 +48,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             _ if !must_call.is_empty() => format!("it calls none of the tools {}", must_call.join(", ")),
             Some(output) => match read_result(&answer_schema(output), reply, stop).map(str::to_owned) {
                 Ok(json) => {
+                    self.journal.result = serde_json::from_str(&json).ok();
                     *reply = json;
                     return Judged::Kept;
                 }

@@ -3,22 +3,27 @@
 use std::sync::Arc;
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::client_offer::{ClientOffer, ClientTool, Output};
+use houston_domain::agent::limits::LimitChanges;
+use houston_domain::answering::{Output, Sampling};
+use houston_domain::client_offer::{ClientOffer, ClientTool};
 use houston_domain::error_message::RESULT_MISMATCH;
+use houston_domain::event::Event;
 use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry};
 use houston_domain::run::RunStatus;
+use houston_domain::step::RunTransition;
 use houston_domain::tool_call::EffectClass;
 use houston_store::run_context::RunContext;
 use serde_json::json;
 
 use super::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
+use crate::run::tests::scripted_model::Asked;
 
 /// Drives a run whose answer must have a `city`, and returns how it ended, and what it posted.
 async fn drive(process: &Process, history: Vec<Entry>) -> (RunStatus, Vec<String>) {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
-    let output = Output { name: "trip".to_owned(), schema: Arc::new(schema) };
+    let output = Output::of(schema);
     let mut claimed = process.claimed.clone();
     claimed.context = Some(Box::new(RunContext {
         mark: FrameMark::new("1234"),
@@ -54,6 +59,12 @@ async fn answer_that_fits_is_posted_without_its_fence() {
         (status, posted.last().map(String::as_str)),
         (RunStatus::Completed, Some("{\"city\": \"Rome\"}"))
     );
+    let last = process.storage.committed().pop().unwrap();
+    assert_eq!(last.messages[0].metadata["result"], true);
+    let RunTransition::Complete { event: Event::RunFinished { result, .. }, .. } = &last.transition else {
+        panic!("{:?}", last.transition)
+    };
+    assert_eq!(result.as_deref(), Some(&json!({"city": "Rome"})));
     let requests = model.requests.lock().unwrap();
     let context = &requests[0].context;
     assert!(context.contains("\"required\":[\"city\"]"), "{context}");
@@ -83,6 +94,39 @@ async fn third_wrong_answer_fails_the_run_and_is_kept() {
     assert_eq!(posted[0], "Turin.");
     let last = process.storage.committed().pop().unwrap();
     assert!(format!("{:?}", last.transition).contains(RESULT_MISMATCH), "{:?}", last.transition);
+}
+
+/// What a message says counts before what the kind says, field by field; its limits only if they are lower.
+#[tokio::test(start_paused = true)]
+async fn message_has_its_own_settings_of_the_model() {
+    let model = ScriptedModel::new(vec![says("{\"city\": \"Rome\"}")]);
+    let process = Process::changed(Arc::clone(&model), vec![], |kind| {
+        kind.sampling = Sampling { temperature: Some(0.9), top_p: Some(0.5), ..Sampling::default() };
+        kind.output = Some(Output::any_object());
+    });
+    let sampling = Sampling { temperature: Some(0.2), stop: vec!["END".to_owned()], ..Sampling::default() };
+    let limits = LimitChanges {
+        max_output_tokens: Some(50),
+        max_iterations: Some(1_000_000),
+        ..LimitChanges::default()
+    };
+    let offer = ClientOffer { sampling, limits, ..ClientOffer::default() };
+    let mut claimed = process.claimed.clone();
+    claimed.context = Some(Box::new(RunContext {
+        mark: FrameMark::new("1234"),
+        run_entries: 1,
+        history: hello(),
+        client: Some(Box::new(offer)),
+        ..RunContext::default()
+    }));
+    process.drive_claim(claimed, 1).await.unwrap();
+    let last = process.storage.committed().pop().unwrap();
+    assert_eq!(last.messages[0].metadata["result"], true, "the kind's form");
+    let requests = model.requests.lock().unwrap();
+    let Asked { sampling, max_output_tokens, .. } = &requests[0];
+    assert_eq!((sampling.temperature, sampling.top_p), (Some(0.2), Some(0.5)));
+    assert_eq!(sampling.stop, ["END"]);
+    assert_eq!(*max_output_tokens, 50);
 }
 
 /// A client that stops at a call leaves it to expire. Then the model may say something.

@@ -73,6 +73,8 @@ pub(crate) struct Journal<'e, S> {
     unbooked: Mutex<Vec<ModelCall>>,
     /// The thread's error message for this run, until it is settled.
     pub(crate) error: Option<ErrorMessage>,
+    /// The answer as a value, if a form was asked for.
+    pub(crate) result: Option<Box<Value>>,
     /// Fallbacks to other models that no step has reported yet.
     pub(crate) switches: Vec<Switch>,
     /// Models that have let this run wait in vain, as `provider/model`: they are asked after all others.
@@ -145,6 +147,7 @@ impl<'e, S: RunStorage> Journal<'e, S> {
             hung: claimed.error.as_ref().map(ErrorMessage::hung).unwrap_or_default(),
             error: claimed.error.take(),
             waited: Duration::ZERO,
+            result: None,
             switches: Vec::new(),
             shift: None,
             analysed: None,

@@ -134,6 +134,7 @@ impl<S: RunStorage> Journal<'_, S> {
             message: message
                 .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),
             code,
+            result: self.result.clone().filter(|_| status.answers()),
         }
     }
 

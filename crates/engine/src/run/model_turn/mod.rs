@@ -245,6 +245,7 @@ impl ModelTurn {
     ) -> Request<'r> {
         let forced = self.frame.forced.as_ref();
         let offer = forced.unwrap_or(offer);
+        let sampling = &self.setup.agent_type.sampling;
         Request {
             system: &self.frame.system,
             system_context: self.frame.system_context.as_deref(),
@@ -253,6 +254,10 @@ impl ModelTurn {
             deferred: offer.deferred().map(|tools| Deferred { tools, finding: FINDING_TOOLS }),
             must_call: forced.and_then(|only| only.definitions().first()).map(|tool| tool.name.as_str()),
             max_output_tokens: self.limit(),
+            temperature: sampling.temperature,
+            top_p: sampling.top_p,
+            stop: &sampling.stop,
+            effort: sampling.effort,
             answer_schema: self.setup.wanted.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
             cache_key: Some(&self.frame.cache_key),
             input_tokens,

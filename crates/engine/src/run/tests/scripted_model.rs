@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use houston_domain::answering::Sampling;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{
     ModelAnswer as Answer, ModelError, ModelErrorCode, PricedApart, StopReason, Usage,
@@ -39,6 +40,7 @@ pub(in crate::run) struct Asked {
     pub(in crate::run) system: String,
     pub(in crate::run) context: String,
     pub(in crate::run) max_output_tokens: u32,
+    pub(in crate::run) sampling: Sampling,
     /// The history.
     pub(in crate::run) entries: Vec<Entry>,
 }
@@ -50,6 +52,12 @@ impl Asked {
             system: request.system.iter().map(|part| part.text.as_str()).collect(),
             context: request.system_context.unwrap_or_default().to_owned(),
             max_output_tokens: request.max_output_tokens,
+            sampling: Sampling {
+                temperature: request.temperature,
+                top_p: request.top_p,
+                effort: request.effort,
+                stop: request.stop.to_vec(),
+            },
             entries: request.entries.to_vec(),
         }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use houston_domain::answering::Effort;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
@@ -14,7 +15,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
-use crate::model::{Description, Effort, PDF, Request};
+use crate::model::{Description, PDF, Request, thinking_tokens};
 use crate::profile::{CacheControl as Caching, ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
@@ -271,7 +272,8 @@ fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions>
     match profile.thinking {
         Thinking::Adaptive => Some(ThinkingOptions { kind: "adaptive", budget_tokens: None }),
         Thinking::Budget => {
-            let budget_tokens = effort.tokens(request.max_output_tokens).filter(|tokens| *tokens > 0)?;
+            let budget_tokens =
+                thinking_tokens(effort, request.max_output_tokens).filter(|tokens| *tokens > 0)?;
             Some(ThinkingOptions { kind: "enabled", budget_tokens: Some(budget_tokens) })
         }
         _ => None,

@@ -206,7 +206,7 @@ fn cache_marks_move_with_the_conversation() {
 #[test]
 fn schema_is_enforced_or_described_in_the_prompt() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
-    let form = Some(AnswerSchema { name: "verdict", schema: &schema });
+    let form = Some(AnswerSchema { name: "verdict", schema: &schema, strict: true });
     let request = Request { answer_schema: form, ..Request::default() };
     let body =
         |model: &str| -> Value { serde_json::from_slice(&encode_for(&described(model), &request)).unwrap() };

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use super::super::identifier::{call_id, tool_name};
 use super::super::tool_schema;
 use super::NAME;
 use super::response::Reasoning;
-use crate::model::{AnswerSchema, Description, Effort, Request};
+use crate::model::{AnswerSchema, Description, Request, thinking_tokens};
 use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
@@ -129,7 +130,10 @@ fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions>
     let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Budget)?;
     Some(match effort {
         Effort::None => ThinkingOptions { kind: "disabled", token_budget: None },
-        effort => ThinkingOptions { kind: "enabled", token_budget: effort.tokens(request.max_output_tokens) },
+        effort => ThinkingOptions {
+            kind: "enabled",
+            token_budget: thinking_tokens(effort, request.max_output_tokens),
+        },
     })
 }
 

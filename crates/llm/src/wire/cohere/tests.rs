@@ -128,7 +128,7 @@ fn schema_is_sent_unless_there_are_tools() {
     let request = Request {
         system: &system,
         entries: &entries,
-        answer_schema: Some(AnswerSchema { name: "form", schema: &schema }),
+        answer_schema: Some(AnswerSchema { name: "form", schema: &schema, strict: true }),
         ..Request::default()
     };
     let body = sent(&request);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
-use crate::model::{Description, Effort, PDF, Request};
+use crate::model::{Description, PDF, Request, thinking_tokens};
 use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
@@ -201,7 +202,8 @@ fn thinking_config(profile: &Profile, request: &Request<'_>) -> Option<ThinkingC
     let config = ThinkingConfig {
         include_thoughts: profile.include_thoughts,
         thinking_level: effort(Thinking::Level).map(Effort::as_str),
-        thinking_budget: effort(Thinking::Budget).and_then(|effort| effort.tokens(request.max_output_tokens)),
+        thinking_budget: effort(Thinking::Budget)
+            .and_then(|effort| thinking_tokens(effort, request.max_output_tokens)),
     };
     let says_something =
         config.include_thoughts || config.thinking_level.is_some() || config.thinking_budget.is_some();

@@ -267,7 +267,7 @@ fn tool_calls_of_other_models_get_a_placeholder_signature() {
 #[test]
 fn generation_config_depends_on_the_model() {
     let schema = json!({"type": "object", "properties": {}});
-    let form = Some(AnswerSchema { name: "verdict", schema: &schema });
+    let form = Some(AnswerSchema { name: "verdict", schema: &schema, strict: true });
     let tools: [ToolDefinition; 1] =
         [serde_json::from_value(json!({"name": "f", "description": "d", "input_schema": schema})).unwrap()];
     let system =

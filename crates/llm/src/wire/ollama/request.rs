@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use houston_domain::answering::Effort;
 use houston_domain::history::{Block, Role};
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::super::function::FunctionTool;
 use super::super::identifier::{call_id, tool_name};
 use super::super::tool_schema;
 use super::NAME;
-use crate::model::{Description, Effort, Request};
+use crate::model::{Description, Request};
 use crate::profile::{Profile, SchemaSupport, Thinking};
 
 /// Smallest and largest context window requested, in tokens. Ollama's own default was 4096 for long, too small for an

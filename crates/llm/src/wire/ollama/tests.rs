@@ -118,7 +118,7 @@ fn history_is_encoded_with_arguments_thinking_and_names() {
     let body = sent(&Request {
         entries: &entries,
         max_output_tokens: 7,
-        answer_schema: Some(AnswerSchema { name: "form", schema: &schema }),
+        answer_schema: Some(AnswerSchema { name: "form", schema: &schema, strict: true }),
         ..Request::default()
     });
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::tool_schema;
 use super::NAME;
-use crate::model::{Description, Effort, Request, data_url, document_url};
+use crate::model::{Description, Request, data_url, document_url, openai_effort};
 use crate::profile::{CacheControl, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
@@ -197,8 +198,8 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         stop: profile.stop_for(request),
         reasoning_effort: effort_by(Thinking::Effort)
             .or(toggle.filter(|effort| *effort != Effort::None && !unthinking))
-            .map(Effort::as_openai),
-        reasoning: effort_by(Thinking::Reasoning).map(|effort| Reasoning { effort: effort.as_openai() }),
+            .map(openai_effort),
+        reasoning: effort_by(Thinking::Reasoning).map(|effort| Reasoning { effort: openai_effort(effort) }),
         thinking: if unthinking {
             Some(Toggle::new(false))
         } else {

@@ -238,7 +238,7 @@ fn schema_is_sent_as_the_provider_supports() {
         Description { provider: "x".into(), model: "m".into(), simulated: false, supports_tools: true };
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let request = Request {
-        answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema }),
+        answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema, strict: true }),
         cache_key: Some("goal_1"),
         ..Request::default()
     };

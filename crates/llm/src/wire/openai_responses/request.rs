@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
 use super::super::tool_schema;
 use super::NAME;
-use crate::model::{Description, Effort, Request, data_url, document_url};
+use crate::model::{Description, Request, data_url, document_url, openai_effort};
 use crate::profile::{CacheControl, ForcedTool, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
@@ -195,7 +196,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         }),
         temperature: profile.temperature_for(request),
         top_p: profile.top_p_for(request),
-        reasoning: effort(model, profile, request).map(|effort| Reasoning { effort: effort.as_openai() }),
+        reasoning: effort(model, profile, request).map(|effort| Reasoning { effort: openai_effort(effort) }),
         text: enforced_schema.map(|form| TextOptions {
             format: Format { kind: "json_schema", schema: NamedSchema::new(form, profile.strict_schema) },
         }),

@@ -302,7 +302,7 @@ fn stateless_request_contains_the_whole_history() {
         entries: &entries,
         tools: &tools,
         max_output_tokens: 9,
-        answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema }),
+        answer_schema: Some(AnswerSchema { name: "verdict", schema: &schema, strict: true }),
         cache_key: Some("goal_1"),
         ..Request::default()
     };

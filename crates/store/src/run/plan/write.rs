@@ -208,6 +208,7 @@ impl Task for NewExecutor {
             title: &self.title,
             instructions: &self.instructions,
             tools: &self.tools,
+            output: self.output.as_ref(),
         }
     }
 }

@@ -37,6 +37,7 @@ fn log_of(ends: RunStatus) -> Vec<Committed> {
         usage: Usage::default(),
         message: None,
         code: code.map(str::to_owned),
+        result: None,
     };
     let called = Durable::ToolCalled {
         call_id: call_id.clone(),

@@ -261,7 +261,14 @@ impl Recorder {
                 let (message, code) = (None, None);
                 let usage = Usage::default();
                 events.push((
-                    Durable::RunFinished { status, iteration: Some(iteration), usage, message, code },
+                    Durable::RunFinished {
+                        status,
+                        iteration: Some(iteration),
+                        usage,
+                        message,
+                        code,
+                        result: None,
+                    },
                     None,
                 ));
                 events

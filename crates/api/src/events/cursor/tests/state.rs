@@ -40,7 +40,7 @@ fn log_of(changes: &[(u8, bool)]) -> (Vec<Committed>, Vec<Value>) {
 
 fn run_end() -> Durable {
     let (status, usage) = (RunStatus::MessageSent, Usage::default());
-    Durable::RunFinished { status, iteration: None, usage, message: None, code: None }
+    Durable::RunFinished { status, iteration: None, usage, message: None, code: None, result: None }
 }
 
 /// What a client has after a frame.

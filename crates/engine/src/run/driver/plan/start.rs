@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
+use houston_domain::answering::Output;
 use houston_domain::history::{Block, Entry};
 use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
@@ -255,7 +256,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let message = "no kind of executor is set up".to_owned();
             return self.record_failure(graph, path, Failure { code: "CONFIG_ERROR".to_owned(), message });
         };
-        if let Some(schema) = schema {
+        // A result that is no object is only checked, when it has arrived.
+        let output =
+            schema.as_ref().map(|schema| Output::of(schema.clone())).filter(|output| output.check().is_ok());
+        if let Some(schema) = schema.filter(|_| output.is_none()) {
             instructions += &format!("\n\nAnswer with JSON alone that matches this JSON Schema: {schema}");
         }
         let why =
@@ -277,6 +281,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             title: title.unwrap_or_else(|| path.to_owned()),
             instructions,
             tools,
+            output,
             traceparent,
         };
         begun.executors.insert(path.to_owned(), executor);

@@ -1,0 +1,76 @@
+//! Refuses settings that the model of an agent does not accept: a provider would answer 400, or ignore them.
+
+use houston_domain::agent_settings::{AgentSettings, DEFAULT};
+use houston_domain::answering::Sampling;
+
+use super::catalogue::RefusedSetting;
+use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// What an agent calls its model: `provider/model`, a provider, or a use case.
+pub(crate) fn model_of(settings: &AgentSettings) -> String {
+    match (settings.provider.as_str(), settings.model.as_str()) {
+        (DEFAULT, _) => settings.use_case.clone(),
+        (provider, DEFAULT) => provider.to_owned(),
+        (provider, model) => format!("{provider}/{model}"),
+    }
+}
+
+/// Checks the settings of an agent. `pointer`: where a setting is.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] with the model and the reason; that the models of the installation cannot be read.
+pub(crate) async fn check_agent(
+    app: &App,
+    settings: &AgentSettings,
+    pointer: impl Fn(&str) -> String,
+) -> Result<(), ApiError> {
+    if settings.sampling.is_empty() {
+        return Ok(());
+    }
+    match app.state.models.refusal(model_of(settings), settings.sampling.clone()).await? {
+        Some(RefusedSetting { setting, why }) => Err(ApiError::field(&pointer(setting), why)),
+        None => Ok(()),
+    }
+}
+
+/// Checks the settings of a message to an agentable: against the model of its agent. A team picks its agent later: what that
+/// one does not accept is left out then.
+///
+/// # Errors
+/// As [`check_agent`]; the store's errors.
+pub(crate) async fn check(
+    app: &App,
+    caller: Caller,
+    path: &AgentablePath,
+    sampling: &Sampling,
+    pointer: impl Fn(&str) -> String,
+) -> Result<(), ApiError> {
+    if sampling.is_empty() {
+        return Ok(());
+    }
+    let store = app.store(caller);
+    let served_by = store.agentable(&path.kind, path.id).await?.served_by;
+    if served_by.team.is_some() {
+        return Ok(());
+    }
+    let agent = match served_by.agent {
+        Some(agent) => Some(agent),
+        None => {
+            let of_kinds = store.agents_by_kind().await?;
+            of_kinds.into_iter().find(|of| of.kind == path.kind).and_then(|of| of.default_agent)
+        }
+    };
+    let settings = match agent {
+        Some(agent) => store.agent(agent).await?.settings,
+        // The tenant has used no agents yet.
+        None => match app.state.agent_types.get(&path.kind) {
+            Some(kind) => AgentSettings::of(kind),
+            None => return Ok(()),
+        },
+    };
+    let settings = AgentSettings { sampling: sampling.over(&settings.sampling), ..settings };
+    check_agent(app, &settings, pointer).await
+}
