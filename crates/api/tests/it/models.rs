@@ -8,7 +8,7 @@ use houston_protocol::model::{
     ModelsResponse,
 };
 use houston_protocol::problem::FieldError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::test_api::TestApi;
 
@@ -146,4 +146,57 @@ async fn estimate_is_of_a_use_case_a_kind_or_an_agent() {
     }
     let unknown = json!({"input_tokens": 5, "agent_id": format!("agent_{}", "0".repeat(32))});
     estimate(unknown).await.refused(404, "not_found");
+}
+
+/// The catalogue of these tests refuses temperatures above 1.5.
+#[tokio::test]
+async fn settings_that_a_model_refuses_are_refused_when_given() {
+    let api = TestApi::start().await;
+    let messages = api.path("/messages");
+    let post = async |body: Value| api.post(&messages, body).await;
+    let schema = json!({"type": "object"});
+    for (body, pointer) in [
+        (json!({"content": "a", "sampling": {"temperature": 1.8}}), "/sampling/temperature"),
+        (json!({"content": "a", "sampling": {"temperature": 3}}), "/sampling/temperature"),
+        (json!({"content": "a", "sampling": {"stop": [""]}}), "/sampling/stop/0"),
+        (json!({"content": "a", "output": {"schema": {"type": "array"}}}), "/output/schema"),
+        (json!({"content": "a", "output": {"schema": schema, "name": "a b"}}), "/output/name"),
+        (
+            json!({"content": "a", "output": {"schema": {"type": "object", "title": "a\u{0}"}}}),
+            "/output/schema",
+        ),
+    ] {
+        let problem = post(body.clone()).await.refused(422, "invalid_request");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
+    }
+    post(json!({"content": "a", "sampling": {"temperature": 1.2}, "output": {"schema": schema},
+        "limits": {"max_output_tokens": 50}}))
+    .await
+    .ok();
+    let offer: Value = serde_json::from_str(&api.sql("select offer from houston.client_offers")).unwrap();
+    assert_eq!(offer["sampling"], json!({"temperature": 1.2}));
+    assert_eq!(offer["output"], json!({"name": "answer", "schema": schema}));
+    assert_eq!(offer["limits"]["max_output_tokens"], 50);
+
+    let agent =
+        json!({"name": "clerk", "kind": "goal", "output": {"schema": schema}, "sampling": {"top_p": 0.5}});
+    let made = api.post("/v1/agents", agent).await.ok();
+    assert_eq!((&made["sampling"], &made["output"]["name"]), (&json!({"top_p": 0.5}), &json!("answer")));
+    let path = format!("/v1/agents/{}", made["id"].as_str().unwrap());
+    let hot = api
+        .send("PATCH", &path, json!({"sampling": {"temperature": 1.8}}))
+        .await
+        .refused(422, "invalid_request");
+    let detail = hot["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("agent: the model"), "{detail}");
+    let without = api.send("PATCH", &path, json!({"output": null, "sampling": {}})).await.ok();
+    assert!(without.get("output").is_none() && without.get("sampling").is_none(), "{without}");
+
+    let router = json!({"by": "model"});
+    let team =
+        json!({"name": "office", "agents": [made["id"]], "router": router, "output": {"schema": schema}});
+    let team = api.post("/v1/teams", team).await.ok();
+    let path = format!("/v1/teams/{}", team["id"].as_str().unwrap());
+    assert_eq!(api.get(&path).await.ok()["output"], json!({"name": "answer", "schema": schema}));
+    assert!(api.send("PATCH", &path, json!({"output": null})).await.ok().get("output").is_none());
 }

@@ -76,7 +76,7 @@ struct Trip {
 async fn answers_are_values_of_a_type() {
     let (servers, paid) = (installation(), Arc::new(AtomicUsize::new(0)));
     let typed = simulated(&servers).tool(pay(&paid)).output::<Trip>().temperature(0.2).max_tokens(500);
-    let agent = typed.autonomy(houston::Autonomy::Full).build().await.unwrap();
+    let agent = typed.on_question(async |_| Decision::Approve).build().await.unwrap();
     let answer = agent.prompt(PAY_FIVE).await.unwrap();
     let trip: Trip = answer.parse().unwrap();
     assert_eq!(serde_json::from_str::<Trip>(&answer.text).unwrap(), trip);

@@ -235,7 +235,7 @@ mod tests {
         }
         let text = json!({"text": {"format": {"type": "text"}, "verbosity": "low"}, "truncation": "auto",
             "reasoning": {"effort": "low", "summary": "auto"}});
-        let named = ["reasoning.summary", "text.verbosity", "truncation"].map(str::to_owned).to_vec();
+        let named = ["text.verbosity", "truncation", "reasoning.summary"].map(str::to_owned).to_vec();
         assert_eq!(judged(Responses, text), Ok(named));
         assert_eq!(judged(Responses, json!({"store": false})), Err("store".to_owned()));
     }

@@ -70,6 +70,8 @@ mod texting;
 #[cfg(test)]
 mod triggers;
 #[cfg(test)]
+mod typed;
+#[cfg(test)]
 mod waiting;
 #[cfg(test)]
 mod watchdog;

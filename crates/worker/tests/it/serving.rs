@@ -84,7 +84,7 @@ pub(crate) async fn cost(cluster: &TestCluster, goal: AgentableId, runs: usize) 
     after
 }
 
-async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
+pub(crate) async fn agent(cluster: &TestCluster, name: &str) -> AgentId {
     let now = cluster.ids.clock().now();
     let agent = Agent {
         id: cluster.ids.next(),

@@ -101,10 +101,11 @@ async fn third_wrong_answer_fails_the_run_and_is_kept() {
 async fn message_has_its_own_settings_of_the_model() {
     let model = ScriptedModel::new(vec![says("{\"city\": \"Rome\"}")]);
     let process = Process::changed(Arc::clone(&model), vec![], |kind| {
-        kind.sampling = Sampling { temperature: Some(0.9), top_p: Some(0.5), ..Sampling::default() };
+        let stop = vec!["STOP".to_owned()];
+        kind.sampling = Sampling { temperature: Some(0.9), stop, ..Sampling::default() };
         kind.output = Some(Output::any_object());
     });
-    let sampling = Sampling { temperature: Some(0.2), stop: vec!["END".to_owned()], ..Sampling::default() };
+    let sampling = Sampling { temperature: Some(0.2), ..Sampling::default() };
     let limits = LimitChanges {
         max_output_tokens: Some(50),
         max_iterations: Some(1_000_000),
@@ -124,8 +125,7 @@ async fn message_has_its_own_settings_of_the_model() {
     assert_eq!(last.messages[0].metadata["result"], true, "the kind's form");
     let requests = model.requests.lock().unwrap();
     let Asked { sampling, max_output_tokens, .. } = &requests[0];
-    assert_eq!((sampling.temperature, sampling.top_p), (Some(0.2), Some(0.5)));
-    assert_eq!(sampling.stop, ["END"]);
+    assert_eq!((sampling.temperature, sampling.stop.as_slice()), (Some(0.2), &["STOP".to_owned()][..]));
     assert_eq!(*max_output_tokens, 50);
 }
 
