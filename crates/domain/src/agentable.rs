@@ -20,6 +20,7 @@ use crate::focus::ContextProviders;
 use crate::guard::GuardSettings;
 use crate::id::PREFIXES;
 use crate::mode::Mode;
+use crate::model_policy::ModelPolicy;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
 
@@ -134,6 +135,9 @@ pub struct AgentType {
     /// Overrides of `[context.budget_tokens]` in `orchestrator.toml`.
     #[serde(default)]
     pub budget_tokens: TokenBudgetChanges,
+    /// How its model is called.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
+    pub model_policy: ModelPolicy,
     /// Tool calls of one run; `None`: no limit. Further ones are not executed, and the run fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::agent::limits::LimitChanges;
 use crate::answering::{Output, Sampling, WrongSetting, is_name, name_rule};
 use crate::focus::{Focus, FocusRef};
+use crate::model_policy::ModelPolicy;
 use crate::question::NewQuestion;
 use crate::tool_schema::read;
 
@@ -59,6 +60,9 @@ pub struct ClientOffer {
     /// Whether the model calls at most one of `tools` at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_call: bool,
+    /// How its model is called.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
+    pub model_policy: ModelPolicy,
     /// That of the last run which had one; only as it is read for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_focus: Option<Focus>,

@@ -65,6 +65,7 @@ pub mod mcp_server;
 pub mod message;
 pub mod mode;
 pub mod model;
+pub mod model_policy;
 pub mod overseer;
 pub mod paused_call;
 pub mod plan;

@@ -38,6 +38,9 @@ pub struct Usage {
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub billed: Option<BilledTokens>,
+    /// The tier that served it, if its provider prices it otherwise. `None` once the call is priced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// What has a price of its own. Nothing once the call is priced.
     #[serde(default, skip_serializing_if = "PricedApart::is_nothing")]
     pub apart: PricedApart,
@@ -96,6 +99,31 @@ impl std::ops::AddAssign for PricedApart {
     }
 }
 
+/// A service tier with prices of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Cheap, slow and sometimes not available.
+    Flex,
+    /// Dear and fast.
+    Priority,
+    /// Many requests at once, answered within a day.
+    Batch,
+}
+
+impl Tier {
+    /// The tier with this name in a provider's answer; `None`: the usual one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "flex" => Self::Flex,
+            "priority" | "fast" => Self::Priority,
+            "batch" => Self::Batch,
+            _ => return None,
+        })
+    }
+}
+
 /// Tokens that a provider bills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BilledTokens {
@@ -124,7 +152,7 @@ impl Usage {
     /// The same without what only the computation of its cost needs: it has been priced.
     #[must_use]
     pub fn priced(self) -> Self {
-        Self { long_cache_write_tokens: 0, billed: None, apart: PricedApart::NOTHING, ..self }
+        Self { long_cache_write_tokens: 0, billed: None, tier: None, apart: PricedApart::NOTHING, ..self }
     }
 
     /// The tokens that the provider bills: all tokens unless [`billed`](Self::billed) is set.
@@ -151,6 +179,7 @@ impl std::ops::AddAssign for Usage {
         add(&mut self.cache_write_tokens, other.cache_write_tokens);
         add(&mut self.long_cache_write_tokens, other.long_cache_write_tokens);
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
+        self.tier = other.tier.or(self.tier);
         self.apart += other.apart;
         self.cost = self.cost.into_iter().chain(other.cost).reduce(Decimal::saturating_add);
     }

@@ -88,7 +88,7 @@ async fn ask(model: &dyn Model, request: &Request<'_>) -> Result<Answer, ModelEr
 }
 
 /// Makes one call: its answer, and the model that gave it.
-async fn collected(
+pub(crate) async fn collected(
     model: &dyn Model,
     request: &Request<'_>,
 ) -> Result<(ModelAnswer, Description), ModelError> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
-use houston_domain::model::{ModelError, ModelErrorCode};
+use houston_domain::model::{ModelError, ModelErrorCode, Tier, Usage};
+use houston_domain::model_policy::{CachePrices, Latency};
 use houston_domain::storable::storable;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
@@ -16,6 +17,7 @@ use reqwest::{Body, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::AnswerStream;
+use crate::cache;
 use crate::capabilities;
 use crate::error;
 use crate::framing::{Framing, Reader};
@@ -43,6 +45,8 @@ pub(crate) struct HttpModel {
     endpoint: Endpoint,
     headers: HeaderMap,
     http: Http,
+    /// What its provider takes for what it keeps.
+    cache_prices: Option<CachePrices>,
     /// Fetches the key before each call, if no key is set.
     tokens: Option<Arc<dyn TokenSource>>,
 }
@@ -144,7 +148,9 @@ impl HttpModel {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
+        let cache_prices = cache::of_profile(&context.description, &profile);
         Ok(Self {
+            cache_prices,
             context: Arc::new(context),
             profile: Arc::new(profile),
             endpoint,
@@ -202,19 +208,45 @@ impl HttpModel {
         deadline: Instant,
     ) -> Result<EventStream, ModelError> {
         let mut attempt = Attempt::first(self);
+        let cache = cache::resolved(request.cache, request.pauses, self.cache_prices.as_ref());
+        // A copy of the request would be held while the model thinks.
+        let with = |latency| Request { cache, latency, ..*request };
+        let mut latency = request.latency;
         loop {
-            let sent = attempt.encode(request);
-            let response = self.send(&attempt, sent, &headers).await?;
+            let sent = attempt.encode(&with(latency));
+            // A cheap tier lets requests wait.
+            let waits = latency.is_patient() && attempt.profile.tier_for(&with(latency)).is_some();
+            let Timeouts { first_byte, total, .. } = self.http.timeouts;
+            let patience = if waits { total } else { first_byte };
+            let response = self.send(&attempt, sent, &headers, patience).await?;
             if response.status().is_success() {
                 attempt.succeeded();
+                let asked = with(latency);
+                let tier = attempt.profile.tier_for(&asked).filter(|_| attempt.profile.wire == Wire::Gemini);
+                let served = tier.map(|tier| served_tier(response.headers(), tier));
                 let answer = self.answer(response, &attempt.profile, context, deadline)?;
+                let answer: EventStream = match served {
+                    Some(tier) => {
+                        Box::pin(answer.map(move |event| event.map(|event| served_by(tier, event))))
+                    }
+                    None => answer,
+                };
                 return Ok(match Originals::of(attempt.profile.wire.tool_rules(), request) {
                     Some(names) => Box::pin(answer.map(move |event| event.map(|event| names.restore(event)))),
                     None => answer,
                 });
             }
             let refused = self.refusal(response).await;
-            if let Some(error) = attempt.correct(refused, request) {
+            if !self.http.corrects {
+                return Err(refused.error);
+            }
+            if let Some(tier) = attempt.profile.tier_for(&with(latency)).filter(|_| refused.has_no_capacity())
+            {
+                tracing::info!(model = %self.context.description, tier, "no capacity; asking the usual tier");
+                latency = Latency::Interactive;
+                continue;
+            }
+            if let Some(error) = attempt.correct(refused, &with(latency)) {
                 return Err(error);
             }
         }
@@ -225,14 +257,15 @@ impl HttpModel {
         attempt: &Attempt<'_>,
         body: Vec<u8>,
         headers: &HeaderMap,
+        patience: Duration,
     ) -> Result<Response, ModelError> {
         // As a body that cannot be cloned it is freed when it is sent. Otherwise the client would keep a copy for redirects and
         // retries, which are off, for as long as the model thinks.
         let body = Body::wrap(Body::from(body));
         let sending = self.http.client.post(attempt.url.clone()).headers(headers.clone()).body(body).send();
-        timeout(self.http.timeouts.first_byte, sending)
+        timeout(patience, sending)
             .await
-            .map_err(|_| idle_timeout("no answer", self.http.timeouts.first_byte))?
+            .map_err(|_| idle_timeout("no answer", patience))?
             .map_err(error::transport)
     }
 
@@ -278,6 +311,36 @@ struct Refused {
     error: ModelError,
     status: u16,
     body: Vec<u8>,
+}
+
+impl Refused {
+    /// Whether the tier that was asked for has no room now, in words of a provider whose cheap tier is not always there.
+    fn has_no_capacity(&self) -> bool {
+        let text = String::from_utf8_lossy(&self.body).to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        match self.status {
+            429 => says(&["resource unavailable", "resource_unavailable", "capacity"]),
+            498 | 503 => true,
+            _ => false,
+        }
+    }
+}
+
+/// The tier that served a request which had asked for `asked`, for a wire whose answers do not say it.
+fn served_tier(headers: &HeaderMap, asked: &str) -> Option<Tier> {
+    let said = headers.get("x-gemini-service-tier").and_then(|tier| tier.to_str().ok());
+    Tier::named(&said.unwrap_or(asked).to_lowercase())
+}
+
+/// The event of an answer that this tier served.
+fn served_by(tier: Option<Tier>, mut event: Event) -> Event {
+    match &mut event {
+        // A report without counts stays one.
+        Event::Usage(usage) if **usage != Usage::default() => usage.tier = usage.tier.or(tier),
+        Event::Done(answer) => answer.usage.tier = answer.usage.tier.or(tier),
+        _ => {}
+    }
+    event
 }
 
 /// Most corrections of one call. Providers name one parameter at a time.

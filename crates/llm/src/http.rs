@@ -46,6 +46,8 @@ pub struct Http {
     pub(crate) client: Client,
     pub(crate) timeouts: Timeouts,
     pub(crate) learned: Learned,
+    /// Whether requests that contradict a model's profile are sent once the other way.
+    pub(crate) corrects: bool,
 }
 
 impl Http {
@@ -74,7 +76,12 @@ impl Http {
             builder = builder.proxy(proxy);
         }
         let client = builder.build().map_err(|error| not_configured(&error))?;
-        Ok(Self { client, timeouts, learned: Learned::default() })
+        Ok(Self { client, timeouts, learned: Learned::default(), corrects: true })
+    }
+
+    /// The same for requests that are sent once, as the profile says, whatever was learned of the model.
+    pub(crate) fn exact(&self) -> Self {
+        Self { learned: Learned::default(), corrects: false, ..self.clone() }
     }
 }
 

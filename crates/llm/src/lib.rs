@@ -56,6 +56,7 @@
 //! 4. List the recordings that use it in `recordings/streams.rs`.
 
 mod answer;
+pub mod cache;
 mod call;
 pub mod capabilities;
 mod client;

@@ -12,6 +12,7 @@ use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock};
 use houston_domain::image::SentImage;
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
+use houston_domain::model_policy::{CachePolicy, Latency};
 use houston_domain::storable::{storable, storable_value};
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema;
@@ -141,6 +142,12 @@ pub struct Request<'a> {
     pub image: Option<Image<'a>>,
     /// Requests with the same key share a prefix. Some providers route by it to a warm cache.
     pub cache_key: Option<&'a str>,
+    /// How long the provider keeps what further requests begin with.
+    pub cache: CachePolicy,
+    /// The pauses between requests so far, in seconds, the latest last: what [`CachePolicy::Auto`] is decided by.
+    pub pauses: &'a [u32],
+    /// How soon the answer is needed.
+    pub latency: Latency,
     /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
     /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,

@@ -27,7 +27,7 @@ mod unit;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use houston_domain::model::Usage;
+use houston_domain::model::{Tier, Usage};
 use rust_decimal::Decimal;
 
 pub use table::Source;
@@ -73,9 +73,24 @@ impl Price {
     #[must_use]
     pub fn cost(&self, usage: &Usage, at: DateTime<Utc>) -> Option<Decimal> {
         let counts = counts(usage).ok()?;
-        self.cost_of(&counts, at, &Terms::new())
+        self.cost_of(&counts, at, &self.terms(usage))
             .inspect_err(|error| tracing::warn!(%error, "the cost of a call cannot be computed"))
             .ok()
+    }
+
+    /// The terms of the price list on which the tier of a call is billed. Flex costs what a batch costs where the list does not
+    /// have it: <https://developers.openai.com/api/docs/guides/flex-processing>,
+    /// <https://ai.google.dev/gemini-api/docs/optimization>.
+    fn terms(&self, usage: &Usage) -> Terms {
+        let of = |name: &str, value: &str| Terms::from([(name.to_owned(), value.to_owned())]);
+        let flex = || of("service_tier", "flex");
+        let has_flex = || matches!(&*self.0, Kind::Listed { tariff, .. } if tariff.has(&flex()));
+        match usage.tier {
+            None => Terms::new(),
+            Some(Tier::Flex) if has_flex() => flex(),
+            Some(Tier::Flex | Tier::Batch) => of("processing", "batch"),
+            Some(Tier::Priority) => of("service_tier", "priority"),
+        }
     }
 
     /// Cost in US dollars of `counts` at `at`, on special terms such as `service_tier` or `processing`.

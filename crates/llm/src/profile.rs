@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use houston_domain::answering::Effort;
+use houston_domain::model_policy::Latency;
 use serde::{Deserialize, Serialize};
 
 use self::pattern::Pattern;
 pub use self::refusal::Unaccepted;
 use crate::capabilities::Capabilities;
-use crate::model::Description;
+use crate::model::{Description, Request};
 use crate::provider::Provider;
 use crate::wire::Wire;
 
@@ -106,6 +107,10 @@ pub enum CacheControl {
     Marks,
     /// By a key of requests with the same beginning (`prompt_cache_key`).
     Key,
+    /// By such a key, and by `prompt_cache_retention` for how long (OpenAI before GPT-5.6).
+    Retention,
+    /// By such a key, by `prompt_cache_options`, and by marks of its own (OpenAI from GPT-5.6 on).
+    Options,
 }
 
 /// Declares [`Profile`] and [`Changes`] from one list of fields with their defaults.
@@ -150,6 +155,17 @@ macro_rules! profile {
         impl Profile {
             fn default_of(wire: Wire, capabilities: Capabilities) -> Self {
                 Self { wire, capabilities, $($name: $default,)* }
+            }
+
+            /// The value of the field with this name, as in a row. `null`: it is not known, or there is no such field.
+            pub(crate) fn field(&self, name: &str) -> serde_json::Value {
+                let value = match name {
+                    "wire" => serde_json::to_value(self.wire),
+                    "vision" => serde_json::to_value(self.capabilities.vision),
+                    $(stringify!($name) => serde_json::to_value(&self.$name),)*
+                    _ => Ok(serde_json::Value::Null),
+                };
+                value.unwrap_or_default()
             }
 
             fn apply(&mut self, changes: &Changes) {
@@ -223,8 +239,12 @@ profile! {
     cache: CacheControl = CacheControl::None,
     /// Whether it is sent PDFs if it sees. Others are sent their text.
     documents: bool = false,
-    /// Service tiers besides the usual one.
-    service_tiers: Vec<String> = Vec::new(),
+    /// Whether it keeps prompts for a longer time if it is asked to.
+    long_cache: bool = true,
+    /// The name of its service tier that is cheap and slow. Empty: it has none.
+    relaxed_tier: String = String::new(),
+    /// The name of its service tier that is dear and fast. Empty: it has none.
+    fast_tier: String = String::new(),
     /// How the end of its stream is recognised (Chat Completions).
     answer_end: AnswerEnd = AnswerEnd::DoneMark,
 }
@@ -317,6 +337,23 @@ impl Profile {
         }
         profile.apply(own);
         profile
+    }
+
+    /// The service tier that a request asks for, unless it is the usual one.
+    pub(crate) fn tier_for(&self, request: &Request<'_>) -> Option<&str> {
+        let name = match request.latency {
+            Latency::Interactive => return None,
+            Latency::Fast => &self.fast_tier,
+            Latency::Relaxed | Latency::Batch => &self.relaxed_tier,
+        };
+        (!name.is_empty()).then_some(name.as_str())
+    }
+
+    /// Whether a request is sent with a key of requests with the same beginning.
+    pub(crate) fn cache_key_for<'a>(&self, request: &Request<'a>) -> Option<&'a str> {
+        let has_key =
+            matches!(self.cache, CacheControl::Key | CacheControl::Retention | CacheControl::Options);
+        request.cache_key.filter(|_| has_key && self.lifetime(request).is_some())
     }
 
     /// Whether the model is sent images: unknown counts as blind, as for [`Need::Vision`](crate::routing::router::Need).

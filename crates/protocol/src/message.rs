@@ -6,6 +6,7 @@ use houston_domain::answering::{Output, Sampling};
 use houston_domain::focus::Focus;
 use houston_domain::id::{AttachmentId, MessageId, RunId};
 use houston_domain::message::{MessageStatus, MessageType, Source};
+use houston_domain::model_policy::ModelPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -113,6 +114,11 @@ pub struct CreateMessage {
     #[serde(default, skip_serializing_if = "LimitChanges::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
     pub limits: LimitChanges,
+    /// How the model of the run that answers it is called, and of the tasks that this run creates; what is left out is as the kind
+    /// has it.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ModelPolicy))]
+    pub model_policy: ModelPolicy,
     /// What happens to an open run; the default is set by the kind.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DoubleTexting>))]
     pub double_texting: Option<DoubleTexting>,

@@ -154,6 +154,14 @@ described! {
     RunStatus => one_of(&RUN_STATUSES);
     /// What a message does to an open run.
     DoubleTexting => one_of(&["enqueue", "interrupt", "reject", "rollback"]);
+    /// How the model of a run is called.
+    ModelPolicy => ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("cache", text().enum_values(Some(["off", "short", "long", "auto"])).description(Some(
+            "How long the provider keeps what the next request begins with. `auto`: what would have cost least with the pauses so far.")))
+        .property("latency", text().enum_values(Some(["fast", "interactive", "relaxed", "batch"])).description(Some(
+            "How soon the answer is needed. `fast`: the provider's fast lane; `relaxed` and `batch`: its cheap tier.")))
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
     /// What a question is for.
     QuestionKind => one_of(&["approval", "input", "budget"]);
     /// Whether a question is open, and if not, what closed it: an answer, its time, its run, or the end of its run.

@@ -109,6 +109,7 @@ macro_rules! run {
                 cost: None,
                 long_cache_write_tokens: 0,
                 billed: None,
+                tier: None,
                 apart: PricedApart::NOTHING,
             },
             cost: Cost::of(r.cost, r.unpriced_calls),

@@ -79,6 +79,7 @@ pub(crate) async fn post(
         output: body.output,
         sampling: body.sampling,
         limits: body.limits,
+        model_policy: body.model_policy,
         ..ClientOffer::default()
     };
     check_offer(&offer)?;

@@ -111,3 +111,28 @@ async fn message_may_say_what_it_is_about() {
     api.post_message("Nothing in particular.").await;
     assert_eq!(api.sql("select count(*) from houston.client_offers").trim(), "1", "it costs no row");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn message_may_say_how_its_model_is_called() {
+    let api = TestApi::start().await;
+    let post = async |policy: Value| {
+        api.post(&api.path("/messages"), json!({"content": "No hurry.", "model_policy": policy})).await
+    };
+    post(json!({"latency": "relaxed", "cache": "long"})).await.ok();
+    let stored = api.sql("select offer -> 'model_policy' from houston.client_offers");
+    assert_eq!(
+        serde_json::from_str::<Value>(&stored).unwrap(),
+        json!({"cache": "long", "latency": "relaxed"})
+    );
+    for (wrong, allowed) in [
+        (json!({"latency": "slow"}), "`interactive`, `relaxed`, `batch`"),
+        (json!({"cache": "1h"}), "`off`, `short`, `long`, `auto`"),
+        (json!({"tier": "flex"}), "`cache` or `latency`"),
+    ] {
+        let refused = post(wrong).await.refused(422, "invalid_request");
+        assert!(refused.to_string().contains(allowed), "{refused}");
+        assert!(refused["errors"][0]["pointer"].as_str().unwrap().starts_with("/model_policy"), "{refused}");
+    }
+    post(json!({})).await.ok();
+    assert_eq!(api.sql("select count(*) from houston.client_offers").trim(), "1", "it costs no row");
+}

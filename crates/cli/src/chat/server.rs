@@ -94,6 +94,7 @@ impl Server {
             output: None,
             sampling: Sampling::default(),
             limits: LimitChanges::default(),
+            model_policy: Default::default(),
             double_texting: None,
         };
         let request = self.post_json(&format!("{path}/messages"), &message)?;

@@ -44,6 +44,7 @@ pub(super) fn with_output(setup: Arc<Setup>, context: &RunContext) -> Arc<Setup>
 pub(super) fn with_client(setup: Arc<Setup>, offer: Option<&ClientOffer>) -> Arc<Setup> {
     let Some(offer) = offer.filter(|offer| !offer.is_empty()) else { return setup };
     let mut setup = Setup::clone(&setup);
+    setup.agent_type.model_policy = offer.model_policy.over(setup.agent_type.model_policy);
     if setup.model.description().supports_tools {
         let tools = tools(&setup, offer);
         let names = || tools.iter().map(|tool| tool.definition().name.clone());

@@ -65,6 +65,11 @@ impl Condition {
 }
 
 impl Tariff {
+    /// Whether it has prices for exactly these terms.
+    pub(crate) fn has(&self, terms: &Terms) -> bool {
+        self.variants.iter().any(|variant| variant.when == *terms)
+    }
+
     /// The prices in force at `at` with `terms`.
     pub(crate) fn prices(&self, at: DateTime<Utc>, terms: &Terms) -> Amounts {
         let last = self.prices.iter().rev().find(|price| price.when.is_in_force(at));

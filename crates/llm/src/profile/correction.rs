@@ -336,12 +336,48 @@ fn optional_fields(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
         let changes = Changes { stream_options: Some(false), ..Changes::default() };
         return change(changes, "it takes no stream_options");
     }
-    let caches = refusal.refuses_field("prompt_cache_key") || refusal.refuses_field("cache_control");
-    if caches && profile.cache != CacheControl::None {
+    cache(profile, refusal).or_else(|| tier(profile, refusal))
+}
+
+/// What is said about the cache is given up piece by piece: the longer time, then all but the key, then everything.
+fn cache(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
+    let is_refused = |name: &&str| refusal.names(name) && (refusal.refuses() || refusal.says("invalid"));
+    const TIMES: [&str; 4] = ["ttl", "prompt_cache_options.ttl", "prompt_cache_retention", "1h"];
+    let can_last = !matches!(profile.cache, CacheControl::None | CacheControl::Key);
+    if profile.long_cache && can_last && TIMES.iter().any(is_refused) {
+        let changes = Changes { long_cache: Some(false), ..Changes::default() };
+        return change(changes, "it keeps prompts for one time only");
+    }
+    const OPTIONS: [&str; 3] = ["prompt_cache_options", "prompt_cache_breakpoint", "prompt_cache_retention"];
+    let has_options = matches!(profile.cache, CacheControl::Retention | CacheControl::Options);
+    if has_options && OPTIONS.iter().any(is_refused) {
+        let changes = Changes { cache: Some(CacheControl::Key), ..Changes::default() };
+        return change(changes, "it takes no options of its cache but a key");
+    }
+    if profile.cache != CacheControl::None && ["prompt_cache_key", "cache_control"].iter().any(is_refused) {
         let changes = Changes { cache: Some(CacheControl::None), ..Changes::default() };
         return change(changes, "it takes no settings of its cache");
     }
     None
+}
+
+/// If the refusal does not say which tier it is about, it is about all.
+fn tier(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
+    let Profile { relaxed_tier, fast_tier, .. } = profile;
+    let has_any = !(relaxed_tier.is_empty() && fast_tier.is_empty());
+    let names_it = refusal.says_any(&["service_tier", "service tier", "servicetier"]);
+    if !has_any || !names_it || !(refusal.refuses() || refusal.says("invalid")) {
+        return None;
+    }
+    let names = |tier: &String| !tier.is_empty() && refusal.quotes(tier);
+    let (relaxed, fast) = (names(relaxed_tier), names(fast_tier));
+    let is_none = |this: bool, other: bool| (this || !other).then(String::new);
+    let changes = Changes {
+        relaxed_tier: is_none(relaxed, fast),
+        fast_tier: is_none(fast, relaxed),
+        ..Changes::default()
+    };
+    change(changes, "it does not have this service tier")
 }
 
 /// What the history must look like.

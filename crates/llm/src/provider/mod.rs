@@ -208,8 +208,29 @@ pub fn connect_with(
     lookup: Lookup<'_>,
     tokens: Option<Arc<dyn TokenSource>>,
 ) -> Result<Arc<dyn Model>, ModelError> {
+    let own = Changes { wire: choice.wire, ..Changes::default() };
+    connect_as(choice, Connection { http, lookup, tokens, own })
+}
+
+/// What a model is connected with.
+pub(crate) struct Connection<'a> {
+    pub(crate) http: &'a Http,
+    pub(crate) lookup: Lookup<'a>,
+    pub(crate) tokens: Option<Arc<dyn TokenSource>>,
+    /// Changes of its profile that take precedence over all rows.
+    pub(crate) own: Changes,
+}
+
+/// Like [`connect_with`], with a profile that is changed.
+///
+/// # Errors
+/// As [`connect`].
+pub(crate) fn connect_as(
+    choice: &Choice,
+    Connection { http, lookup, tokens, own }: Connection<'_>,
+) -> Result<Arc<dyn Model>, ModelError> {
     let row = Provider::named(&choice.provider)?;
-    if choice.wire.or(row.wire).is_none() {
+    if own.wire.or(row.wire).is_none() {
         return Ok(Arc::new(Simulated::new()));
     }
     if choice.model.trim().is_empty() {
@@ -231,7 +252,6 @@ pub fn connect_with(
             row.address.example(),
         )));
     }
-    let own = Changes { wire: choice.wire, ..Changes::default() };
     let profile = Profile::with(row.name, &choice.model, &own);
     let url = |wire: Wire| {
         let url = row.address.base(base, named.is_some(), &choice.model, wire, lookup)?;

@@ -3,6 +3,7 @@
 
 pub(crate) mod anthropic;
 pub(crate) mod arguments;
+pub(crate) mod cache_options;
 pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod fields;

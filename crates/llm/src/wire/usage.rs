@@ -111,6 +111,7 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
         reasoning_tokens: reasoning.min(output_tokens),
         cost: reported.cost,
         billed: None,
+        tier: None,
         apart,
     })
 }
@@ -155,6 +156,7 @@ pub(crate) fn merged(earlier: Option<Usage>, later: Option<Usage>) -> Option<Usa
         later.apart = earlier.apart;
     }
     later.cost = later.cost.or(earlier.cost);
+    later.tier = later.tier.or(earlier.tier);
     Some(later)
 }
 

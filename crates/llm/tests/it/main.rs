@@ -18,4 +18,6 @@ mod provider;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod tier;
+#[cfg(test)]
 mod transport;

@@ -185,6 +185,7 @@ impl TenantStore<'_> {
                     cost: call.cost,
                     long_cache_write_tokens: 0,
                     billed: None,
+                    tier: None,
                     apart: PricedApart::NOTHING,
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),

@@ -48,6 +48,10 @@ pub struct RunContext {
     pub history: Vec<Entry>,
     /// How many of the last entries belong to this run.
     pub run_entries: usize,
+    /// The pauses between answers and what followed them, in seconds, as far as the history above has them.
+    pub pauses: Vec<u32>,
+    /// When the last entry was written, if it is an answer.
+    pub answered_at: Option<DateTime<Utc>>,
     /// The summary that replaces the beginning of the session, if it was compressed.
     pub summary: Option<String>,
     /// How many of the first entries the summary replaces. Entries of this run are included: it must see what it
@@ -170,7 +174,20 @@ impl PromptUser {
     }
 }
 
+/// Seconds from one time to another.
+fn pause(from: DateTime<Utc>, to: DateTime<Utc>) -> u32 {
+    u32::try_from((to - from).num_seconds().max(0)).unwrap_or(u32::MAX)
+}
+
 impl RunContext {
+    /// The pauses between answers and what followed them, in seconds, with the one that ends `now`.
+    #[must_use]
+    pub fn pauses_until(&mut self, now: DateTime<Utc>) -> Vec<u32> {
+        let mut pauses = std::mem::take(&mut self.pauses);
+        pauses.extend(self.answered_at.map(|answered| pause(answered, now)));
+        pauses
+    }
+
     /// Adds one row of the context query that is not a history entry. Rows are sorted by `what`: the mark and the
     /// compression come before the history, whose entries they concern.
     fn take(

@@ -110,15 +110,22 @@ pub(crate) async fn insert_task(
                 insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools,
                                                 untrusted)
                 values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $15)),
+            -- The form of its result; and how models are called, as the message says that the creating run answers.
+            offer as (
+                insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
+                select $1, $2, $12, coalesce($17::jsonb, '{}') || coalesce(p.policy, '{}')
+                  from (values (true)) v
+                  left join (
+                       select jsonb_build_object('model_policy', o.offer -> 'model_policy') as policy
+                         from houston.client_offers o join houston.messages m on m.id = o.message_id
+                        where o.agentable_id = $4 and m.run_id = $5 and o.offer ? 'model_policy') p on true
+                 where $17::jsonb is not null or p.policy is not null),
             lock as (
                 insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
                 values ($1, $2, $3, 2, true, 1, $11, true)),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-                select $11, $2, $1, 1, origin, t.at, coalesce($16, traceparent) from above cross join t),
-            offer as (
-                insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
-                select $1, $2, $12, $17::jsonb where $17::jsonb is not null)
+                select $11, $2, $1, 1, origin, t.at, coalesce($16, traceparent) from above cross join t)
             insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                           run_id, created_at)
             select $12, $2, $1, 2, 'system', 'text', $13,

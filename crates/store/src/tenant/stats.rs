@@ -119,6 +119,7 @@ impl TenantStore<'_> {
                 cost: None,
                 long_cache_write_tokens: 0,
                 billed: None,
+                tier: None,
                 apart: PricedApart::NOTHING,
             },
             started_at: row.started_at,

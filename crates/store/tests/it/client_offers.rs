@@ -74,3 +74,54 @@ async fn a_repeated_message_changes_no_offer() {
     let other = IdempotencyKey { key: "k", request_sha256: &[2; 32] };
     assert!(matches!(post(&test, &offer("go_back"), Some(other)).await, Created::KeyReused));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_has_the_model_policy_of_the_message_behind_it() {
+    use houston_domain::model_policy::{Latency, ModelPolicy};
+    let test = TestStore::start().await;
+    let model_policy = ModelPolicy { latency: Some(Latency::Relaxed), ..ModelPolicy::default() };
+    post(&test, &ClientOffer { model_policy, ..offer("show_map") }, None).await;
+    let claimed = test.claim().await.unwrap();
+    let task = crate::tasks::create(&test, &claimed).await.unwrap().unwrap();
+    let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
+    // Nothing else of what the client offers.
+    let expected = ClientOffer { model_policy, ..ClientOffer::default() };
+    assert_eq!(context.client.as_deref(), Some(&expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_other_messages_cost_no_row() {
+    let test = TestStore::start().await;
+    post(&test, &offer("show_map"), None).await;
+    let claimed = test.claim().await.unwrap();
+    crate::tasks::create(&test, &claimed).await.unwrap().unwrap();
+    assert_eq!(test.sql("select count(*) from houston.client_offers").trim(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn context_has_the_pauses_between_answers_and_messages() {
+    use houston_domain::history::{Block, Entry};
+    use houston_domain::step::{RunTransition, Step};
+    let test = TestStore::start().await;
+    test.post("go").await;
+    let claimed = test.claim().await.unwrap();
+    let said = |text: &str| vec![Block::text(text)];
+    let entries = vec![
+        Entry::assistant(said("one")),
+        Entry::user(said("two")),
+        Entry::assistant(said("three")),
+        Entry::user(said("four")),
+        Entry::assistant(said("five")),
+    ];
+    let step = Step { entries, ..test.step(&claimed, RunTransition::Continue { read: true, event: None }) };
+    test.runs().commit(&claimed.fence, &step).await.unwrap();
+    test.sql(
+        "update houston.history h set created_at = '2026-11-22T12:00:00Z'::timestamptz + n.seconds * interval '1 second'
+           from (select position, (array[0, 10, 70, 75, 675, 680])[row_number() over (order by position)] as seconds
+                   from houston.history) n where n.position = h.position",
+    );
+    let mut context =
+        test.runs().run_context(test.goal, claimed.run, 10, &PromptLimits::default()).await.unwrap();
+    assert_eq!(context.pauses, [60, 600]);
+    assert_eq!(context.pauses_until("2026-11-22T12:12:00Z".parse().unwrap()), [60, 600, 40]);
+}

@@ -133,7 +133,7 @@ async fn load<S: RunStorage>(
 ) -> Result<Loaded, Interrupted> {
     let (agentable, run) = (journal.agentable(), journal.run());
     let ContextConfig { notes, prompt: limits, .. } = &journal.services.config.context;
-    let context = match context {
+    let mut context = match context {
         Some(context) => *context,
         None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
     };
@@ -172,7 +172,11 @@ async fn load<S: RunStorage>(
         journal.analysed = Some(Box::new(event));
         setup = with_section(&setup, [section]);
     }
-    Ok(loaded(journal, attempt, Arc::clone(live), context, answered_by, (setup, tools)))
+    let pauses = context.pauses_until(journal.now());
+    if let Some(prices) = setup.prices.with_policy(setup.agent_type.model_policy, &pauses) {
+        setup = Arc::new(Setup { prices, ..Setup::clone(&setup) });
+    }
+    Ok(loaded(journal, attempt, Arc::clone(live), (context, pauses), answered_by, (setup, tools)))
 }
 
 fn tool_runner(setup: &Arc<Setup>, context: &RunContext) -> Box<ToolRunner> {
@@ -228,7 +232,7 @@ fn loaded<S: RunStorage>(
     journal: &mut Journal<'_, S>,
     Attempt { title, description, .. }: &Attempt,
     live: Arc<LiveRun>,
-    context: RunContext,
+    (context, pauses): (RunContext, Vec<u32>),
     answered_by: AnsweringAgent,
     (setup, tools): (Arc<Setup>, Box<ToolRunner>),
 ) -> Loaded {
@@ -242,7 +246,8 @@ fn loaded<S: RunStorage>(
     let (system, system_context) = (prompt.parts(), prompt.system_context());
     let context_of_files = &journal.services.config.context;
     let files = (context_of_files.images, context_of_files.attachments);
-    let model = ModelTurn::new(Arc::clone(&setup), live, cache_key(agentable), system, system_context, files);
+    let same = (cache_key(agentable), pauses);
+    let model = ModelTurn::new(Arc::clone(&setup), live, same, system, system_context, files);
     journal.mark = context.mark;
     let mut run = AgentRun::resume(setup.policy, context.history, context.run_entries, now)
         .overseen(journal.services.config.overseer);

@@ -26,6 +26,8 @@ mod oversight_tests;
 #[cfg(test)]
 mod pausing_tests;
 mod plan;
+#[cfg(test)]
+mod policy_tests;
 mod routing;
 #[cfg(test)]
 mod searched_tests;

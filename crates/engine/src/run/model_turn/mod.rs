@@ -67,6 +67,10 @@ struct Frame {
     system_context: Option<String>,
     /// See [`cache_key`](houston_domain::cache_key::cache_key).
     cache_key: String,
+    /// The pauses between requests so far, in seconds.
+    pauses: Vec<u32>,
+    /// When the last answer of this attempt had come.
+    answered: Option<Instant>,
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
     forced: Option<Offer>,
     /// Files that a provider has refused.
@@ -110,7 +114,7 @@ impl ModelTurn {
     pub(crate) fn new(
         setup: Arc<Setup>,
         live: Arc<LiveRun>,
-        cache_key: String,
+        (cache_key, pauses): (String, Vec<u32>),
         system: Vec<SystemPart>,
         system_context: Option<String>,
         (images, attachments): (ContextImages, ContextAttachments),
@@ -125,6 +129,8 @@ impl ModelTurn {
             system,
             system_context,
             cache_key,
+            pauses,
+            answered: None,
             forced: None,
             refused: Refused::new(),
             raises: Raises::default(),
@@ -246,6 +252,7 @@ impl ModelTurn {
         let forced = self.frame.forced.as_ref();
         let offer = forced.unwrap_or(offer);
         let sampling = &self.setup.agent_type.sampling;
+        let policy = self.setup.agent_type.model_policy;
         Request {
             system: &self.frame.system,
             system_context: self.frame.system_context.as_deref(),
@@ -260,6 +267,9 @@ impl ModelTurn {
             effort: sampling.effort,
             answer_schema: self.setup.wanted.output.as_ref().filter(|_| forced.is_none()).map(answer_schema),
             cache_key: Some(&self.frame.cache_key),
+            cache: policy.cache.unwrap_or_default(),
+            pauses: &self.frame.pauses,
+            latency: policy.latency.unwrap_or_default(),
             input_tokens,
             ..Request::default()
         }
@@ -279,6 +289,8 @@ impl ModelTurn {
     ) -> Result<ModelOutcome, Interrupted> {
         let shown = self.inert.then(|| Box::new(Shown::new(Arc::clone(&self.setup.guards))));
         let (began, owed) = (Instant::now(), journal.owed());
+        let pause = self.frame.answered.map(|answered| (began - answered).as_secs());
+        self.frame.pauses.extend(pause.map(|pause| u32::try_from(pause).unwrap_or(u32::MAX)));
         let mut answerer = Answerer { shown, ..Answerer::default() };
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
@@ -309,7 +321,7 @@ impl ModelTurn {
                 Err(used_up) => break Ok(Err(used_up)),
             }
         };
-        self.frame.more = None;
+        (self.frame.more, self.frame.answered) = (None, Some(Instant::now()));
         journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
         let (reasoning, message) = self.live.end();
         let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);

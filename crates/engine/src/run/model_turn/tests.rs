@@ -30,7 +30,7 @@ impl Call {
         let turn = ModelTurn::new(
             process.setup(),
             live,
-            "key".to_owned(),
+            ("key".to_owned(), Vec::new()),
             Vec::new(),
             None,
             (ContextImages::default(), ContextAttachments::default()),

@@ -12,6 +12,7 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::model::{
     ModelAnswer as Answer, ModelError, ModelErrorCode, PricedApart, StopReason, Usage,
 };
+use houston_domain::model_policy::{CachePolicy, Latency};
 use houston_llm::{Description, Event, EventStream, Model, Request};
 use serde_json::{Value, json};
 /// One answer of a [`ScriptedModel`].
@@ -41,6 +42,9 @@ pub(in crate::run) struct Asked {
     pub(in crate::run) context: String,
     pub(in crate::run) max_output_tokens: u32,
     pub(in crate::run) sampling: Sampling,
+    pub(in crate::run) cache: CachePolicy,
+    pub(in crate::run) pauses: Vec<u32>,
+    pub(in crate::run) latency: Latency,
     /// The history.
     pub(in crate::run) entries: Vec<Entry>,
 }
@@ -58,6 +62,9 @@ impl Asked {
                 effort: request.effort,
                 stop: request.stop.to_vec(),
             },
+            cache: request.cache,
+            pauses: request.pauses.to_vec(),
+            latency: request.latency,
             entries: request.entries.to_vec(),
         }
     }
@@ -132,6 +139,7 @@ pub(in crate::run) const USAGE: Usage = Usage {
     cost: None,
     long_cache_write_tokens: 0,
     billed: None,
+    tier: None,
     apart: PricedApart::NOTHING,
 };
 

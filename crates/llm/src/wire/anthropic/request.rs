@@ -15,6 +15,7 @@ use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
+use crate::cache::Lifetime;
 use crate::model::{Description, PDF, Request, thinking_tokens};
 use crate::profile::{CacheControl as Caching, ForcedTool, Profile, SchemaSupport, Thinking};
 
@@ -86,6 +87,8 @@ struct SystemBlock<'a> {
 struct CacheControl {
     #[serde(rename = "type")]
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -180,7 +183,9 @@ struct ImageSource<'a> {
 }
 
 /// Cached for five minutes after each use.
-const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
+const FIVE_MINUTES: CacheControl = CacheControl { kind: "ephemeral", ttl: None };
+/// Cached for an hour after each use. All marks of a request are the same: longer times must precede shorter ones.
+const ONE_HOUR: CacheControl = CacheControl { kind: "ephemeral", ttl: Some("1h") };
 
 /// Number of user turns that end with a cache mark: a call writes the cache at the last one, and reads at the one
 /// before what the previous call wrote. Together with the two marks of the system prompt these are the four marks
@@ -191,16 +196,17 @@ const MARKED_TURNS: usize = 2;
 /// precede the system prompt. The end of the first cached part, which conversations share, is marked as well. If any
 /// part is cached or a cache key is set, further calls will follow, so the history is marked, too.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
-    let marks = profile.cache == Caching::Marks;
+    let lifetime = profile.lifetime(request).filter(|_| profile.cache == Caching::Marks);
+    let mark = lifetime.map(|kept| if kept == Lifetime::Long { ONE_HOUR } else { FIVE_MINUTES });
     let parts: Vec<_> = request.system.iter().filter(|part| !is_blank(&part.text)).collect();
-    let last = parts.iter().rposition(|part| marks && part.cached);
-    let first = parts.iter().position(|part| marks && part.cached);
+    let last = parts.iter().rposition(|part| mark.is_some() && part.cached);
+    let first = parts.iter().position(|part| mark.is_some() && part.cached);
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let enforced_schema = request.answer_schema.filter(|_| enforces);
     let prompt_schema = request.answer_schema.filter(|_| enforced_schema.is_none());
     let block = |text, cache_control| SystemBlock { kind: "text", text, cache_control };
     let system = parts.iter().enumerate().map(|(index, part)| {
-        block(Cow::Borrowed(part.text.as_str()), ([first, last].contains(&Some(index))).then_some(EPHEMERAL))
+        block(Cow::Borrowed(part.text.as_str()), mark.filter(|_| [first, last].contains(&Some(index))))
     });
     let (direct, deferred) = request.tools_for(model, profile);
     let search = (!deferred.is_empty()).then_some(AnyTool::Server(TOOL_SEARCH));
@@ -210,9 +216,9 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
     let sent = Sent { images: profile.sees(), documents: profile.takes_documents() };
     let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sent)).collect();
-    if last.is_some() || marks && request.cache_key.is_some() {
+    if let Some(mark) = mark {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
-        of_user.take(MARKED_TURNS).for_each(Message::mark);
+        of_user.take(MARKED_TURNS).for_each(|message| message.mark(mark));
     }
     if let (Some(image), Some(last)) = (request.image, messages.last_mut()) {
         last.content.insert(0, image_part(image.media_type, image.base64));
@@ -282,7 +288,7 @@ fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions>
 
 impl Message<'_> {
     /// Sets a cache mark at the end of this message.
-    fn mark(&mut self) {
+    fn mark(&mut self, mark: CacheControl) {
         if let Some(Content::Plain(
             Plain::Text { cache_control, .. }
             | Plain::ToolResult { cache_control, .. }
@@ -290,7 +296,7 @@ impl Message<'_> {
             | Plain::Document { cache_control, .. },
         )) = self.content.last_mut()
         {
-            *cache_control = Some(EPHEMERAL);
+            *cache_control = Some(mark);
         }
     }
 }

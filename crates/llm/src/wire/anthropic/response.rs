@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use houston_domain::model::{ModelError, PricedApart, StopReason, Usage};
+use houston_domain::model::{ModelError, PricedApart, StopReason, Tier, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -80,6 +80,18 @@ pub(super) struct ReportedUsage {
     output_tokens_details: Option<OutputDetails>,
     #[serde(deserialize_with = "lenient")]
     server_tool_use: Option<ServerToolUse>,
+    /// Whether it was part of a batch. What it calls `priority` was paid for before.
+    #[serde(deserialize_with = "lenient")]
+    service_tier: ServiceTier,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ServiceTier {
+    Batch,
+    #[default]
+    #[serde(other)]
+    Usual,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -123,6 +135,9 @@ impl ReportedUsage {
             later.cache_creation.filter(|created| created.total() > 0).or(self.cache_creation);
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
         self.server_tool_use = later.server_tool_use.or(self.server_tool_use);
+        if later.service_tier != ServiceTier::Usual {
+            self.service_tier = later.service_tier;
+        }
     }
 
     /// Converts to Houston's [`Usage`]: Anthropic's input count excludes cached tokens.
@@ -139,6 +154,7 @@ impl ReportedUsage {
             cache_write_tokens: write,
             long_cache_write_tokens: self.cache_creation.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
+            tier: (self.service_tier == ServiceTier::Batch).then_some(Tier::Batch),
             apart: PricedApart {
                 web_searches: small(
                     self.server_tool_use.map_or(0, |used| used.web_search_requests.or_zero()),

@@ -348,3 +348,28 @@ fn search_for_tools_is_kept_and_sent_back() {
     );
     assert_eq!(body["messages"][1]["content"], json!([search, found, call]));
 }
+
+#[test]
+fn cache_policy_decides_how_long_marks_last() {
+    use houston_domain::model_policy::CachePolicy;
+    let system = [SystemPart { text: "You are brief.".into(), cached: true }];
+    let entries = [Entry::user(vec![Block::text("hi")])];
+    let marks = |cache| {
+        let body = request_body(&Request {
+            system: &system,
+            entries: &entries,
+            max_output_tokens: 9,
+            cache,
+            ..Request::default()
+        });
+        let marks =
+            [&body["system"][0]["cache_control"], &body["messages"][0]["content"][0]["cache_control"]];
+        marks.map(Value::clone)
+    };
+    let usual = json!({"type": "ephemeral"});
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    assert_eq!(marks(CachePolicy::Auto), [usual.clone(), usual.clone()]);
+    assert_eq!(marks(CachePolicy::Short), [usual.clone(), usual]);
+    assert_eq!(marks(CachePolicy::Long), [hour.clone(), hour]);
+    assert_eq!(marks(CachePolicy::Off), [Value::Null, Value::Null]);
+}

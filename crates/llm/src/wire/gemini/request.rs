@@ -27,6 +27,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
     generation_config: GenerationConfig<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -174,6 +176,7 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
             top_p: profile.top_p_for(request),
             stop_sequences: profile.stop_for(request),
         },
+        service_tier: profile.tier_for(request),
     };
     // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
     serde_json::to_vec(&body).unwrap_or_default()

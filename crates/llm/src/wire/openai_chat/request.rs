@@ -7,6 +7,7 @@ use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::super::cache_options::{CacheOptions, retention};
 use super::super::conversation::{
     BlockUse, Turn, append_context, joined, system_text, turns, user_text, user_texts,
 };
@@ -16,7 +17,7 @@ use super::super::schema::{self, NamedSchema};
 use super::super::tool_schema;
 use super::NAME;
 use crate::model::{Description, Request, data_url, document_url, openai_effort};
-use crate::profile::{CacheControl, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
+use crate::profile::{ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -30,6 +31,12 @@ struct Body<'a> {
     max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_retention: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_options: Option<CacheOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
     messages: Vec<Message<'a>>,
@@ -175,7 +182,10 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         stream_options: profile.stream_options.then_some(StreamOptions { include_usage: true }),
         max_tokens: limit(OutputLimit::MaxTokens),
         max_completion_tokens: limit(OutputLimit::MaxCompletionTokens),
-        prompt_cache_key: request.cache_key.filter(|_| profile.cache == CacheControl::Key),
+        prompt_cache_key: profile.cache_key_for(request),
+        prompt_cache_retention: retention(profile, request),
+        prompt_cache_options: CacheOptions::of(profile, request, false),
+        service_tier: profile.tier_for(request),
         response_format: schema.and_then(|form| match profile.result_schema {
             SchemaSupport::JsonSchema => {
                 let json_schema = NamedSchema::new(form, profile.strict_schema);

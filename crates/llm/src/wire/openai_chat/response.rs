@@ -1,7 +1,7 @@
 //! The types of an answer. A chunk of a stream has a `delta`, a complete answer a `message`; both are read into the
 //! same type.
 
-use houston_domain::model::Usage;
+use houston_domain::model::{Tier, Usage};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(super) struct Chunk<'a> {
     pub(super) usage: Option<ReportedUsage>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) x_groq: Option<Groq>,
+    #[serde(default, deserialize_with = "text")]
+    service_tier: Option<String>,
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
     /// `error` in a flat error (vLLM).
@@ -30,7 +32,9 @@ impl Chunk<'_> {
     /// Usage, wherever the server reports it.
     pub(super) fn usage(&self) -> Option<Usage> {
         let in_choice = || self.choices.iter().find_map(|choice| choice.usage);
-        self.usage.or_else(|| self.x_groq.as_ref()?.usage).or_else(in_choice).map(normalised)
+        let usage = self.usage.or_else(|| self.x_groq.as_ref()?.usage).or_else(in_choice);
+        let tier = self.service_tier.as_deref().and_then(Tier::named);
+        usage.map(|usage| Usage { tier, ..normalised(usage) })
     }
 }
 

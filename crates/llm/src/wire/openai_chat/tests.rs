@@ -303,3 +303,55 @@ fn call_signature_is_sent_back_only_to_its_provider() {
     assert_eq!(sent("x")["messages"][1]["tool_calls"][0]["extra_content"], signature);
     assert!(sent("y")["messages"][1]["tool_calls"][0].get("extra_content").is_none());
 }
+
+#[test]
+fn tier_and_cache_are_said_as_the_provider_has_them() {
+    use houston_domain::model::Tier;
+    use houston_domain::model_policy::{CachePolicy, Latency};
+    let entries = [Entry::user(vec![Block::text("hi")])];
+    let sent = |provider: &str, name: &str, cache, latency| -> Value {
+        let model = Description {
+            provider: provider.into(),
+            model: name.into(),
+            simulated: false,
+            supports_tools: true,
+        };
+        let request = Request {
+            entries: &entries,
+            max_output_tokens: 9,
+            cache_key: Some("key"),
+            cache,
+            latency,
+            ..Request::default()
+        };
+        let profile = Profile::on(Wire::OpenAiChat, provider, name);
+        serde_json::from_slice(&encode(&model, &profile, &request)).unwrap()
+    };
+    let relaxed = sent("openai", "gpt-5-mini", CachePolicy::Long, Latency::Relaxed);
+    assert_eq!(
+        (&relaxed["service_tier"], &relaxed["prompt_cache_retention"]),
+        (&json!("flex"), &json!("24h"))
+    );
+    let usual = sent("openai", "gpt-5-mini", CachePolicy::Auto, Latency::Interactive);
+    assert!(usual["service_tier"].is_null() && usual["prompt_cache_retention"].is_null());
+    for (cache, expected) in [
+        (CachePolicy::Auto, Value::Null),
+        (CachePolicy::Long, json!({"mode": "implicit", "ttl": "12h"})),
+        (CachePolicy::Off, json!({"mode": "explicit"})),
+    ] {
+        let body = sent("openai", "gpt-6-sol", cache, Latency::Interactive);
+        assert_eq!(body["prompt_cache_options"], expected, "{cache:?}");
+    }
+    // A provider without a cheap tier is asked as usual, and one that is not known is told nothing.
+    for provider in ["groq", "local", "deepseek"] {
+        let body = sent(provider, "m", CachePolicy::Long, Latency::Relaxed).to_string();
+        assert!(!body.contains("service_tier") && !body.contains("prompt_cache"), "{body}");
+    }
+    let (answer, _) = decode(
+        &[json!({"content": "hi"})],
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "service_tier": "flex",
+            "usage": {"prompt_tokens": 10, "completion_tokens": 1}}),
+    )
+    .unwrap();
+    assert_eq!(answer.usage.tier, Some(Tier::Flex));
+}

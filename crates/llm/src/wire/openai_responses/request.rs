@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::cache_options::{Breakpoint, CacheOptions, EXPLICIT, retention};
 use super::super::conversation::{Turn, append_context, block_use, joined, system_text, turns, user_text};
 use super::super::identifier::{call_id, tool_name};
 use super::super::schema::{self, NamedSchema};
@@ -28,6 +29,12 @@ struct Body<'a> {
     max_output_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_retention: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_options: Option<CacheOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +121,7 @@ enum Item<'a> {
 enum Plain<'a> {
     Message { role: &'static str, content: Content<'a> },
     FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: String },
-    FunctionCallOutput { call_id: Cow<'a, str>, output: Cow<'a, str> },
+    FunctionCallOutput { call_id: Cow<'a, str>, output: Output<'a> },
 }
 
 #[derive(Serialize)]
@@ -125,10 +132,26 @@ enum Content<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    #[serde(flatten)]
+    kind: PartKind<'a>,
+    /// The end of what is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_breakpoint: Option<Breakpoint>,
+}
+
+#[derive(Serialize)]
 #[serde(tag = "type")]
-enum Part<'a> {
+enum PartKind<'a> {
     #[serde(rename = "input_text")]
-    Text { text: &'a str },
+    Text { text: Cow<'a, str> },
     #[serde(rename = "input_image")]
     Image {
         /// A `data:` URL.
@@ -140,6 +163,16 @@ enum Part<'a> {
         /// A `data:` URL.
         file_data: String,
     },
+}
+
+impl<'a> From<PartKind<'a>> for Part<'a> {
+    fn from(kind: PartKind<'a>) -> Self {
+        Self { kind, prompt_cache_breakpoint: None }
+    }
+}
+
+fn text_part<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
+    PartKind::Text { text: text.into() }.into()
 }
 
 /// Requests encrypted reasoning, so that it can be sent back to a provider that stores nothing.
@@ -164,10 +197,13 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
     }
+    if profile.cache == CacheControl::Options && profile.lifetime(request).is_some() {
+        mark(&mut input);
+    }
     if let (Some(image), Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. }))) =
         (request.image, input.last_mut())
     {
-        parts.push(Part::Image { image_url: image.data_url() });
+        parts.push(PartKind::Image { image_url: image.data_url() }.into());
     }
     if let Some(text) = request.context() {
         push_context(text, &mut input);
@@ -182,7 +218,10 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         store: false,
         include: if profile.encrypted_reasoning { ENCRYPTED_REASONING } else { &[] },
         max_output_tokens: request.max_output_tokens,
-        prompt_cache_key: request.cache_key.filter(|_| profile.cache == CacheControl::Key),
+        prompt_cache_key: profile.cache_key_for(request),
+        prompt_cache_retention: retention(profile, request),
+        prompt_cache_options: CacheOptions::of(profile, request, true),
+        service_tier: profile.tier_for(request),
         instructions: joined(
             system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()),
         ),
@@ -233,19 +272,23 @@ fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: 
         match block {
             Block::ToolResult { tool_use_id, content, .. } => {
                 let call_id = call_id(tool_use_id, false);
-                input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output: content.into() }));
+                input.push(Item::Plain(Plain::FunctionCallOutput {
+                    call_id,
+                    output: Output::Text(content.into()),
+                }));
             }
             Block::Text { text, .. } => {
-                parts.push(Part::Text { text: user_text(text) });
+                parts.push(text_part(user_text(text)));
             }
             Block::Image(image) if sees => {
-                parts.push(Part::Image { image_url: data_url(image) });
+                parts.push(PartKind::Image { image_url: data_url(image) }.into());
             }
-            Block::Image(image) => parts.push(Part::Text { text: &image.unseen }),
+            Block::Image(image) => parts.push(text_part(image.unseen.as_str())),
             Block::Document(document) if takes_documents => {
-                parts.push(Part::File { filename: &document.name, file_data: document_url(document) })
+                let file = PartKind::File { filename: &document.name, file_data: document_url(document) };
+                parts.push(file.into());
             }
-            Block::Document(document) => parts.push(Part::Text { text: &document.unread }),
+            Block::Document(document) => parts.push(text_part(document.unread.as_str())),
             _ => {}
         }
     }
@@ -258,14 +301,57 @@ fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: 
 /// Appends the system context to the last user message or tool result, so that the next request starts with
 /// everything before it. As a message of its own after a tool result it would look like the user's next turn.
 fn push_context<'a>(text: &'a str, input: &mut Vec<Item<'a>>) {
-    let part = Part::Text { text };
+    let part = text_part(text);
     match input.last_mut() {
         Some(Item::Plain(Plain::Message { content: Content::Parts(parts), .. })) => parts.push(part),
-        Some(Item::Plain(Plain::FunctionCallOutput { output, .. })) => append_context(output, text),
+        Some(Item::Plain(Plain::FunctionCallOutput { output: Output::Text(output), .. })) => {
+            append_context(output, text);
+        }
+        Some(Item::Plain(Plain::FunctionCallOutput { output: Output::Parts(parts), .. })) => {
+            parts.push(part);
+        }
         _ => {
             let content = Content::Parts(vec![part]);
             input.push(Item::Plain(Plain::Message { role: Role::User.as_str(), content }));
         }
+    }
+}
+
+/// How many ends of what the user's side has said are marked: a request writes what is kept at the last one, and reads at the
+/// one before what the previous request has written.
+const MARKED_TURNS: usize = 2;
+
+/// Marks the ends of the last turns of the user's side. What the provider would mark itself is the end of the request, which has
+/// the system context: no further request begins like that. Results of tools are sent as parts, marked or not, so that they stay the
+/// same in the next request.
+fn mark(input: &mut [Item<'_>]) {
+    let (mut left, mut is_later) = (MARKED_TURNS, false);
+    for item in input.iter_mut().rev() {
+        // Only the last item of a turn ends it.
+        let is_end = left > 0 && !is_later;
+        match item {
+            Item::Plain(Plain::Message { content: Content::Parts(parts), .. }) => end(parts, is_end),
+            Item::Plain(Plain::FunctionCallOutput { output, .. }) => {
+                let mut parts = match output {
+                    Output::Text(text) => vec![text_part(std::mem::take(text))],
+                    Output::Parts(parts) => std::mem::take(parts),
+                };
+                end(&mut parts, is_end);
+                *output = Output::Parts(parts);
+            }
+            _ => {
+                is_later = false;
+                continue;
+            }
+        }
+        left -= usize::from(is_end);
+        is_later = true;
+    }
+}
+
+fn end(parts: &mut [Part<'_>], is_end: bool) {
+    if let Some(part) = parts.last_mut().filter(|_| is_end) {
+        part.prompt_cache_breakpoint = Some(EXPLICIT);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use houston_domain::model::StopReason;
+use houston_domain::model::{StopReason, Tier, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::fields::{Arguments, Count, lenient, null_is_default, text};
-use super::super::usage::ReportedUsage;
+use super::super::usage::{ReportedUsage, normalised};
 
 /// An event of a stream; its `type` determines the other fields. Other events use the same field names with other
 /// types, so values are parsed when the type is known.
@@ -40,11 +40,21 @@ pub(super) struct Answer<'a> {
     #[serde(default, borrow)]
     pub(super) output: Option<Vec<&'a RawValue>>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
+    usage: Option<ReportedUsage>,
+    #[serde(default, deserialize_with = "text")]
+    service_tier: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) incomplete_details: Option<IncompleteDetails>,
     #[serde(default, borrow)]
     pub(super) error: Option<&'a RawValue>,
+}
+
+impl Answer<'_> {
+    /// What it used, if that is reported.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let tier = self.service_tier.as_deref().and_then(Tier::named);
+        self.usage.map(|usage| Usage { tier, ..normalised(usage) })
+    }
 }
 
 /// Why an answer is incomplete.

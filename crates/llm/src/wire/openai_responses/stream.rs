@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::fields::{Arguments, is_error};
-use super::super::usage::{normalised, small};
+use super::super::usage::small;
 use super::super::{Decoder, arguments};
 use super::NAME;
 use super::response::{Answer, FunctionCall, ItemContent, ItemKind, StreamEvent};
@@ -245,7 +245,7 @@ impl ResponsesDecoder {
         for (_, part) in std::mem::take(&mut self.items) {
             content.extend(block_of(part, &mut malformed));
         }
-        let mut usage = answer.usage.map_or_else(Usage::default, normalised);
+        let mut usage = answer.usage().unwrap_or_default();
         usage.apart.web_searches = usage.apart.web_searches.max(small(searches as u64));
         let stop = stop.unwrap_or(match (self.calls, self.refused) {
             (0, true) => StopReason::Refusal,
@@ -259,7 +259,7 @@ impl ResponsesDecoder {
 
     /// Handles the final response object.
     fn answer(&mut self, answer: &Answer<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.counted = answer.usage.map(normalised).unwrap_or_default();
+        self.counted = answer.usage().unwrap_or_default();
         if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
             return Err(reported(failure));
         }
@@ -376,8 +376,7 @@ impl Decoder for ResponsesDecoder {
             "response.failed" | "response.cancelled" => {
                 let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing)).ok();
                 // A failed answer may have used something.
-                let usage = failure.as_ref().and_then(|answer| answer.usage);
-                self.counted = usage.map(normalised).unwrap_or_default();
+                self.counted = failure.as_ref().and_then(Answer::usage).unwrap_or_default();
                 let failure = failure.and_then(|answer| answer.error).filter(|error| is_error(Some(error)));
                 return Err(failure.map_or_else(|| error::broken_off(&event.kind), reported));
             }

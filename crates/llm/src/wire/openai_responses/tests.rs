@@ -354,3 +354,95 @@ fn tools_are_deferred_only_for_models_that_search() {
     assert_eq!(sent("gpt-5.4"), json!([plain("reply"), {"type": "tool_search"}, late]));
     assert_eq!(sent("gpt-5-mini"), json!([plain("reply"), plain("find")]));
 }
+
+/// A history in which a user, two tools and the user again speak.
+fn with_tools() -> Vec<Entry> {
+    let call = |id: &str| Block::ToolUse { id: id.into(), name: "look".into(), input: json!({}), raw: None };
+    let result =
+        |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "seen".into(), is_error: false };
+    vec![
+        Entry::user(vec![Block::text("one")]),
+        Entry::assistant(vec![call("a"), call("b")]),
+        Entry::user(vec![result("a"), result("b")]),
+        Entry::assistant(vec![Block::text("So it is.")]),
+        Entry::user(vec![Block::text("two")]),
+    ]
+}
+
+#[test]
+fn what_is_kept_ends_before_the_system_context() {
+    use houston_domain::model_policy::CachePolicy;
+    let entries = with_tools();
+    let request = Request {
+        entries: &entries,
+        system_context: Some("now"),
+        cache_key: Some("key"),
+        max_output_tokens: 9,
+        ..Request::default()
+    };
+    let body = sent("gpt-6-sol", &request);
+    assert_eq!(body["prompt_cache_options"], json!({"mode": "explicit"}));
+    let mark = json!({"mode": "explicit"});
+    let text = |text: &str| json!({"type": "input_text", "text": text});
+    let marked =
+        |text: &str| json!({"type": "input_text", "text": text, "prompt_cache_breakpoint": mark.clone()});
+    assert_eq!(body["input"][6]["content"], json!([marked("two"), text("now")]));
+    assert_eq!(body["input"][5]["content"], json!("So it is."));
+    // Only the end of a turn is marked; all results have one form, so that the next request begins like this one.
+    assert_eq!(body["input"][4]["output"], json!([marked("seen")]));
+    assert_eq!(body["input"][3]["output"], json!([text("seen")]));
+    assert_eq!(body["input"][0]["content"], json!([text("one")]));
+    let long = sent("gpt-6-sol", &Request { cache: CachePolicy::Long, ..request });
+    assert_eq!(long["prompt_cache_options"], json!({"mode": "explicit", "ttl": "12h"}));
+    // Writing is billed: what nobody reads again is not written.
+    for request in [Request { cache: CachePolicy::Off, ..request }, Request { cache_key: None, ..request }] {
+        let body = sent("gpt-6-sol", &request);
+        assert_eq!(body["prompt_cache_options"], json!({"mode": "explicit"}));
+        assert!(!body.to_string().contains("prompt_cache_breakpoint") && body["prompt_cache_key"].is_null());
+    }
+}
+
+#[test]
+fn older_models_get_a_key_and_longer_retention_if_asked() {
+    use houston_domain::model_policy::CachePolicy;
+    let entries = with_tools();
+    let request =
+        Request { entries: &entries, cache_key: Some("key"), max_output_tokens: 9, ..Request::default() };
+    let body = sent("gpt-5.5", &request);
+    assert_eq!(body["prompt_cache_key"], "key");
+    assert!(!body.to_string().contains("prompt_cache_options") && body["prompt_cache_retention"].is_null());
+    assert_eq!(
+        sent("gpt-5.5", &Request { cache: CachePolicy::Long, ..request })["prompt_cache_retention"],
+        "24h"
+    );
+    assert!(sent("gpt-5.5", &Request { cache: CachePolicy::Off, ..request })["prompt_cache_key"].is_null());
+}
+
+#[test]
+fn tier_follows_the_latency_where_the_model_has_it() {
+    use houston_domain::model::Tier;
+    use houston_domain::model_policy::Latency;
+    let entries = with_tools();
+    let tier = |model, latency| {
+        let request = Request { entries: &entries, max_output_tokens: 9, latency, ..Request::default() };
+        sent(model, &request)["service_tier"].as_str().map(str::to_owned)
+    };
+    for (model, latency, expected) in [
+        ("gpt-5.5", Latency::Interactive, None),
+        ("gpt-5.5", Latency::Relaxed, Some("flex")),
+        ("gpt-5.5", Latency::Batch, Some("flex")),
+        ("gpt-5.5", Latency::Fast, Some("priority")),
+        ("gpt-6.2-sol", Latency::Relaxed, None),
+        ("gpt-6.2-sol", Latency::Fast, Some("priority")),
+    ] {
+        assert_eq!(tier(model, latency).as_deref(), expected, "{model} {latency:?}");
+    }
+    for (named, expected) in
+        [("flex", Some(Tier::Flex)), ("default", None), ("priority", Some(Tier::Priority))]
+    {
+        let mut end = completed();
+        end["response"]["service_tier"] = json!(named);
+        end["response"]["usage"] = json!({"input_tokens": 10, "output_tokens": 1});
+        assert_eq!(decode(&[end]).unwrap().0.usage.tier, expected, "{named}");
+    }
+}

@@ -80,6 +80,7 @@ fn usage(tokens: &[Option<i64>]) -> Usage {
         cost: None,
         long_cache_write_tokens: 0,
         billed: None,
+        tier: None,
         apart: PricedApart::NOTHING,
     }
 }

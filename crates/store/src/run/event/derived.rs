@@ -91,6 +91,7 @@ impl From<StreamRun> for RunRow {
                 cost: run.last_cost.and_then(|cost| cost.parse().ok()),
                 long_cache_write_tokens: 0,
                 billed: None,
+                tier: None,
                 apart: PricedApart::NOTHING,
             },
             error_code: run.error_code,

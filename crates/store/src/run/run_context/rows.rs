@@ -1,6 +1,7 @@
 //! The rows of which a context consists, and their conversion.
 
-use houston_domain::history::Entry;
+use chrono::DateTime;
+use houston_domain::history::{Entry, Role};
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::session::SessionArchive;
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::RunContext;
+use super::{RunContext, pause};
 use crate::error::{Error, Result};
 use crate::history::role;
 use crate::stored_block::StoredBlock;
@@ -33,7 +34,8 @@ macro_rules! query_with_context {
                     order by c.through_position desc, c.id desc limit 1) c on true
             -- One row and one character more than is shown are read, so that the prompt can say that there is more.
             cross join lateral (
-            (select 'history' as what, h.position as place, h.role as text, h.run_id as id, h.content
+            (select 'history' as what, h.position as place,
+                    h.role || ' ' || extract(epoch from h.created_at)::bigint as text, h.run_id as id, h.content
                from houston.entries h
               where h.agentable_id = i.agentable_id and not h.rolled_back and h.position > coalesce(c.after_position, i.session_position)
                 -- True of every entry: without it the planner takes the open session for a third of the history, and
@@ -247,13 +249,27 @@ impl RunContext {
     /// When it cannot be decoded.
     pub(crate) fn begin(&mut self, content: &RawValue) -> serde_json::Result<()> {
         self.run_entries += 1;
-        self.take_entry("user", content)
+        self.take_content(Role::User, content)
     }
 
-    fn take_entry(&mut self, role_name: &str, content: &RawValue) -> serde_json::Result<()> {
+    /// Adds an entry; `text`: its role, and when it was written, in seconds.
+    fn take_entry(&mut self, text: &str, content: &RawValue) -> serde_json::Result<()> {
+        let (role_name, at) = text.split_once(' ').unwrap_or((text, ""));
+        let (role, at) = (role(role_name), at.parse().ok().and_then(|at| DateTime::from_timestamp(at, 0)));
+        match role {
+            Role::Assistant => self.answered_at = at,
+            Role::User => {
+                let answered_at = self.answered_at.take();
+                self.pauses.extend(answered_at.zip(at).map(|(answered, asked)| pause(answered, asked)));
+            }
+        }
+        self.take_content(role, content)
+    }
+
+    fn take_content(&mut self, role: Role, content: &RawValue) -> serde_json::Result<()> {
         let content: Vec<StoredBlock> = serde_json::from_str(content.get())?;
         let content = content.into_iter().map(|block| block.signed(&self.mark)).collect();
-        self.history.push(Entry { role: role(role_name), content });
+        self.history.push(Entry { role, content });
         Ok(())
     }
 }
