@@ -77,6 +77,35 @@ pub(crate) async fn build(loaded: &Loaded) -> Result<Models, ModelError> {
     Ok(models)
 }
 
+/// How a model is reached that is named as `provider/model`; `None`: the first one of agents.
+pub(crate) struct Reached {
+    pub(crate) choice: Choice,
+    pub(crate) http: Http,
+    pub(crate) tokens: Option<Arc<dyn TokenSource>>,
+}
+
+/// Finds out how a model is reached, with the settings of its provider.
+///
+/// # Errors
+/// When the provider is unknown, or the HTTP client cannot be built.
+pub(crate) async fn reach(loaded: &Loaded, name: Option<&str>) -> Result<Reached, ModelError> {
+    let builder = ModelBuilder::new(loaded).await?;
+    let choice = match name {
+        Some(name) => parse_choice(name)?,
+        None => {
+            let settings = &loaded.settings;
+            let everything = settings.model.clone().map(ModelSelection::One);
+            let selection = everything.as_ref().unwrap_or(settings.models.serving("agent")).routed();
+            let Description { provider, model, .. } =
+                builder.build(&selection).await.model.description().clone();
+            Choice::new(provider, model)
+        }
+    };
+    let choice = builder.configured(choice).await;
+    let tokens = builder.tokens(&choice).await;
+    Ok(Reached { choice, http: builder.http, tokens })
+}
+
 /// Models that were combined into one.
 struct Built {
     model: Arc<dyn Model>,

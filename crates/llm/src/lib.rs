@@ -62,6 +62,7 @@ pub mod capabilities;
 mod client;
 pub mod context_budget;
 pub mod detect;
+pub mod doctor;
 mod error;
 #[cfg(test)]
 mod exchanges;

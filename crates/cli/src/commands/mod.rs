@@ -26,6 +26,7 @@ mod list;
 mod man;
 mod mcp;
 mod migrate;
+mod models;
 mod monitor;
 mod owner;
 mod plan;
@@ -126,6 +127,8 @@ pub(crate) enum Command {
     Ask(ask::Ask),
     /// Check what Houston needs on this machine, and say what to do
     Doctor(doctor::Doctor),
+    /// Try a real model for what Houston's table says about it
+    Models(models::Models),
     /// List goals, users, runs, agents, …, with their ids
     List(list::List),
     /// Show the state of an agent: its lock, its run, its last error, and a diagnosis
@@ -209,6 +212,7 @@ impl Command {
             Self::Chat(command) => command.run(&context),
             Self::Ask(command) => command.run(&context),
             Self::Doctor(command) => command.run(&context),
+            Self::Models(command) => command.run(&context),
             Self::List(command) => command.run(context),
             Self::State(command) => command.run(context),
             Self::Why(command) => command.run(context),

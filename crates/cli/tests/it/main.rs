@@ -63,6 +63,8 @@ mod mcp_servers;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod monitor;
 #[cfg(test)]
 mod obedient;

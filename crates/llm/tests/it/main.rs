@@ -10,6 +10,8 @@ mod correction;
 #[cfg(test)]
 mod detection;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod ledger;
