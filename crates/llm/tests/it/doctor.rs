@@ -84,7 +84,6 @@ async fn fields_that_a_model_refuses_are_named_with_their_lines() {
         "[profiles.\"openai/gpt-4.1-mini\"]\n",
         "output_limit = \"max_tokens\"\n",
         "temperature = false\n",
-        "temperature_with_top_p = false\n",
         "result_schema = \"json_object\"\n",
         "relaxed_tier = \"\"\n",
     ] {
