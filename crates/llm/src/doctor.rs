@@ -123,7 +123,13 @@ pub async fn examine(
         let mut failed = false;
         for value in values {
             let Ok(change) = serde_json::from_value::<Changes>(json!({ field: value })) else { continue };
-            match patient.accepts(own.clone().then(change.clone()), asks).await {
+            // Without a tier nothing is sent that could be refused.
+            let is_nothing = matches!(asks, Asks::Tier(_)) && value == "";
+            let accepted = match is_nothing {
+                true => Ok(()),
+                false => patient.accepts(own.clone().then(change.clone()), asks).await,
+            };
+            match accepted {
                 Ok(()) => {
                     own = own.then(change);
                     finding.found = Some(value);
