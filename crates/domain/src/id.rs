@@ -241,6 +241,36 @@ impl WorkerId {
     }
 }
 
+impl RunId {
+    /// The run that opens when this one ends with messages that it has not read: its id is known before it is open, so that a
+    /// message can name the run that will answer it.
+    #[must_use]
+    pub fn successor(self) -> Self {
+        self.stepped(u32::wrapping_add)
+    }
+
+    /// The run whose [`Self::successor`] this is, if there is such a run.
+    #[must_use]
+    pub fn predecessor(self) -> Self {
+        self.stepped(u32::wrapping_sub)
+    }
+
+    /// Steps the last random bits before the shard.
+    fn stepped(self, step: fn(u32, u32) -> u32) -> Self {
+        let mut bytes = self.0.into_bytes();
+        let [.., a, b, c, d, _, _] = bytes;
+        bytes[10..14].copy_from_slice(&step(u32::from_be_bytes([a, b, c, d]), 1).to_be_bytes());
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The run that answers a message at `seq` of which this run was open when it was posted; `cancel_seq`: the position at which its
+    /// cancellation was requested, if it was.
+    #[must_use]
+    pub fn answering(self, seq: i64, cancel_seq: Option<i64>) -> Self {
+        if cancel_seq.is_some_and(|cancelled| seq > cancelled) { self.successor() } else { self }
+    }
+}
+
 impl AgentableId {
     /// The id as the API writes it, with the kind as prefix: `goal_…`, `task_…`, `user_agent_…`.
     #[must_use]
@@ -314,6 +344,19 @@ mod tests {
 
     use super::*;
     use crate::clock::{ManualClock, SystemClock};
+
+    #[test]
+    fn run_after_a_run_is_known_and_of_the_same_shard() {
+        for random in [0_u128, 7 << 16, u128::from(u32::MAX) << 16] {
+            let run = RunId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_00ab | random));
+            let next = run.successor();
+            assert_ne!(next, run);
+            assert_eq!((next.predecessor(), shard(next)), (run, shard(run)));
+            assert_eq!(next.0.get_version_num(), 7);
+            assert_eq!(run.answering(7, None), run);
+            assert_eq!((run.answering(7, Some(7)), run.answering(8, Some(7))), (run, next));
+        }
+    }
 
     #[test]
     fn ids_round_trip_and_reject_other_prefixes() {

@@ -164,8 +164,6 @@ impl RunTransition {
 pub struct Ending {
     /// The status the run gets.
     pub status: RunStatus,
-    /// Id for the run that unread messages open, if there are any.
-    pub next_run: RunId,
     /// The error code, as in `MODEL_UNAVAILABLE`, if it failed.
     pub error_code: Option<String>,
     /// The error text for people.

@@ -85,6 +85,32 @@ pub struct Run {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
+impl Run {
+    /// The run that opens under this id when this one has ended.
+    #[must_use]
+    pub fn followed_by(self, id: RunId) -> Self {
+        Self {
+            id,
+            status: RunStatus::Queued,
+            attempt: 0,
+            iterations: 0,
+            usage: Usage::default(),
+            cost: Cost::NOTHING,
+            model: None,
+            error_code: None,
+            error_message: None,
+            stop_reason: None,
+            cancel_requested: false,
+            cancelled_by: None,
+            retry_at: None,
+            waits_until: None,
+            started_at: None,
+            ended_at: None,
+            ..self
+        }
+    }
+}
+
 macro_rules! run {
     ($row:expr) => {{
         let r = $row;

@@ -214,6 +214,7 @@ impl Message {
         Posted {
             id: self.id,
             run: self.run,
+            answered_by: self.run,
             seq: FirstMessage::SEQ,
             run_seq: FirstMessage::SEQ - 1,
             opened: true,

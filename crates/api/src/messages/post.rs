@@ -11,8 +11,9 @@
 //! - `rollback`: like `interrupt`, and the run is removed from what the model reads. Its messages stay in the thread
 //!   with `"rolled_back": true` in their metadata. What its tools did (notes, learnings, mails, …) is not undone.
 //!
-//! `run_id` of the response is the run that is open now, even if the message cancels it; `GET /v1/messages/{id}` names
-//! the run that answers the message, once that run is open.
+//! `run_id` of the response is the run that will answer the message: the one that is open now, or if that is being cancelled the one
+//! that opens when it has ended ([`RunId::successor`](houston_domain::id::RunId::successor)). `GET /v1/runs/{id}` knows it until then
+//! as queued.
 
 use std::io;
 use std::sync::Arc;
@@ -241,7 +242,7 @@ pub(crate) fn accepted(
         content,
         metadata,
         status: Some(MessageStatus::Pending),
-        run_id: Some(posted.run),
+        run_id: Some(posted.answered_by),
         seq: posted.seq,
         created_at: Time(posted.created_at),
         processed_at: None,

@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use houston_domain::id::RunId;
+use houston_store::Error;
+use houston_store::run::Run;
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
@@ -56,7 +58,23 @@ pub(crate) async fn get(
         wait(&app, caller, id, within).await?;
         deadline.restart_after(Duration::ZERO);
     }
-    Ok(Json(response(app.store(caller).run(id).await?)))
+    Ok(Json(response(run(&app, caller, id).await?)))
+}
+
+/// The run. One that opens when the run before it has ended, since that is being cancelled, is queued.
+async fn run(app: &App, caller: Caller, id: RunId) -> Result<Run, ApiError> {
+    let store = || app.store(caller);
+    let missing = match store().run(id).await {
+        Err(missing @ Error::NotFound { .. }) => missing,
+        run => return Ok(run?),
+    };
+    match store().run(id.predecessor()).await {
+        Ok(before) if before.ended_at.is_none() && before.cancel_requested => Ok(before.followed_by(id)),
+        // It may have opened meanwhile.
+        Ok(before) if before.ended_at.is_some() => Ok(store().run(id).await?),
+        Ok(_) | Err(Error::NotFound { .. }) => Err(missing.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn seconds(given: Option<&str>) -> Result<Duration, ApiError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use houston_domain::event::{Event, Live};
 use houston_domain::id::RunId;
 use houston_queue::{Received, Subscription};
+use houston_store::Error;
 use houston_store::awaited::RunProgress;
 use tokio::time::Instant;
 
@@ -69,7 +70,18 @@ fn is_over(progress: &RunProgress) -> bool {
 async fn read(app: &App, caller: Caller, run: RunId) -> Result<RunProgress, ApiError> {
     // The semaphore is never closed.
     let _permit = app.streams.reads.acquire().await.ok();
-    Ok(app.store(caller).run_progress(run).await?)
+    let store = || app.store(caller);
+    match store().run_progress(run).await {
+        Err(Error::NotFound { .. }) => {
+            // It opens when the run before it has ended.
+            let before = store().run_progress(run.predecessor()).await?;
+            if before.has_ended {
+                return Ok(store().run_progress(run).await?);
+            }
+            Ok(RunProgress { asks: false, ..before })
+        }
+        progress => Ok(progress?),
+    }
 }
 
 /// Ready when the run must be read again; whether that is because the subscription has ended. All events up to `seen` were

@@ -32,7 +32,8 @@ async fn interrupt_reaches_the_worker_and_the_stream_continues() {
     let answer = post(&api, "two", "interrupt").await;
     assert_eq!(answer.status, 202, "{}", answer.text());
     let second = answer.json();
-    assert_eq!((&second["run_id"], &second["status"]), (&first["run_id"], &json!("pending")));
+    assert_eq!(second["status"], "pending");
+    assert_ne!(second["run_id"], first["run_id"], "that one is being cancelled");
     loop {
         let Received::Item(item) = control.recv().await else { panic!("lagged") };
         // The stream requests the text written so far.
@@ -61,6 +62,38 @@ async fn interrupt_reaches_the_worker_and_the_stream_continues() {
     assert_eq!(status(&api, &second).await, "answered");
     let answered = api.get(&format!("/v1/messages/{}", second["id"].as_str().unwrap())).await.ok();
     assert_eq!(answered["run_id"], ends[1]["runId"], "the run that answered it");
+    assert_eq!(second["run_id"], ends[1]["runId"], "as its 202 has said");
+}
+
+#[tokio::test]
+async fn accepted_message_names_the_run_that_answers_it() {
+    let api = TestApi::start().await;
+    let worker = Worker::start(&api).await;
+    let path = |run: &Value| format!("/v1/runs/{}", run.as_str().unwrap());
+    for (policy, then) in [("interrupt", "enqueue"), ("rollback", "interrupt"), ("enqueue", "enqueue")] {
+        let first = api.post_message("one").await["run_id"].clone();
+        let run = worker.claim().await;
+        let second = post(&api, "two", policy).await.json()["run_id"].clone();
+        let third = post(&api, "three", then).await.json()["run_id"].clone();
+        assert_eq!(third, second, "{policy}, {then}");
+        if policy == "enqueue" {
+            assert_eq!(second, first, "it is read at the next step");
+            continue;
+        }
+        assert_ne!(second, first, "{policy}");
+        let queued = api.get(&path(&second)).await.ok();
+        assert_eq!((&queued["id"], &queued["status"]), (&second, &json!("queued")));
+        let until_answered = format!("{}?wait=20", path(&second));
+        let waiting = api.get(&until_answered);
+        let work = async {
+            run.end(RunStatus::Cancelled, None).await;
+            worker.claim().await.answer("hi").await;
+        };
+        let (waited, ()) = tokio::join!(waiting, work);
+        assert_eq!(waited.ok()["status"], "message_sent", "{policy}");
+    }
+    let unknown = api.get("/v1/runs/run_01900000000070008000000000000000").await;
+    unknown.refused(404, "not_found");
 }
 
 #[tokio::test]

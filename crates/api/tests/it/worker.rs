@@ -287,7 +287,7 @@ impl TestRun<'_> {
                 result: None,
             },
             continue_event,
-            ending: Ending { status, next_run: ids.next(), error_code: code, error_message: message },
+            ending: Ending { status, error_code: code, error_message: message },
         }
     }
 }

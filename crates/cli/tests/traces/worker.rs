@@ -13,7 +13,7 @@ use houston_domain::compression::CompressionReason;
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, PendingRetry, user_text};
 use houston_domain::event::{Delta, Event, Live, Part};
 use houston_domain::history::{Block, Entry, Role};
-use houston_domain::id::{AgentableId, Ids, MessageId, QuestionId, UserId};
+use houston_domain::id::{AgentableId, Ids, MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::{ModelError, ModelErrorCode, Usage};
 use houston_domain::question::QuestionChanges;
@@ -396,7 +396,9 @@ impl<'s> Worker<'s> {
     }
 
     fn ended(&self, status: RunStatus, error_code: Option<String>, error_message: Option<String>) -> Ending {
-        Ending { status, next_run: self.id(), error_code, error_message }
+        // The ids of what follows are those of the recorded streams only if one is drawn here.
+        let _: RunId = self.id();
+        Ending { status, error_code, error_message }
     }
 
     /// The end of the run as the event of the trace says, with what that lacks.

@@ -174,7 +174,7 @@ pub fn decide(step: &Step, mut found: Found, limits: ReadLimits) -> Changes<'_> 
     let cancelled = cancelled.filter(|_| is_ended);
     let reads = outcome == Outcome::Continued;
     let next_run = match outcome {
-        Outcome::Ended(ending) => read_to.map(|_| ending.next_run),
+        Outcome::Ended(_) => read_to.map(|_| step.run.successor()),
         _ => None,
     };
 

@@ -46,8 +46,10 @@ pub struct NewPost<'a> {
 pub struct Posted {
     /// The message's id.
     pub id: MessageId,
-    /// The run that will answer it.
+    /// The run that is open now.
     pub run: RunId,
+    /// The run that will answer it: that one, or the one that opens when it has ended, because it is being cancelled.
+    pub answered_by: RunId,
     /// The position of its event.
     pub seq: i64,
     /// The position of that run's first event.
@@ -155,6 +157,15 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
         "answered" => MessageStatus::Answered,
         _ => MessageStatus::Failed,
     })
+}
+
+/// The run that a message has joined.
+pub(crate) struct Joined {
+    pub(crate) run: RunId,
+    /// The position of its first event.
+    pub(crate) run_seq: i64,
+    /// See [`Posted::answered_by`].
+    pub(crate) answered_by: RunId,
 }
 
 /// Whether a row with the same id exists. Callers assign ids, so it is the same post.
@@ -267,10 +278,11 @@ impl Shared {
     /// The result of a post whose batch was committed, although its outcome was unknown.
     async fn posted_before(&self, tenant: TenantId, post: &NewPost<'_>) -> Result<Created<Posted>> {
         let ThreadMessage { message, agentable, .. } = self.message(tenant, post.id).await?;
-        let (run, run_seq) = self.posted_into(tenant, agentable, message.seq).await?;
+        let Joined { run, run_seq, answered_by } = self.posted_into(tenant, agentable, message.seq).await?;
         Ok(Created::New(Posted {
             id: post.id,
             run,
+            answered_by,
             seq: message.seq,
             run_seq,
             opened: run == post.run,
@@ -280,24 +292,25 @@ impl Shared {
         }))
     }
 
-    /// The run that was open when the message at `seq` was posted, and the position of its first event. The
-    /// message's own row may name a later run by now: a run that ends without having read the message passes it on.
+    /// The run that was open when the message at `seq` was posted. The message's own row may name a later run by now: a run that
+    /// ends without having read the message passes it on.
     pub(crate) async fn posted_into(
         &self,
         tenant: TenantId,
         agentable: AgentableId,
         seq: i64,
-    ) -> Result<(RunId, i64)> {
+    ) -> Result<Joined> {
         let run = sqlx::query!(
             "-- store::message::posted_into
-            select id, first_seq from houston.runs
+            select id, first_seq, cancel_seq from houston.runs
              where agentable_id = $1 and first_seq <= $2 order by first_seq desc limit 1",
             agentable.0,
             seq
         )
         .fetch_one(&self.pool_of(Some(tenant)))
         .await?;
-        Ok((RunId(run.id), run.first_seq))
+        let answered_by = RunId(run.id).answering(seq, run.cancel_seq);
+        Ok(Joined { run: RunId(run.id), run_seq: run.first_seq, answered_by })
     }
 
     /// Reads a message of the tenant.

@@ -1,6 +1,6 @@
 //! Whose a resource is: what a key that is bound to one user may reach.
 
-use houston_domain::id::{AgentableId, UserId};
+use houston_domain::id::{AgentableId, RunId, UserId};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ impl TenantStore<'_> {
 
     /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a trigger, a grant, a todo, a table, a
     /// record, an image, an attachment, or anything that an agentable or a user knows. A plan is that of the agentable which it
-    /// works for. Ids are unique over all tables.
+    /// works for; a run that will be open after another one, whose that is. Ids are unique over all tables.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
@@ -44,7 +44,7 @@ impl TenantStore<'_> {
         let owner = sqlx::query!(
             r#"-- store::owner::of_row
             with found as (
-                select agentable_id, null::uuid as user_id from houston.runs where tenant_id = $1 and id = $2
+                select agentable_id, null::uuid as user_id from houston.runs where tenant_id = $1 and id in ($2, $3)
                 union all
                 select agentable_id, null from houston.messages where tenant_id = $1 and id = $2
                 union all
@@ -77,7 +77,8 @@ impl TenantStore<'_> {
              where coalesce(f.user_id, a.user_id) is not null
              limit 1"#,
             self.tenant.0,
-            id
+            id,
+            RunId(id).predecessor().0
         )
         .fetch_optional(&self.pool)
         .await?;

@@ -39,7 +39,7 @@ fn answered(test: &TestStore, claimed: &ClaimedRun) -> Step {
         RunTransition::Complete {
             event: event(priced),
             continue_event: Event::StepFinished { iteration: 1, next_message_id: test.ids.next() },
-            ending: ending(test, RunStatus::Completed),
+            ending: ending(RunStatus::Completed),
         },
     );
     step.entries.push(Entry::assistant(vec![Block::text(text.clone())]));

@@ -132,7 +132,7 @@ async fn rollback_includes_the_compression_of_its_entries() {
     compress(&test, &claimed, "they said a, b, forget this", 1, 3).await;
     test.try_post_as("c", Rollback, None).await.unwrap();
     let status = RunStatus::Cancelled;
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     test.runs().commit(&claimed.fence, &test.step(&claimed, then)).await.unwrap();
     let next = test.claim().await.unwrap();
     let seen = context(&test, next.run).await;

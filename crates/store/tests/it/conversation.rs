@@ -361,7 +361,7 @@ async fn end(test: &TestStore) -> i64 {
     let (iteration, message, code) = (Some(1), None, None);
     let event =
         Event::RunFinished { status, iteration, usage: Usage::default(), message, code, result: None };
-    let ending = Ending { status, next_run: test.ids.next(), error_code: None, error_message: None };
+    let ending = Ending { status, error_code: None, error_message: None };
     let step = test.step(&claimed, RunTransition::Terminate { event, ending });
     let Commit::Done(_) = test.runs().commit(&claimed.fence, &step).await.unwrap() else {
         panic!("not ended")

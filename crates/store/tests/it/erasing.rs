@@ -148,7 +148,7 @@ async fn erased_user_is_named_in_no_table() {
     missing(test.try_post("again", None).await.unwrap_err());
     let end = RunTransition::Terminate {
         event: finished(RunStatus::Completed),
-        ending: ending(&test, RunStatus::Completed),
+        ending: ending(RunStatus::Completed),
     };
     let zombie = test.runs().commit(&claimed.fence, &test.step(&claimed, end)).await;
     assert!(matches!(zombie, Err(Error::Fenced)), "{zombie:?}");
@@ -355,7 +355,7 @@ async fn writes_racing_with_an_erasure_leave_nothing_behind() {
         let new = fork_of(&test, &original, &conversation);
         let end = RunTransition::Terminate {
             event: finished(RunStatus::Completed),
-            ending: ending(&test, RunStatus::Completed),
+            ending: ending(RunStatus::Completed),
         };
         let step = test.step(&claimed, end);
         let target = if round % 2 == 0 { Target::User(user) } else { Target::Agentable("goal", goal) };

@@ -65,7 +65,7 @@ async fn claim(test: &TestStore, goal: AgentableId) -> Option<ClaimedRun> {
 
 async fn end(test: &TestStore, claimed: &ClaimedRun) -> CommittedStep {
     let status = RunStatus::Failed;
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     match test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.unwrap() {
         Commit::Done(done) => done,
         Commit::AlreadyCommitted => panic!("already committed"),
@@ -183,7 +183,7 @@ async fn sweep_goes_from_user_to_user_page_by_page() {
     let run = claim(&test, one).await.unwrap();
     let at = test.ids.clock().now() + chrono::TimeDelta::hours(1);
     let event = houston_domain::event::Event::HandedOver { iteration: 1 };
-    let then = RunTransition::Retry { event, at, counts: true, ending: ending(&test, RunStatus::Retrying) };
+    let then = RunTransition::Retry { event, at, counts: true, ending: ending(RunStatus::Retrying) };
     test.runs().commit(&run.fence, &test.step(&run, then)).await.unwrap();
     assert!(!due(&test).await.contains(&one));
     test.requests().cancel_run(run.run).await.unwrap();

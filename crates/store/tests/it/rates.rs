@@ -159,7 +159,7 @@ fn put_off(claim: Claim) -> PutOff {
 async fn end(test: &TestStore, store: &Store, claimed: &ClaimedRun, usage: Usage) {
     let end = RunTransition::Terminate {
         event: finished(RunStatus::Completed),
-        ending: ending(test, RunStatus::Completed),
+        ending: ending(RunStatus::Completed),
     };
     let mut step = test.step(claimed, end);
     step.usage = usage;

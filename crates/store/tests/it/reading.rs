@@ -41,11 +41,11 @@ async fn walk(test: &TestStore, claimed: &ClaimedRun, kind: u64) -> bool {
         3 => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
         4 | 5 => {
             let status = RunStatus::MaxIterations;
-            RunTransition::Terminate { event: finished(status), ending: ending(test, status) }
+            RunTransition::Terminate { event: finished(status), ending: ending(status) }
         }
         _ => {
             let status = RunStatus::Completed;
-            RunTransition::Complete { event: finished(status), continue_event, ending: ending(test, status) }
+            RunTransition::Complete { event: finished(status), continue_event, ending: ending(status) }
         }
     };
     let leaves = matches!(
@@ -134,7 +134,7 @@ async fn cancelled_run_takes_all_messages_posted_before_it() {
     test.requests().cancel_run(run.run).await.unwrap();
     let after = test.post("after").await;
     let status = RunStatus::Cancelled;
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     test.runs().commit(&run.fence, &test.step(&run, then)).await.unwrap();
     let last = test.claim().await.unwrap();
     let status = async |id| test.requests().message(id).await.unwrap();

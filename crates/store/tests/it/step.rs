@@ -25,8 +25,8 @@ pub(crate) fn finished(status: RunStatus) -> Event {
     }
 }
 
-pub(crate) fn ending(test: &TestStore, status: RunStatus) -> Ending {
-    Ending { status, next_run: test.ids.next(), error_code: None, error_message: None }
+pub(crate) fn ending(status: RunStatus) -> Ending {
+    Ending { status, error_code: None, error_message: None }
 }
 
 /// A step that answers and completes the run.
@@ -35,7 +35,7 @@ pub(crate) fn answer(test: &TestStore, claimed: &ClaimedRun, text: &str) -> Step
     let status = RunStatus::Completed;
     let mut step = test.step(
         claimed,
-        RunTransition::Complete { event: finished(status), continue_event, ending: ending(test, status) },
+        RunTransition::Complete { event: finished(status), continue_event, ending: ending(status) },
     );
     step.entries.push(Entry::assistant(vec![Block::text(text)]));
     step.events.push(Event::MessageSent { message_id: claimed.next_message });
@@ -115,7 +115,7 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
     let claimed = test.claim().await.unwrap();
     let unread = test.post("two").await;
     let status = RunStatus::Failed;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     let failed = done(test.runs().commit(&claimed.fence, &test.step(&claimed, end)).await.unwrap());
     assert!(failed.opened);
     assert!(matches!(failed.events.last().unwrap().event, Event::RunQueued {}));
@@ -127,7 +127,7 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
     test.requests().cancel_run(next.run).await.unwrap().unwrap();
     let fourth = test.post("four").await;
     let status = RunStatus::Cancelled;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     let cancelled = done(test.runs().commit(&next.fence, &test.step(&next, end)).await.unwrap());
     assert!(cancelled.opened, "a message posted after the cancel opens the next run");
     let last = test.claim().await.unwrap();
@@ -139,18 +139,14 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn message_posted_after_cancel_is_left_to_the_next_run() {
     let test = TestStore::start().await;
-    let end = |status| RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+    let end = |status| RunTransition::Terminate { event: finished(status), ending: ending(status) };
     // While a worker drives the run: none of its steps reads the message, not even the last.
     let steps = || {
         let continue_event = Event::StepFinished { iteration: 1, next_message_id: test.ids.next() };
         let status = RunStatus::MessageSent;
         [
             RunTransition::Continue { read: true, event: None },
-            RunTransition::Complete {
-                event: finished(status),
-                continue_event,
-                ending: ending(&test, status),
-            },
+            RunTransition::Complete { event: finished(status), continue_event, ending: ending(status) },
         ]
     };
     for then in steps() {
@@ -192,7 +188,7 @@ async fn answered_by_the_next_run(test: &TestStore, cancelled: RunId, message: M
     let context = test.runs().run_context(test.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;
-    let end = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
+    let end = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     assert!(!done(test.runs().commit(&next.fence, &test.step(&next, end)).await.unwrap()).opened);
 }
 

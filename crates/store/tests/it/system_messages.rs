@@ -33,7 +33,7 @@ async fn post_system(test: &TestStore, content: &str, kind: &str) -> String {
 }
 
 async fn end(test: &TestStore, claimed: &ClaimedRun, status: RunStatus) {
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     done(test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.unwrap());
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn end(
     claimed: &ClaimedRun,
     status: RunStatus,
 ) -> houston_store::Result<()> {
-    let then = RunTransition::Terminate { event: finished(status), ending: ending(test, status) };
+    let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
     test.runs().commit(&claimed.fence, &test.step(claimed, then)).await.map(drop)
 }
 
@@ -140,7 +140,7 @@ async fn what_strangers_wrote_marks_tasks_and_their_reports() {
         assert_eq!(context.setting.untrusted, owner.untrusted, "its instructions");
         let working = claim(&test, task.id).await.unwrap();
         let status = RunStatus::Completed;
-        let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+        let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
         let entries = vec![Entry::assistant(vec![Block::text("Three hotels.")])];
         let step = Step { untrusted: owner.untrusted || has_read, entries, ..test.step(&working, then) };
         test.runs().commit(&working.fence, &step).await.unwrap();
@@ -197,7 +197,7 @@ async fn task_ends_while_its_goal_commits_steps() {
         let task = create(&test, &claimed).await.unwrap().unwrap();
         let working = claim(&test, task.id).await.unwrap();
         let (status, ended) = (RunStatus::Completed, AtomicBool::new(false));
-        let then = RunTransition::Terminate { event: finished(status), ending: ending(&test, status) };
+        let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
         let last = Step { call: Some(call()), ..test.step(&working, then) };
         let end = async {
             let result = test.runs().commit(&working.fence, &last).await;
@@ -256,7 +256,7 @@ async fn report_of_a_cut_off_task_has_reason_and_last_text() {
         let ending = Ending {
             error_code: code.map(str::to_owned),
             error_message: code.map(|_| "why & how".to_owned()),
-            ..ending(&test, status)
+            ..ending(status)
         };
         let step = test.step(&working, RunTransition::Terminate { event: finished(status), ending });
         test.runs().commit(&working.fence, &step).await.unwrap();

@@ -36,9 +36,9 @@ async fn seen(test: &TestStore) -> Vec<String> {
 }
 
 /// The transition of a step that ends the run as cancelled.
-fn cancelled(test: &TestStore) -> RunTransition {
+fn cancelled() -> RunTransition {
     let status = RunStatus::Cancelled;
-    RunTransition::Terminate { event: finished(status), ending: ending(test, status) }
+    RunTransition::Terminate { event: finished(status), ending: ending(status) }
 }
 
 fn code(event: &Committed) -> (RunStatus, Option<&str>) {
@@ -79,8 +79,7 @@ async fn repeated_interrupts_of_unclaimed_run_answer_only_the_last() {
     assert_eq!(status(&test, &third).await, MessageStatus::Pending);
     let claimed = test.claim().await.unwrap();
     assert_eq!(claimed.cancel_seq, Some(third.seq - 1));
-    let ended =
-        done(test.runs().commit(&claimed.fence, &test.step(&claimed, cancelled(&test))).await.unwrap());
+    let ended = done(test.runs().commit(&claimed.fence, &test.step(&claimed, cancelled())).await.unwrap());
     assert!(ended.opened, "the third message opens the next run");
     let [end, queued] = &ended.events[..] else { panic!("{ended:?}") };
     assert_eq!(code(end), (RunStatus::Cancelled, Some("interrupt")));
@@ -114,7 +113,7 @@ async fn interrupt_ends_a_retrying_run_at_once() {
         message: "slow down".into(),
         iteration: 1,
     };
-    let retry = RunTransition::Retry { event, at, counts: true, ending: ending(&test, RunStatus::Retrying) };
+    let retry = RunTransition::Retry { event, at, counts: true, ending: ending(RunStatus::Retrying) };
     test.runs().commit(&claimed.fence, &test.step(&claimed, retry.clone())).await.unwrap();
     let second = post(&test, Enqueue, "two").await;
     assert!(test.claim().await.is_none() && test.runs().due(None, 10).await.unwrap().due.is_empty());
@@ -129,7 +128,7 @@ async fn interrupt_ends_a_retrying_run_at_once() {
     test.runs().commit(&again.fence, &test.step(&again, retry)).await.unwrap();
     let last = test.claim().await.unwrap();
     assert_eq!(last.attempt, 3, "a cancelled run does not wait for its retry");
-    let ended = done(test.runs().commit(&last.fence, &test.step(&last, cancelled(&test))).await.unwrap());
+    let ended = done(test.runs().commit(&last.fence, &test.step(&last, cancelled())).await.unwrap());
     assert!(ended.opened);
     assert_eq!(status(&test, &second).await, MessageStatus::Failed, "it was posted before the interrupt");
     test.claim().await.unwrap();

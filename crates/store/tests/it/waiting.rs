@@ -77,7 +77,7 @@ impl TestStore {
     }
 
     async fn stop(&self, claimed: &ClaimedRun, status: RunStatus) -> CommittedStep {
-        let then = RunTransition::Terminate { event: finished(status), ending: ending(self, status) };
+        let then = RunTransition::Terminate { event: finished(status), ending: ending(status) };
         self.write(claimed, &self.step(claimed, then)).await
     }
 
@@ -274,7 +274,7 @@ async fn every_way_to_end_a_run_closes_its_questions() {
         let (_, id) = test.asked(test.question(Expires::Never)).await;
         test.post("Never mind").await;
         let resumed = test.claim().await.unwrap();
-        let (event, ending) = (finished(status), ending(&test, status));
+        let (event, ending) = (finished(status), ending(status));
         let then = if status == RunStatus::Completed {
             let read = test.step(&resumed, RunTransition::Continue { read: true, event: None });
             test.write(&resumed, &read).await;

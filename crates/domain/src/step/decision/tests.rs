@@ -8,15 +8,10 @@ use crate::model::Usage;
 
 const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 1_000 };
 const RUN: RunId = RunId(Uuid::from_u128(1));
-const NEXT_RUN: RunId = RunId(Uuid::from_u128(2));
+const NEXT_RUN: RunId = RunId(Uuid::from_u128(0x1_0001));
 
 fn ending(status: RunStatus) -> Ending {
-    Ending {
-        status,
-        next_run: NEXT_RUN,
-        error_code: Some("TIMEOUT".into()),
-        error_message: Some("slow".into()),
-    }
+    Ending { status, error_code: Some("TIMEOUT".into()), error_message: Some("slow".into()) }
 }
 
 fn finished() -> Event {

@@ -10,7 +10,7 @@ use houston_domain::event::Event;
 use houston_domain::intervention::Intervention;
 use houston_domain::question::approval;
 use houston_domain::run::RunStatus;
-use houston_domain::step::{RunTransition, Step};
+use houston_domain::step::{Ending, RunTransition, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use serde_json::json;
 
@@ -86,7 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         RunTransition::Complete {
             event: journal.run_finished(status, code.clone(), message.clone()),
             continue_event: journal.step_finished(),
-            ending: journal.ending(status, code, message),
+            ending: Ending { status, error_code: code, error_message: message },
         }
     }
 

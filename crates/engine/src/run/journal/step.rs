@@ -138,19 +138,13 @@ impl<S: RunStorage> Journal<'_, S> {
         }
     }
 
-    /// The outcome of the run, or of this attempt.
-    pub(crate) fn ending(
-        &self,
-        status: RunStatus,
-        error_code: Option<String>,
-        error_message: Option<String>,
-    ) -> Ending {
-        Ending { status, next_run: self.new_id(), error_code, error_message }
-    }
-
     /// The outcome of an attempt that `error` ended.
     pub(crate) fn ending_by(&self, status: RunStatus, error: &ModelError) -> Ending {
-        self.ending(status, Some(error.code.as_str().to_owned()), Some(error.message.clone()))
+        Ending {
+            status,
+            error_code: Some(error.code.as_str().to_owned()),
+            error_message: Some(error.message.clone()),
+        }
     }
 
     /// The end of a run that nothing continues. `code` and `message` say why, if it failed.
@@ -161,7 +155,10 @@ impl<S: RunStorage> Journal<'_, S> {
         message: Option<String>,
     ) -> RunTransition {
         let event = self.run_finished(status, code.clone(), message.clone());
-        RunTransition::Terminate { event, ending: self.ending(status, code, message) }
+        RunTransition::Terminate {
+            event,
+            ending: Ending { status, error_code: code, error_message: message },
+        }
     }
 }
 

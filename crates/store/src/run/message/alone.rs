@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use uuid::Uuid;
 
-use super::Posted;
+use super::{Joined, Posted};
 use crate::error::Result;
 use crate::handle::Shared;
 use crate::idempotency::Created;
@@ -45,12 +45,16 @@ impl Shared {
             return Ok(Created::KeyReused);
         }
         let opened = row.opened.unwrap_or(false);
-        let (run, run_seq) =
-            if opened { (RunId(run), seq - 1) } else { self.posted_into(tenant, agentable, seq).await? };
+        let Joined { run, run_seq, answered_by } = if opened {
+            Joined { run: RunId(run), run_seq: seq - 1, answered_by: RunId(run) }
+        } else {
+            self.posted_into(tenant, agentable, seq).await?
+        };
         let needs_hint = row.ring;
         let posted = Posted {
             id: MessageId(id),
             run,
+            answered_by,
             seq,
             run_seq,
             opened,

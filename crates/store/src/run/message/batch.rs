@@ -109,6 +109,7 @@ impl PostRow {
         Posted {
             id: MessageId(self.message_id),
             run: self.run(),
+            answered_by: self.run(),
             seq,
             run_seq: seq - 1,
             opened: true,
@@ -129,6 +130,7 @@ impl PostRow {
 #[derive(Debug)]
 pub(crate) struct Written {
     run: RunId,
+    answered_by: RunId,
     seq: i64,
     run_seq: i64,
     opened: bool,
@@ -148,9 +150,20 @@ impl Shared {
         if self.is_unbatched {
             return None;
         }
-        let Written { run, seq, run_seq, opened, created_at, needs_hint } =
+        let Written { run, answered_by, seq, run_seq, opened, created_at, needs_hint } =
             self.batchers.posts.submit(PostRow::of(tenant, agentable, post, key)?).await?;
-        Some(Posted { id: post.id, run, seq, run_seq, opened, created_at, needs_hint, is_started: false })
+        let is_started = false;
+        Some(Posted {
+            id: post.id,
+            run,
+            answered_by,
+            seq,
+            run_seq,
+            opened,
+            created_at,
+            needs_hint,
+            is_started,
+        })
     }
 }
 
@@ -235,10 +248,11 @@ impl Batch for Posts {
                        t.at
                   from p cross join t)
             select p.n as "n!", p.run_id as "run_id!", p.seq as "seq!", p.opens as "opens!", t.at as "at!",
-                   case when p.opens then p.seq - 1
-                        else (select r.first_seq from houston.runs r where r.id = p.run_id) end as "run_seq!",
+                   coalesce(r.first_seq, p.seq - 1) as "run_seq!", r.cancel_seq as "cancel_seq?",
                    p.is_free and houston.free_slots(p.user_id, p.agentable_id, $2) > 0 as "needs_hint!"
-              from p cross join t"#,
+              from p cross join t
+              left join lateral (select r.first_seq, r.cancel_seq from houston.runs r
+                                  where not p.opens and r.id = p.run_id) r on true"#,
             Json(&*items) as Json<&[PostRow]>,
             self.max_running,
             i64::from(self.max_pending)
@@ -251,6 +265,7 @@ impl Batch for Posts {
             let Some(place) = usize::try_from(row.n).ok().and_then(|n| written.get_mut(n)) else { continue };
             *place = Some(Written {
                 run: RunId(row.run_id),
+                answered_by: RunId(row.run_id).answering(row.seq, row.cancel_seq),
                 seq: row.seq,
                 run_seq: row.run_seq,
                 opened: row.opens,

@@ -283,7 +283,7 @@ pub(crate) async fn commit(
     .bind(parts.read)
     .bind(parts.last.map(Json))
     .bind(parts.go_on.map(Json))
-    .bind(parts.ending.map(|ending| ending.next_run.0))
+    .bind(parts.ending.map(|_| step.run.successor().0))
     .bind(parts.status)
     .bind(i32::try_from(step.iterations).unwrap_or(i32::MAX))
     .bind(usage)
@@ -347,9 +347,15 @@ fn committed(
     {
         (*status, *message, *code) = (RunStatus::Cancelled, None, Some(by));
     }
-    if let (true, Some(ending), Some(last)) = (opened, parts.ending, events.last()) {
+    if let (true, Some(_), Some(last)) = (opened, parts.ending, events.last()) {
         let seq = last.seq + 1;
-        events.push(Committed { seq, run_id: ending.next_run, at, event: Event::RunQueued {}, body: None });
+        events.push(Committed {
+            seq,
+            run_id: step.run.successor(),
+            at,
+            event: Event::RunQueued {},
+            body: None,
+        });
     }
     events
 }

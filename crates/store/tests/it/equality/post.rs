@@ -128,13 +128,14 @@ async fn post_by_function(
     match posted {
         Ok((Some(id), Some(run), Some(seq), Some(created_at), opened, replayed, needs_hint)) => {
             // The run's row is found by position: a replayed post does not name it.
-            let run_seq = "select r.first_seq, r.id from houston.runs r
+            let run_seq = "select r.first_seq, r.cancel_seq from houston.runs r
                             where r.agentable_id = $1 and r.first_seq <= $2 order by r.first_seq desc limit 1";
-            let (run_seq, _): (i64, Uuid) =
+            let (run_seq, cancel_seq): (i64, Option<i64>) =
                 sqlx::query_as(run_seq).bind(agentable.0).bind(seq).fetch_one(pool).await?;
             let posted = Posted {
                 id: MessageId(id),
                 run: RunId(run),
+                answered_by: RunId(run).answering(seq, cancel_seq),
                 seq,
                 run_seq,
                 opened: opened.unwrap_or(false),

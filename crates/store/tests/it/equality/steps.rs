@@ -27,10 +27,10 @@ fn transition(test: &TestStore, end: End) -> RunTransition {
         End::Complete => RunTransition::Complete {
             event: finished(RunStatus::Completed),
             continue_event: next(),
-            ending: ending(test, RunStatus::Completed),
+            ending: ending(RunStatus::Completed),
         },
         End::Terminate(status) => {
-            let mut ending = ending(test, status);
+            let mut ending = ending(status);
             if status == RunStatus::Failed {
                 (ending.error_code, ending.error_message) = (Some("TIMEOUT".into()), Some("too slow".into()));
             }
@@ -40,7 +40,7 @@ fn transition(test: &TestStore, end: End) -> RunTransition {
             event: Event::HandedOver { iteration: 1 },
             at: chrono::DateTime::UNIX_EPOCH,
             counts,
-            ending: ending(test, RunStatus::Retrying),
+            ending: ending(RunStatus::Retrying),
         },
         End::Release => RunTransition::Release { event: Event::HandedOver { iteration: 1 } },
     }
