@@ -3,8 +3,10 @@
 //! All endpoints that stream read the same events, in the same order, with the same positions; a dialect only translates.
 //! To add a protocol: implement [`Dialect`] and open its streams with [`open_as`](super::open::open_as).
 
+use std::borrow::Cow;
+
 use houston_domain::event::Committed;
-use houston_protocol::agui::Event;
+use houston_protocol::agui::{Event, Interrupt, Outcome};
 use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 
 use crate::events::position::Position;
@@ -38,11 +40,24 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
 }
 
 /// AG-UI as it is: the events with their positions as ids.
+///
+/// Calls of the client's own tools are no interrupts there: a client carries out the calls that have no result when a run has ended
+/// with success, and sends the results as messages with the next one. It would refuse to send them while they are interrupts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AgUi;
 
 impl Dialect for AgUi {
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) {
-        frames.push(at, event);
+        let calls_client = |outcome: &Outcome<'_>| match outcome {
+            Outcome::Interrupt { interrupts } => interrupts.iter().any(Interrupt::is_client_call),
+            Outcome::Success | Outcome::Cancelled => false,
+        };
+        let mut event = Cow::Borrowed(event);
+        if matches!(&*event, Event::RunFinished { outcome, .. } if calls_client(outcome))
+            && let Event::RunFinished { outcome, .. } = event.to_mut()
+        {
+            outcome.leave_out_client_calls();
+        }
+        frames.push(at, &*event);
     }
 }

@@ -74,40 +74,66 @@ test('ag_ui_threads: tool calls of the agent, and what the client shows', async 
   assert.match(results[0].content, /note_[0-9a-f]{32}/);
 });
 
-// Asks for a call of the client's own tool; the run ends with one interrupt.
+// Asks for a call of the client's own tool; the run ends, and the call has no result.
 async function asked(client, place = 'Rome') {
   const content = `/sim tool=show_map args={"place":"${place}"}`;
   const begun = await run(client, { content, tools: [showMap] });
-  assert.equal(begun.end.outcome.type, 'interrupt');
-  const [interrupt] = begun.end.outcome.interrupts;
+  assert.equal(begun.end.outcome.type, 'success');
   const call = begun.events.find(({ toolCallName }) => toolCallName === 'show_map');
-  assert.equal(interrupt.reason, 'tool_call');
-  assert.equal(interrupt.toolCallId, call.toolCallId);
-  assert.equal(typeof interrupt.responseSchema, 'object');
   const args = begun.events.filter(({ type, toolCallId }) => type === 'TOOL_CALL_ARGS' && toolCallId === call.toolCallId);
   assert.deepEqual(JSON.parse(args.map(({ delta }) => delta).join('')), { place });
+  assert.deepEqual(begun.results, []);
   assert.equal((await runOf(begun.end.runId)).status, 'waiting');
-  return { ...begun, interrupt, call };
+  return { ...begun, call };
 }
 
-test('ag_ui_threads: a tool of the client, answered with resume', async () => {
+// The result of a call as all clients of AG-UI send it: a message of the role tool, and the next run.
+const answered = ({ toolCallId }, rest) => ({ id: randomUUID(), role: 'tool', toolCallId, ...rest });
+
+test('ag_ui_threads: tools of the client in one agent: calls, errors and messages', async () => {
   const client = agent();
-  const { interrupt, call, end } = await asked(client);
-  const resume = [{ interruptId: interrupt.id, status: 'resolved', payload: { seen: 'Rome' } }];
-  const gone = await run(client, { resume, tools: [showMap] });
-  assert.equal(gone.end.outcome.type, 'success');
-  assert.equal(gone.end.runId, end.runId, "Houston's run went on");
-  assert.deepEqual(gone.results.map(({ toolCallId }) => toolCallId), [call.toolCallId]);
-  assert.match(gone.results[0].content, /<untrusted source="the client's tool show_map">\n\{"seen":"Rome"\}\n<\/untrusted>/);
+  for (const place of ['Rome', 'Paris']) {
+    const { call, end } = await asked(client, place);
+    client.addMessage(answered(call, { content: JSON.stringify({ seen: place }) }));
+    const gone = await run(client, { tools: [showMap] });
+    assert.equal(gone.end.outcome.type, 'success');
+    assert.equal(gone.end.runId, end.runId, "Houston's run went on");
+    assert.deepEqual(gone.results.map(({ toolCallId }) => toolCallId), [call.toolCallId]);
+    const read = `<untrusted source="the client's tool show_map">\n{"seen":"${place}"}\n</untrusted>`;
+    assert(gone.results[0].content.includes(read), gone.results[0].content);
+  }
+  const failing = await asked(client, 'Atlantis');
+  client.addMessage(answered(failing.call, { content: '', error: 'no such place' }));
+  const { results: [failed] } = await run(client, { tools: [showMap] });
+  assert.match(failed.content, /no such place/);
+  assert(failed.metadata.houston.is_error);
   const again = await run(client, { content: 'thanks' });
   assert.equal(again.end.outcome.type, 'success');
+  assert.deepEqual(again.results, []);
 });
 
-test('ag_ui_threads: a tool of the client, answered with a message of the role tool', async () => {
+test('ag_ui_threads: a call of the client beside one that a person must allow, in one agent', async () => {
+  const client = agent();
+  const { results: [made] } = await run(client, { content: 'Please create a note: buy milk' });
+  const note = made.content.match(/note_[0-9a-f]{32}/)[0];
+  const order = `/sim tool=delete_note args={"note_id":"${note}"} tool=show_map args={"place":"Rome"}`;
+  const begun = await run(client, { content: order, tools: [showMap] });
+  assert.equal(begun.end.outcome.type, 'interrupt');
+  const [approval, ...others] = begun.end.outcome.interrupts;
+  assert.deepEqual([approval.metadata.houston.approval.tool, others], ['delete_note', []]);
+  const call = begun.events.find(({ toolCallName }) => toolCallName === 'show_map');
+  client.addMessage(answered(call, { content: 'the map shows Rome' }));
+  const resume = [{ interruptId: approval.id, status: 'resolved', payload: { decision: 'approve' } }];
+  const gone = await run(client, { resume, tools: [showMap] });
+  assert.equal(gone.end.outcome.type, 'success');
+  assert.equal(gone.end.runId, begun.end.runId);
+  assert.equal(gone.results.length, 2);
+});
+
+test('ag_ui_threads: a result that is sent again, and one that an answer elsewhere has made old', async () => {
   const options = { threadId: randomUUID(), user: `ann-${randomUUID()}` };
   const { call, end } = await asked(agent(options));
-  // As clients do that know nothing of interrupts: the whole thread, and the result at its end.
-  const message = { id: randomUUID(), role: 'tool', toolCallId: call.toolCallId, content: 'the map shows Rome' };
+  const message = answered(call, { content: 'the map shows Rome' });
   const answering = () => {
     const client = agent(options);
     client.addMessage(message);
@@ -117,24 +143,9 @@ test('ag_ui_threads: a tool of the client, answered with a message of the role t
   assert.equal(gone.end.runId, end.runId, "Houston's run went on");
   assert.match(gone.results[0].content, /the map shows Rome/);
   assert.deepEqual((await answering()).results, gone.results, 'a repeated request gets the same');
-  const failing = await asked(agent(options), 'Atlantis');
-  const other = agent(options);
-  const error = { id: randomUUID(), role: 'tool', toolCallId: failing.call.toolCallId, content: '', error: 'no such place' };
-  other.addMessage(error);
-  const { results: [result] } = await run(other, { tools: [showMap] });
-  assert.match(result.content, /no such place/);
-  assert(result.metadata.houston.is_error);
-});
-
-test('ag_ui_threads: a tool of the client that it cancels, or of which nothing comes', async () => {
-  const client = agent();
-  const { interrupt } = await asked(client);
-  const { results: [result] } = await run(client, { resume: [{ interruptId: interrupt.id, status: 'cancelled' }] });
-  assert.match(result.content, /the client did not carry it out/);
-  const options = { threadId: randomUUID(), user: `ann-${randomUUID()}` };
   await asked(agent(options));
-  const { end, results: [superseded] } = await run(agent(options), { content: 'never mind' });
-  assert.equal(end.outcome.type, 'success');
+  const { end: after, results: [superseded] } = await run(agent(options), { content: 'never mind' });
+  assert.equal(after.outcome.type, 'success');
   assert.match(superseded.content, /your user wrote a message/);
 });
 
@@ -159,8 +170,8 @@ test('ag_ui_threads: cut off while a tool of the client waits and goes on, nothi
   for (const place of ['Rome', 'Paris', 'Oslo']) {
     const begun = await asked(client, place);
     conversation = conversationOf(begun);
-    const resume = [{ interruptId: begun.interrupt.id, status: 'resolved', payload: `it shows ${place}` }];
-    const { results } = await run(client, { resume });
+    client.addMessage(answered(begun.call, { content: `it shows ${place}` }));
+    const { results } = await run(client, {});
     assert.equal(results.length, 1);
     assert.match(results[0].content, new RegExp(`it shows ${place}`));
   }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use houston_domain::client_offer;
 use houston_domain::id::QuestionId;
 use houston_domain::question::{NewQuestion, QuestionKind, budget, pause};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,16 @@ pub struct InterruptDetails<'a> {
     /// The tool call that an approval is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<CallToApprove>,
+}
+
+impl Interrupt<'_> {
+    /// Whether it is a call of a tool that the client itself carries out.
+    #[must_use]
+    pub fn is_client_call(&self) -> bool {
+        let InterruptDetails { subject, approval, .. } = &self.metadata.houston;
+        approval.is_none()
+            && subject.as_deref().is_some_and(|subject| subject.starts_with(client_offer::PREFIX))
+    }
 }
 
 impl<'a> From<&'a NewQuestion> for Interrupt<'a> {

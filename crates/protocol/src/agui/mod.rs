@@ -3,7 +3,8 @@
 //! | what happens | events |
 //! |---|---|
 //! | a run | `RUN_STARTED` … `RUN_FINISHED` or `RUN_ERROR` |
-//! | a run waits for a person, or for its client to carry out a call | `RUN_FINISHED` with an interrupt per question; later `RUN_STARTED` again ([`Interrupt`]) |
+//! | a run waits for a person | `RUN_FINISHED` with an interrupt per question; later `RUN_STARTED` again ([`Interrupt`]) |
+//! | a run waits for its client to carry out a call | `RUN_FINISHED` with success; the call has no result yet |
 //! | a model call and its tools | `STEP_STARTED` … `STEP_FINISHED` |
 //! | a message of the agent | `TEXT_MESSAGE_START`, `TEXT_MESSAGE_CONTENT`…, `TEXT_MESSAGE_END` |
 //! | the model's reasoning | `REASONING_MESSAGE_START`, `…_CONTENT`…, `…_END` |

@@ -58,6 +58,18 @@ pub enum Outcome<'a> {
     },
 }
 
+impl Outcome<'_> {
+    /// Leaves out the calls of the client's own tools; without any other interrupt the run has ended with success.
+    pub fn leave_out_client_calls(&mut self) {
+        if let Self::Interrupt { interrupts } = self {
+            interrupts.retain(|interrupt| !interrupt.is_client_call());
+            if interrupts.is_empty() {
+                *self = Self::Success;
+            }
+        }
+    }
+}
+
 /// The outcome of a task: `{"type": "success"}` or `{"type": "suspended"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
