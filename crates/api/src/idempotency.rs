@@ -77,10 +77,10 @@ impl Key {
         }
     }
 
-    /// The beginning of the key of a request that begins a response or a completion, and whose SDK says whether it repeats it.
+    /// The beginning of the key of a request that must not be carried out twice, and whose SDK says whether it repeats it.
     fn of_sdk<'b>(parts: &Parts, body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>) -> Option<Self> {
         let retries = parts.headers.get(&SDK_RETRY)?;
-        if !openai::begins_run(parts.uri.path()) {
+        if !openai::must_not_repeat(parts.uri.path()) {
             return None;
         }
         let attempt = if retries == "0" { Attempt::First } else { Attempt::Repeated };

@@ -3,6 +3,7 @@
 //! A document is validated before it comes here ([`houston_domain::conversation::Conversation::check`]). An import
 //! is one transaction, whatever its size.
 
+pub mod client_items;
 mod events;
 mod make;
 mod read;

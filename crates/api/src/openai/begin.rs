@@ -1,5 +1,6 @@
 //! Begins a response: finds the thread, posts or answers, and says where its stream begins.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
@@ -11,6 +12,7 @@ use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
 use houston_protocol::openai::parameters::{Endpoint, IGNORED_HEADER, Refused, judge};
 use houston_store::Error;
+use houston_store::client_thread::ThreadTarget;
 use houston_store::message::Posted;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -46,6 +48,26 @@ impl<'r> Named<'r> {
     pub(super) fn nothing(input: &'r Input) -> Self {
         input.answers.first().map_or(Self::New, |answer| Self::Asked(&answer.to))
     }
+}
+
+/// The most pairs of `metadata`, and the most characters of a name and of a value.
+const METADATA: (usize, usize, usize) = (16, 64, 512);
+
+/// Checks `metadata` as OpenAI does.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`].
+pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let (pairs, name, value) = METADATA;
+    let fits = |(n, v): (&String, &String)| {
+        n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')
+    };
+    if metadata.len() <= pairs && metadata.iter().all(fits) {
+        return Ok(());
+    }
+    let allowed =
+        format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
+    Err(ApiError::field("/metadata", allowed))
 }
 
 /// A response that has begun.
@@ -128,8 +150,15 @@ pub(super) async fn thread(
             find_or_create(app, asker, target, ("/conversation", &name)).await
         }
         Named::Conversation(pointer, conversation) => {
-            let name = agentable_of(conversation).unwrap_or(conversation);
-            find_or_create(app, asker, target, (pointer, name)).await
+            let Some(id) = agentable_of(conversation) else {
+                return find_or_create(app, asker, target, (pointer, conversation)).await;
+            };
+            let thread = find_or_create(app, asker, target, (pointer, id)).await?;
+            if !app.state.agent_types.contains_key(target) {
+                let agent = target.parse().map_or(ThreadTarget::AgentNamed(target), ThreadTarget::Agent);
+                thread.app.store(thread.caller).serve_first(thread.path.id, agent).await?;
+            }
+            Ok(thread)
         }
         Named::Asked(id) => {
             let unknown =

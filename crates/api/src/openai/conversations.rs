@@ -1,24 +1,22 @@
 //! `/compat/openai/v1/conversations`: conversations are threads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use houston_domain::message::{MessageType, Source};
-use houston_protocol::openai::item::{ItemStatus, OutputItem, Part, Role};
-use houston_protocol::openai::list::{ConversationObject, Deleted, InputMessage, Item, List};
-use houston_protocol::openai::request::CreateConversation;
+use houston_domain::agentable::AgentType;
+use houston_protocol::openai::list::{ConversationObject, Deleted};
+use houston_protocol::openai::request::{ChangeConversation, CreateConversation};
 use houston_store::erasure::Target;
-use houston_store::message::ThreadMessage;
-use serde::Deserialize;
 
-use super::begin::{Named, thread};
+use super::begin::{Named, check_metadata, thread};
+use super::conversation_items::{add, read};
 use super::id::{agentable_of, conversation_id};
-use crate::body::OptionalBody;
+use crate::body::{Creation, OptionalBody};
 use crate::erasures;
 use crate::error::ApiError;
-use crate::query::Query;
 use crate::state::App;
 use crate::threads::{Asker, Thread, find};
 
@@ -31,37 +29,55 @@ pub(super) async fn create(
     OptionalBody(creation): OptionalBody<CreateConversation>,
 ) -> Result<Response, ApiError> {
     let body = creation.value;
-    if !body.items.is_empty() {
-        return Err(ApiError::field(
-            "/items",
-            "must be empty: send what the user says with `POST /responses`",
-        ));
-    }
+    check_metadata(&body.metadata)?;
+    let items = read(&body.items)?;
     let model = body.model.as_deref().or(body.metadata.get("model").map(String::as_str));
-    let missing = "is missing: which agent the conversation is with, as in `POST /responses`; clients that do not know it send it in \
-                   `metadata`";
-    let model = model.ok_or_else(|| ApiError::field("/model", missing))?;
-    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let model = model.map_or_else(|| usual_kind(&app.state.agent_types), Ok)?;
     let in_metadata = body.metadata.get("user").map(String::as_str);
-    let asker = asker.for_user(&app, ("/metadata/user", in_metadata)).await?;
+    let mut asker = asker;
+    for (pointer, user) in [
+        ("/safety_identifier", body.safety_identifier.as_deref()),
+        ("/user", body.user.as_deref()),
+        ("/metadata/user", in_metadata),
+    ] {
+        asker = asker.for_user(&app, (pointer, user)).await?;
+    }
     let key = asker.own_key(creation.key);
     let thread = thread(&app, &asker, model, Named::New, key.as_ref()).await?;
+    let store = || thread.app.store(thread.caller);
+    store().set_client_metadata(thread.path.id, &body.metadata).await?;
+    // A request that is repeated finds them.
+    let is_new =
+        || async { Ok::<_, ApiError>(store().runs(thread.path.id, None, None, 1).await?.is_empty()) };
+    if !items.is_empty() && is_new().await? {
+        add(&thread, &items, None).await?;
+    }
     object(&thread).await
 }
 
-async fn object(thread: &Thread) -> Result<Response, ApiError> {
-    let agentable = thread.app.store(thread.caller).agentable(&thread.path.kind, thread.path.id).await?;
+/// The kind of a conversation whose request names none, as clients of OpenAI do: the first by name that gives titles by itself, or
+/// else the first.
+fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str, ApiError> {
+    let usable = || types.values().filter(|kind| kind.conversational && kind.user_creatable());
+    let usual = usable().find(|kind| kind.titles).or_else(|| usable().next());
+    let missing =
+        || ApiError::field("/model", "is missing, and there is no kind whose conversations clients create");
+    usual.map(|kind| kind.kind.as_str()).ok_or_else(missing)
+}
+
+pub(super) async fn object(thread: &Thread) -> Result<Response, ApiError> {
+    let (created_at, metadata) = thread.app.store(thread.caller).client_metadata(thread.path.id).await?;
     let object = ConversationObject {
         id: conversation_id(&thread.path.public_id()),
         object: "conversation",
-        created_at: agentable.created_at.timestamp(),
-        metadata: serde_json::Map::new(),
+        created_at: created_at.timestamp(),
+        metadata,
     };
     Ok(Json(object).into_response())
 }
 
 /// The thread of a conversation's id.
-async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiError> {
+pub(super) async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiError> {
     let public_id = agentable_of(id).ok_or(NOT_FOUND)?;
     let (kind, _) = public_id.rsplit_once('_').ok_or(NOT_FOUND)?;
     match find(app, asker, kind, ("/id", public_id)).await {
@@ -88,6 +104,19 @@ pub(super) async fn get(
     object(&named(&app, &asker, &id).await?).await
 }
 
+/// `POST /conversations/{id}`.
+pub(super) async fn change(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+    Creation { value: body, .. }: Creation<ChangeConversation>,
+) -> Result<Response, ApiError> {
+    check_metadata(&body.metadata)?;
+    let thread = named(&app, &asker, &id).await?;
+    thread.app.store(thread.caller).set_client_metadata(thread.path.id, &body.metadata).await?;
+    object(&thread).await
+}
+
 /// `DELETE /conversations/{id}`.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
@@ -97,59 +126,4 @@ pub(super) async fn delete(
     let Thread { app, caller, path } = named(&app, &asker, &id).await?;
     erasures::request(&app, caller, Target::Agentable(&path.kind, path.id)).await?;
     Ok(Json(Deleted { id, object: "conversation.deleted", deleted: true }).into_response())
-}
-
-/// The parameters of a list.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Page {
-    limit: Option<u8>,
-    after: Option<String>,
-    order: Option<String>,
-}
-
-/// `GET /conversations/{id}/items`: the messages, newest first.
-pub(super) async fn items(
-    State(app): State<Arc<App>>,
-    asker: Asker,
-    Path(id): Path<String>,
-    Query(page): Query<Page>,
-) -> Result<Response, ApiError> {
-    let limit = page.limit.unwrap_or(20);
-    if !(1..=100).contains(&limit) {
-        return Err(ApiError::parameter("limit", "must be 1 to 100"));
-    }
-    if page.order.is_some_and(|order| order != "desc") {
-        return Err(ApiError::parameter("order", "must be `desc`: the newest item is first"));
-    }
-    let Thread { app, caller, path } = named(&app, &asker, &id).await?;
-    let store = app.store(caller);
-    let unknown = || ApiError::parameter("after", "is no item of this conversation");
-    let before = match page.after {
-        None => None,
-        Some(after) => {
-            let message = store.message(after.parse().map_err(|_| unknown())?).await;
-            let message = message.ok().filter(|message| message.agentable == path.id);
-            Some(message.ok_or_else(unknown)?.message.seq)
-        }
-    };
-    let mut messages = store.messages(path.id, before, i64::from(limit) + 1).await?;
-    let has_more = messages.len() > usize::from(limit);
-    messages.truncate(usize::from(limit));
-    let items = messages.into_iter().map(item).collect();
-    Ok(Json(List::new(items, has_more, |item: &Item| item.id().to_owned())).into_response())
-}
-
-/// A message as an item. Calls of tools are described by text, as in the thread.
-fn item(message: ThreadMessage) -> Item {
-    let message = message.message;
-    let id = message.id.to_string();
-    match (message.source, message.message_type) {
-        (Source::User, _) => Item::Input(InputMessage::new(id, Role::User, message.content)),
-        (Source::System, _) => Item::Input(InputMessage::new(id, Role::System, message.content)),
-        (Source::Agent | Source::Error, MessageType::Text | MessageType::Tool) => {
-            let content = vec![Part::output(message.content)];
-            let (status, role) = (ItemStatus::Completed, Role::Assistant);
-            Item::Output(OutputItem::Message { id, status, role, content })
-        }
-    }
 }

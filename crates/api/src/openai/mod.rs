@@ -2,7 +2,8 @@
 //!
 //! A response is a run, or the part of one up to where it needs an answer; a conversation is a thread; a `model` is a kind or
 //! an agent. Their ids are made from Houston's ([`id`]), and what a request says besides its text is in the metadata of its
-//! message ([`replay::Said`]), so that nothing is stored for this protocol. [`translate`] makes events from those of AG-UI;
+//! message ([`replay::Said`]), so that nothing is stored for this protocol but the `metadata` of conversations. Items that a client
+//! adds itself are messages of the thread ([`conversation_items`]). [`translate`] makes events from those of AG-UI;
 //! [`number`] says where a stream is; [`replay`] and [`found`] make a response, or the state of a stream, from the event log.
 //!
 //! The tools of an agent appear as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
@@ -13,6 +14,7 @@
 mod answers;
 mod begin;
 mod chat;
+mod conversation_items;
 mod conversations;
 pub(crate) mod error;
 mod found;
@@ -42,9 +44,10 @@ pub(crate) fn is_path(path: &str) -> bool {
     path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a `POST` to the path begins a run.
-pub(crate) fn begins_run(path: &str) -> bool {
-    is_path(path) && ["/responses", "/chat/completions"].contains(&&path[BASE.len()..])
+/// Whether a `POST` to the path would do something twice when it is repeated: it begins a run, or adds items.
+pub(crate) fn must_not_repeat(path: &str) -> bool {
+    let adds_items = || path.starts_with(&format!("{BASE}/conversations/")) && path.ends_with("/items");
+    is_path(path) && (["/responses", "/chat/completions"].contains(&&path[BASE.len()..]) || adds_items())
 }
 
 /// The routes.
@@ -63,9 +66,20 @@ pub(crate) fn endpoints() -> Endpoints {
         .undocumented(
             THREAD,
             &at("/conversations/{id}"),
-            get(erase(conversations::get)).delete(erase(conversations::delete)),
+            get(erase(conversations::get))
+                .post(erase(conversations::change))
+                .delete(erase(conversations::delete)),
         )
-        .undocumented(THREAD, &at("/conversations/{id}/items"), get(erase(conversations::items)))
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}/items"),
+            get(erase(conversation_items::list)).post(erase(conversation_items::create)),
+        )
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}/items/{item}"),
+            get(erase(conversation_items::get)).delete(erase(conversation_items::delete)),
+        )
         .undocumented(THREAD, &at("/chat/completions"), post(erase(chat::create)))
         .undocumented(THREAD, &at("/models"), get(erase(models::list)))
         .undocumented(THREAD, &at("/models/{*id}"), get(erase(models::get)))

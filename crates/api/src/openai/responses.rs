@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::begin::{Begun, Named, begin, check, ignored, thread, with_ignored};
+use super::begin::{Begun, Named, begin, check, check_metadata, ignored, thread, with_ignored};
 use super::found::Found;
 use super::id::ResponseId;
 use super::offer;
@@ -38,9 +38,6 @@ use crate::models::sampling;
 use crate::query::Query;
 use crate::state::App;
 use crate::threads::Asker;
-
-/// The most pairs of `metadata`, and the most characters of a name and of a value.
-const METADATA: (usize, usize, usize) = (16, 64, 512);
 
 /// `POST /responses`.
 pub(super) async fn create(
@@ -101,15 +98,7 @@ pub(super) async fn create(
 }
 
 fn read(body: &CreateResponse) -> Result<Input, ApiError> {
-    let (pairs, name, value) = METADATA;
-    let fits = |(n, v): (&String, &String)| {
-        n.chars().count() <= name && v.chars().count() <= value && !n.contains('\0') && !v.contains('\0')
-    };
-    if body.metadata.len() > pairs || !body.metadata.iter().all(fits) {
-        let allowed =
-            format!("must have at most {pairs} pairs, names of {name} and values of {value} characters");
-        return Err(ApiError::field("/metadata", allowed));
-    }
+    check_metadata(&body.metadata)?;
     let mut input = Input::of_response(&body.input)
         .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
     match &body.instructions {

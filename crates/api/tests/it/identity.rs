@@ -190,7 +190,8 @@ impl Way {
 type Named = (bool, Way, &'static [Field]);
 
 const OPENAI: &[Field] = &[Field::Body("/user"), Field::Body("/safety_identifier")];
-const NEW: &[Field] = &[Field::Body("/user"), Field::Body("/metadata/user")];
+const NEW: &[Field] =
+    &[Field::Body("/user"), Field::Body("/safety_identifier"), Field::Body("/metadata/user")];
 const RPC: &[Field] = &[Field::Body("/params/tenant")];
 const SENT: &[Field] = &[Field::Body("/tenant"), Field::Query("tenant")];
 const A2A: &[Field] = &[Field::Query("tenant")];
@@ -269,13 +270,15 @@ fn openai_ways(path: &str, rest: &str, ids: &Ids) -> Vec<Named> {
         "/responses/{id}/input_items" => {
             vec![named(&[], at(&path.replace("{id}", &response), "GET", Value::Null))]
         }
-        "/conversations/{id}" => ["GET", "DELETE"]
-            .map(|method| {
-                named(&[], at(&path.replace("{id}", &format!("conv_{thread}")), method, Value::Null))
-            })
-            .to_vec(),
-        "/conversations/{id}/items" => {
-            vec![named(&[], at(&path.replace("{id}", &format!("conv_{thread}")), "GET", Value::Null))]
+        "/conversations/{id}" | "/conversations/{id}/items" | "/conversations/{id}/items/{item}" => {
+            let item = format!("msg_{digits}");
+            let path = path.replace("{id}", &format!("conv_{thread}")).replace("{item}", &item);
+            let add = json!({"items": [{"role": "user", "content": "hi"}], "metadata": {"topic": "x"}});
+            let change =
+                if rest.ends_with("}") && rest.contains("item") { None } else { Some(("POST", add)) };
+            let delete = (!rest.ends_with("/items")).then_some(("DELETE", Value::Null));
+            let ways = [Some(("GET", Value::Null)), change, delete].into_iter().flatten();
+            ways.map(|(method, body)| named(&[], at(&path, method, body))).collect()
         }
         "/models" => vec![unnamed(&[], at(path, "GET", Value::Null))],
         "/models/{*id}" => vec![unnamed(&[], at(&path.replace("{*id}", "goal"), "GET", Value::Null))],

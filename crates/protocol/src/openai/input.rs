@@ -14,7 +14,7 @@ pub struct InvalidInput {
     pub reason: String,
 }
 
-fn wrong<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, InvalidInput> {
+pub(super) fn wrong<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, InvalidInput> {
     Err(InvalidInput { pointer: pointer.into(), reason: reason.into() })
 }
 
@@ -238,6 +238,16 @@ fn join(text: &mut String, more: &str) {
         text.push_str("\n\n");
     }
     text.push_str(more);
+}
+
+/// The text of a message; `None` if it has anything else.
+pub(super) fn text_of(pointer: &str, content: &Value) -> Result<Option<String>, InvalidInput> {
+    let is_text = |part: &Value| !matches!(part["type"].as_str(), Some("input_image" | "image_url"));
+    if content.is_null() {
+        return Ok(Some(String::new()));
+    }
+    let has_more = content.as_array().is_some_and(|parts| !parts.iter().all(is_text));
+    Ok(if has_more { None } else { Some(content_of(pointer, content)?.0) })
 }
 
 /// The text and the images of a message.

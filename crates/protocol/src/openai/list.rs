@@ -1,6 +1,9 @@
 //! Lists, models, conversations, and what is left of something that was deleted.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use serde_json::Value;
 
 use super::item::ItemStatus;
 use super::item::{OutputItem, Part, Role};
@@ -55,8 +58,8 @@ pub struct ConversationObject {
     pub object: &'static str,
     /// Seconds since 1970.
     pub created_at: i64,
-    /// Always empty.
-    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// What the client has said of it.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// What was deleted: `{"id": "conv_goal_0190…", "object": "conversation.deleted", "deleted": true}`.
@@ -78,6 +81,8 @@ pub enum Item {
     Input(InputMessage),
     /// What the agent said or did.
     Output(OutputItem),
+    /// What the client itself has added; it has an `id`.
+    Added(Value),
 }
 
 impl Item {
@@ -87,6 +92,7 @@ impl Item {
         match self {
             Self::Input(message) => &message.id,
             Self::Output(item) => item.id(),
+            Self::Added(item) => item["id"].as_str().unwrap_or_default(),
         }
     }
 }

@@ -11,3 +11,4 @@ pub mod list;
 pub mod parameters;
 pub mod request;
 pub mod response;
+pub mod stored_item;

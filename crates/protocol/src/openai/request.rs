@@ -109,16 +109,35 @@ pub struct StreamOptions {
 /// `POST /conversations`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct CreateConversation {
-    /// The kind or the agent; also as `metadata.model`.
+    /// The kind or the agent; also as `metadata.model`. Without it, the usual kind.
     #[serde(default)]
     pub model: Option<String>,
     /// The user in the client's words; also as `metadata.user`.
     #[serde(default)]
     pub user: Option<String>,
-    /// See `model` and `user`.
+    /// The newer name of `user`.
+    #[serde(default)]
+    pub safety_identifier: Option<String>,
+    /// Kept, and returned with the conversation. See `model` and `user`, too.
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: BTreeMap<String, String>,
-    /// Must be empty.
+    /// What was said before.
+    #[serde(default, deserialize_with = "or_default")]
+    pub items: Vec<Value>,
+}
+
+/// `POST /conversations/{id}`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct ChangeConversation {
+    /// Replaces what there is.
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// `POST /conversations/{id}/items`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct CreateItems {
+    /// The items, in order.
     #[serde(default, deserialize_with = "or_default")]
     pub items: Vec<Value>,
 }

@@ -1,0 +1,328 @@
+//! What clients of OpenAI's conversations say of them, and the items that they add.
+//!
+//! Items that are added at once belong to a run that is completed, as those of an imported document do. Each is a message of the
+//! thread. What the agent is to read of it is an entry of the user's side of its own, so that any order of items is a valid
+//! history, and an item can be taken out again.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use houston_domain::id::{AgentId, AgentableId, MessageId, RunId};
+use houston_domain::message::{MessageType, Source};
+use serde_json::Value;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::client_thread::ThreadTarget;
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
+use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::message::{message_type, source};
+
+/// An item to be added.
+#[derive(Debug, Clone, Copy)]
+pub struct NewItem<'a> {
+    /// The id of its message.
+    pub id: MessageId,
+    /// Who wrote the message.
+    pub source: Source,
+    /// The text of the message.
+    pub content: &'a str,
+    /// The client's name of who wrote it, if the text is all there is of it.
+    pub role: Option<&'a str>,
+    /// What the agent reads; `None`: nothing.
+    pub remembered: Option<&'a str>,
+}
+
+/// A message of a thread as an item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadItem {
+    /// The id of the message.
+    pub id: MessageId,
+    /// Its position.
+    pub seq: i64,
+    /// Who wrote it.
+    pub source: Source,
+    /// What it is.
+    pub message_type: MessageType,
+    /// Its text.
+    pub content: String,
+    /// Its metadata.
+    pub metadata: Value,
+}
+
+/// What became of an item that was to be taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone.
+    Yes,
+    /// It was not added by a client, but said in a run: other entries depend on it.
+    OfRun,
+}
+
+/// Which items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemPage {
+    /// Whether the oldest is first.
+    pub ascending: bool,
+    /// Those after the one at this position, in that order.
+    pub after: Option<i64>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// The lock's row of an agentable without an open run.
+struct Idle {
+    last_seq: i64,
+    last_position: i64,
+}
+
+/// Locks the agentable, so that no run begins meanwhile.
+async fn lock(connection: &mut PgConnection, store: TenantStore<'_>, agentable: AgentableId) -> Result<Idle> {
+    let row = sqlx::query!(
+        "-- store::conversation::client_items::lock
+        select run_id, run_open, last_seq, last_position from houston.run_locks
+         where tenant_id = $1 and agentable_id = $2 for no key update",
+        store.tenant.0,
+        agentable.0
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(Error::NotFound { what: "agentable" })?;
+    match row.run_id.filter(|_| row.run_open) {
+        Some(run) => Err(Error::RunInProgress { run: RunId(run) }),
+        None => Ok(Idle { last_seq: row.last_seq, last_position: row.last_position }),
+    }
+}
+
+impl TenantStore<'_> {
+    /// Adds items to a conversation of the tenant, under the id `run` of a run that is completed. `response` is what the client
+    /// is answered, stored under the idempotency key.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn add_client_items(
+        self,
+        agentable: AgentableId,
+        (run, items): (RunId, &[NewItem<'_>]),
+        key: Option<IdempotencyKey<'_>>,
+        response: &Value,
+    ) -> Result<Created<Value>> {
+        let mut tx = self.pool.begin().await?;
+        if let Some(earlier) = earlier(&mut tx, self.tenant, key, run.0, response).await? {
+            return Ok(earlier);
+        }
+        let Idle { last_seq, last_position } = lock(&mut tx, self, agentable).await?;
+        let ids: Vec<Uuid> = items.iter().map(|item| item.id.0).collect();
+        let sources: Vec<&str> = items.iter().map(|item| item.source.as_str()).collect();
+        let contents: Vec<&str> = items.iter().map(|item| item.content).collect();
+        let roles: Vec<Option<&str>> = items.iter().map(|item| item.role).collect();
+        let remembered: Vec<Option<&str>> = items.iter().map(|item| item.remembered).collect();
+        let entries = items.iter().filter(|item| item.remembered.is_some()).count();
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        sqlx::query!(
+            "-- store::conversation::client_items::add
+            with i as materialized (
+                select i.*, case when i.remembered is not null then $9 + count(i.remembered) over (order by i.n) end as position
+                  from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[])
+                       with ordinality as i (id, source, content, role, remembered, n)),
+            run as (
+                insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, last_xid, ended_at)
+                values ($3, $1, $2, 'completed', $10::bigint + 1, $10::bigint + 2 + $11::bigint, pg_current_xact_id()::text::bigint,
+                        statement_timestamp())),
+            history as (
+                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
+                select $2, i.position, $1, $3, 0, 'user',
+                       jsonb_build_array(jsonb_build_object('type', 'text', 'text', i.remembered))
+                  from i where i.position is not null),
+            lock as (
+                update houston.run_locks
+                   set last_seq = $10::bigint + 2 + $11::bigint, read_seq = $10::bigint + 2 + $11::bigint, last_position = $9 + $12, run_id = $3
+                 where tenant_id = $1 and agentable_id = $2)
+            insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id)
+            select i.id, $1, $2, $10::bigint + 1 + i.n, i.source, 'text', i.content,
+                   jsonb_build_object('openai_item',
+                                      jsonb_strip_nulls(jsonb_build_object('role', i.role, 'position', i.position))), $3
+              from i",
+            self.tenant.0,
+            agentable.0,
+            run.0,
+            &ids,
+            &sources as &[&str],
+            &contents as &[&str],
+            &roles as &[Option<&str>],
+            &remembered as &[Option<&str>],
+            last_position,
+            last_seq,
+            count(items.len()),
+            count(entries)
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(Created::New(response.clone()))
+    }
+
+    /// The messages of a conversation of the tenant, without the items that were taken out.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn thread_items(self, agentable: AgentableId, page: ItemPage) -> Result<Vec<ThreadItem>> {
+        let ItemPage { ascending, after, limit } = page;
+        // In either order one of the two parts is empty, and its index scan ends at once.
+        let rows = sqlx::query!(
+            r#"-- store::conversation::client_items::list
+            (select m.id, m.seq, m.source, m.message_type, m.content, m.metadata
+               from houston.messages m
+              where m.tenant_id = $1 and m.agentable_id = $2 and $3 and m.seq > $4
+                and not m.metadata @> '{"openai_item": {"removed": true}}'
+              order by m.seq limit $5)
+            union all
+            (select m.id, m.seq, m.source, m.message_type, m.content, m.metadata
+               from houston.messages m
+              where m.tenant_id = $1 and m.agentable_id = $2 and not $3 and m.seq < $4
+                and not m.metadata @> '{"openai_item": {"removed": true}}'
+              order by m.seq desc limit $5)"#,
+            self.tenant.0,
+            agentable.0,
+            ascending,
+            after.unwrap_or(if ascending { 0 } else { i64::MAX }),
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let read = rows.into_iter().filter_map(|row| {
+            Some(ThreadItem {
+                id: MessageId(row.id?),
+                seq: row.seq?,
+                source: source(&row.source?),
+                message_type: message_type(&row.message_type?),
+                content: row.content?,
+                metadata: row.metadata?,
+            })
+        });
+        Ok(read.collect())
+    }
+
+    /// Takes an item out that a client has added: neither the agent nor the thread has its text any more.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the conversation has no such item, [`Error::RunInProgress`] while a run is open,
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn remove_client_item(self, agentable: AgentableId, item: MessageId) -> Result<Removed> {
+        let mut tx = self.pool.begin().await?;
+        lock(&mut tx, self, agentable).await?;
+        let row = sqlx::query!(
+            r#"-- store::conversation::client_items::find
+            select m.metadata -> 'openai_item' as item, (m.metadata -> 'openai_item' ->> 'position')::bigint as position
+              from houston.messages m where m.tenant_id = $1 and m.agentable_id = $2 and m.id = $3"#,
+            self.tenant.0,
+            agentable.0,
+            item.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "item" })?;
+        match row.item {
+            None => return Ok(Removed::OfRun),
+            Some(item) if item["removed"] == true => return Err(Error::NotFound { what: "item" }),
+            Some(_) => {}
+        }
+        sqlx::query!(
+            r#"-- store::conversation::client_items::remove
+            with entry as (
+                update houston.history
+                   set rolled_back = true, content = '[{"type": "text", "text": "(removed)"}]'
+                 where tenant_id = $1 and agentable_id = $2 and position = $4 and epoch = 0)
+            update houston.messages
+               set content = '(removed)', metadata = '{"rolled_back": true, "openai_item": {"removed": true}}'
+             where tenant_id = $1 and agentable_id = $2 and id = $3"#,
+            self.tenant.0,
+            agentable.0,
+            item.0,
+            row.position
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(Removed::Yes)
+    }
+
+    /// What a client has said of a conversation, and when that was created.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn client_metadata(
+        self,
+        agentable: AgentableId,
+    ) -> Result<(DateTime<Utc>, BTreeMap<String, String>)> {
+        let row = sqlx::query!(
+            r#"-- store::conversation::client_items::metadata
+            select created_at, client_metadata as "metadata: Json<BTreeMap<String, String>>"
+              from houston.agentables where tenant_id = $1 and id = $2"#,
+            self.tenant.0,
+            agentable.0
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        Ok((row.created_at, row.metadata.map(|json| json.0).unwrap_or_default()))
+    }
+
+    /// Stores what a client says of a conversation, in place of what it has said.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
+    /// the statement.
+    pub async fn set_client_metadata(
+        self,
+        agentable: AgentableId,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::conversation::client_items::set_metadata
+            update houston.agentables set client_metadata = $3 where tenant_id = $1 and id = $2",
+            self.tenant.0,
+            agentable.0,
+            Json(metadata) as Json<&BTreeMap<String, String>>
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 {
+            return Err(Error::NotFound { what: "agentable" });
+        }
+        Ok(())
+    }
+
+    /// Lets an agent of its kind answer in a conversation that no agent has answered in yet, if it was created for whichever
+    /// agent is asked first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn serve_first(self, agentable: AgentableId, target: ThreadTarget<'_>) -> Result<()> {
+        let (name, id) = match target {
+            ThreadTarget::Kind(_) => return Ok(()),
+            ThreadTarget::AgentNamed(name) => (Some(name), None),
+            ThreadTarget::Agent(AgentId(id)) => (None, Some(id)),
+        };
+        sqlx::query!(
+            "-- store::conversation::client_items::serve_first
+            update houston.agentables a set agent_id = g.id
+              from houston.agents g
+             where a.tenant_id = $1 and a.id = $2 and a.client_metadata is not null and a.agent_id is null
+               and a.team_id is null and g.tenant_id = $1 and (g.name = $3 or g.id = $4) and g.kind = a.kind and g.enabled
+               and not exists (select from houston.runs r where r.tenant_id = $1 and r.agentable_id = $2
+                                  and r.started_seq is not null)",
+            self.tenant.0,
+            agentable.0,
+            name,
+            id
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}
