@@ -45,6 +45,9 @@ pub struct FailedDelivery {
     pub retry_after_s: Option<u64>,
 }
 
+/// The first attempts after which a receiver may ask for a shorter wait than the usual one.
+const SHORT_WAITS: i32 = 5;
+
 /// The longest wait that a receiver may ask for: a day.
 const MAX_RETRY_AFTER_S: u64 = 24 * 3600;
 
@@ -59,9 +62,12 @@ impl DeliveryRetry {
         let exponent = u32::try_from(attempts - 1).unwrap_or(0);
         let growth = u64::from(self.factor.max(1)).saturating_pow(exponent);
         let wait = self.first_s.saturating_mul(growth).min(self.most_s);
-        let wait = wait.max(retry_after_s.unwrap_or(0).min(MAX_RETRY_AFTER_S));
-        let most = i64::try_from(wait.saturating_mul(1000)).unwrap_or(i64::MAX / 2);
-        let at = now + TimeDelta::milliseconds(most.saturating_add(self.jitter_ms(wait, chance)));
+        let asked = retry_after_s.filter(|asked| *asked > 0).map(|asked| asked.min(MAX_RETRY_AFTER_S));
+        // Short waits would use up the attempts before a receiver is back.
+        let asked = asked.filter(|asked| *asked >= wait || attempts <= SHORT_WAITS);
+        let jitter = if asked.is_some() { 0 } else { self.jitter_ms(wait, chance) };
+        let most = i64::try_from(asked.unwrap_or(wait).saturating_mul(1000)).unwrap_or(i64::MAX / 2);
+        let at = now + TimeDelta::milliseconds(most.saturating_add(jitter));
         (at <= self.given_up_at(created_at)).then_some(at)
     }
 
@@ -111,12 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn receivers_may_ask_for_a_longer_wait_of_at_most_a_day() {
-        let asked = |seconds| {
-            let failed = FailedDelivery { retry_after_s: Some(seconds), ..failed(1) };
-            (RETRY.next(failed, START, 0.0).unwrap() - START).num_seconds()
+    fn receivers_are_asked_again_when_they_say_within_a_day() {
+        let asked = |attempts, seconds| {
+            let failed = FailedDelivery { retry_after_s: Some(seconds), ..failed(attempts) };
+            (RETRY.next(failed, START, 0.9).unwrap() - START).num_milliseconds()
         };
-        assert_eq!([asked(0), asked(60), asked(u64::MAX)], [5, 60, 24 * 3600]);
+        let day = 24 * 3_600_000;
+        assert_eq!([asked(1, 2), asked(1, 60), asked(1, u64::MAX)], [2_000, 60_000, day]);
+        assert_eq!(asked(1, 0), 5_900, "what is usual, with its jitter");
+        assert_eq!(asked(5, 2), 2_000);
+        assert!(asked(6, 2) > 1_000_000, "it would use up its attempts");
+        assert_eq!(asked(6, 5_000), 5_000_000);
     }
 
     #[test]
