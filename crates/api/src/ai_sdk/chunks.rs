@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use houston_domain::id::MessageId;
+use houston_domain::question::approval;
 use houston_protocol::agui::{EntityId, Event, Fact, Interrupt, Outcome, RunResult};
 use houston_protocol::ai_sdk::{Chunk, DONE, FinishReason};
 use houston_protocol::sse::SseEncoder;
@@ -64,6 +65,7 @@ impl Chunks {
             return;
         }
         to.last(&match is_error {
+            true if approval::is_rejection(content) => Chunk::ToolOutputDenied { tool_call_id: call },
             true => Chunk::ToolOutputError { tool_call_id: call, error_text: content.into() },
             false => {
                 Chunk::ToolOutputAvailable { tool_call_id: call, output: Value::String(content.to_owned()) }
@@ -127,6 +129,8 @@ fn data(event: Value) -> Chunk<'static> {
 fn finish(result: &RunResult<'_>, outcome: &Outcome<'_>, to: &mut Frames<'_>) {
     let finish_reason = match outcome {
         Outcome::Cancelled => {
+            // An aborted message is as it was written so far: clients see by its metadata that it is not all.
+            to.part(&Chunk::MessageMetadata { message_metadata: json!({"houston": result}) });
             return to.last(&Chunk::Abort { reason: result.cancelled_by.as_deref().map(Into::into) });
         }
         Outcome::Success if result.stop_reason.is_none() => FinishReason::Stop,

@@ -87,7 +87,7 @@ async function held(options) {
 }
 
 const done = (made, part) =>
-  until(() => made.status === 'ready' && ['output-available', 'output-error'].includes(partsOf(made, part)[0]?.state), 'the end');
+  until(() => made.status === 'ready' && ['output-available', 'output-error', 'output-denied'].includes(partsOf(made, part)[0]?.state), 'the end');
 
 test('ai_sdk: an approval that is given continues the run', async () => {
   const { made, call, run } = await held();
@@ -103,8 +103,9 @@ test('ai_sdk: an approval that is refused', async () => {
   await made.addToolApprovalResponse({ id: call.approval.id, approved: false, reason: 'keep it' });
   await done(made, 'tool-delete_note');
   const [refused] = partsOf(made, 'tool-delete_note');
-  assert.equal(refused.state, 'output-error');
-  assert.match(refused.errorText, /your user said no: keep it/);
+  assert.equal(refused.state, 'output-denied');
+  assert.deepEqual([refused.approval.approved, refused.approval.reason], [false, 'keep it']);
+  assert.deepEqual(made.failures, []);
 });
 
 test('ai_sdk: a tool of the client continues the run with its result', async () => {
@@ -136,7 +137,8 @@ test('ai_sdk: a run that is cancelled is aborted, and stop() cancels nothing', a
   await sent;
   const path = `${made.api}/${encodeURIComponent(made.id)}`;
   const of = { headers: { ...headers, 'Houston-User': made.user } };
-  const again = chat({ user: made.user, id: made.id });
+  const finished = [];
+  const again = chat({ user: made.user, id: made.id, onFinish: (end) => finished.push(end) });
   const resumed = again.resumeStream();
   await until(() => again.messages.length === 1 && textOf(again.messages[0]), 'the run goes on');
   const cancelled = await fetch(`${path}/cancel`, { method: 'POST', ...of });
@@ -144,6 +146,10 @@ test('ai_sdk: a run that is cancelled is aborted, and stop() cancels nothing', a
   assert.equal((await cancelled.json()).data.length, 1);
   await resumed;
   assert.deepEqual(again.failures, []);
+  // Its own `isAbort` is about what the client itself has broken off.
+  assert.notEqual(finished.at(-1).finishReason, 'stop');
+  const { status, cancelled_by } = again.messages[0].metadata.houston;
+  assert.deepEqual([status, cancelled_by], ['cancelled', 'user']);
   const run = await (await fetch(`${url}/v1/runs/${runOf(again)}`, { headers })).json();
   assert.equal(run.status, 'cancelled');
 });

@@ -174,14 +174,20 @@ pub fn question_text(title: &str, why: &str) -> String {
     format!("{title}: {why}. Allow it?")
 }
 
+/// How the response of a call begins that a person rejected.
+const REJECTED: &str = "not carried out: your user said no";
+
+/// Whether the result of a call that failed says that a person rejected it.
+#[must_use]
+pub fn is_rejection(result: &str) -> bool {
+    result.contains(REJECTED)
+}
+
 /// The response of a call that a person rejected.
 #[must_use]
 pub fn rejected(message: Option<&str>) -> ToolResponse {
     let reason = message.map_or_else(String::new, |message| format!(": {message}"));
-    ToolResponse::failure(
-        ToolErrorCode::PermissionDenied,
-        format!("not carried out: your user said no{reason}"),
-    )
+    ToolResponse::failure(ToolErrorCode::PermissionDenied, format!("{REJECTED}{reason}"))
 }
 
 /// The response of a call whose approval expired.

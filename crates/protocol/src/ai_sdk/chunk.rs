@@ -84,6 +84,11 @@ pub enum Chunk<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         error_text: Cow<'a, str>,
     },
+    /// A person did not allow the call.
+    #[serde(rename_all = "camelCase")]
+    ToolOutputDenied {
+        tool_call_id: EntityId,
+    },
     /// A person must allow the call. The client's next request answers.
     #[serde(rename_all = "camelCase")]
     ToolApprovalRequest {
@@ -112,6 +117,12 @@ pub enum Chunk<'a> {
     Finish {
         finish_reason: FinishReason,
         /// `{"houston": …}` with the `result` of the run, as in AG-UI.
+        #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
+        message_metadata: Value,
+    },
+    /// Of a run that was cancelled: what [`Self::Finish`] has.
+    #[serde(rename_all = "camelCase")]
+    MessageMetadata {
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         message_metadata: Value,
     },
