@@ -29,6 +29,8 @@ pub(crate) struct Endpoints {
     documented: Vec<(Endpoint, Option<Access>)>,
     /// Those of other protocols.
     undocumented: Vec<(String, Access, MethodRouter<Arc<App>>)>,
+    /// Earlier paths of endpoints that have another one in the document.
+    earlier: Vec<(String, Access, MethodRouter<Arc<App>>)>,
 }
 
 impl Endpoints {
@@ -55,15 +57,22 @@ impl Endpoints {
         self
     }
 
+    /// Adds the earlier path of an endpoint that has another one now.
+    pub(crate) fn earlier(mut self, access: Access, path: &str, handlers: MethodRouter<Arc<App>>) -> Self {
+        self.earlier.push((path.to_owned(), access, handlers));
+        self
+    }
+
     pub(crate) fn merge(mut self, others: Self) -> Self {
         self.documented.extend(others.documented);
         self.undocumented.extend(others.undocumented);
+        self.earlier.extend(others.earlier);
         self
     }
 
     pub(crate) fn into_router(self) -> Router<Arc<App>> {
-        let of_others = self.undocumented.into_iter();
-        let router = of_others.fold(Router::new(), |router, (path, access, handlers)| {
+        let others = self.undocumented.into_iter().chain(self.earlier);
+        let router = others.fold(Router::new(), |router, (path, access, handlers)| {
             router.route(&path, handlers.route_layer(Extension(access)))
         });
         self.documented.into_iter().fold(router, |router, (endpoint, access)| {

@@ -30,6 +30,7 @@ use crate::access::Access;
         description = "A durable runtime for AI agents. Errors are `application/problem+json` with a stable `code`. Lists \
                        have pages with `limit` and `cursor`. Event streams are AG-UI 1.0 over server-sent events.",
     ),
+    servers((url = "/", description = "The server that this document was read from.")),
     modifiers(&ApiKey),
     security(("api_key" = [])),
     components(schemas(
@@ -74,6 +75,7 @@ pub fn generate() -> String {
         access.extend(needed.map(|needed| (&*endpoint.path, needed)));
     }
     complete(&mut document, &access);
+    leave_out_unused(&mut document);
     // Serialising the document cannot fail.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
@@ -89,6 +91,20 @@ where
     let mut schemas = Vec::new();
     P::schemas(&mut schemas);
     document.components.get_or_insert_default().schemas.extend(schemas);
+}
+
+/// Leaves out the schemas that nothing refers to: items of lists, which are written into their lists.
+fn leave_out_unused(document: &mut OpenApi) {
+    loop {
+        // Serialising the document cannot fail.
+        let text = serde_json::to_string(document).unwrap_or_default();
+        let schemas = &mut document.components.get_or_insert_default().schemas;
+        let before = schemas.len();
+        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
+        if schemas.len() == before {
+            return;
+        }
+    }
 }
 
 /// Adds the shared error responses and the scopes to all operations.

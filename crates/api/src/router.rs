@@ -224,6 +224,7 @@ fn agentable_routes() -> Endpoints {
         .routes(NAMED, &[agentables::list::LIST, agentables::create::CREATE])
         .routes(AGENTABLE, &[agentables::get::GET, agentables::change::CHANGE, agentables::delete::DELETE])
         .routes(NAMED, &[conversation::import::IMPORT])
+        .earlier(NAMED, conversation::import::EARLIER_PATH, post(erase(conversation::import::import)))
         .routes(AGENTABLE.unshown(), &[conversation::export::EXPORT])
         .routes(AGENTABLE, &[conversation::fork::FORK])
         .routes(AGENTABLE, &[conversation::reset::RESET])

@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::auth::Caller;
+use crate::conversation::import::EARLIER_PATH;
 use crate::problem::ResponseError;
 use crate::router::DOCUMENT;
 use crate::state::App;
@@ -198,6 +199,7 @@ async fn target(request: &mut Request) -> Option<String> {
 /// The name of the operation in the OpenAPI document; method and route of what is not in it.
 fn operation(method: &str, route: &str) -> String {
     static NAMES: OnceLock<HashMap<String, String>> = OnceLock::new();
+    let route = if route == EARLIER_PATH { "/v1/import/{kinds}" } else { route };
     let name = format!("{method} {route}");
     NAMES.get_or_init(names).get(&name).cloned().unwrap_or(name)
 }
@@ -232,6 +234,7 @@ mod tests {
     fn operations_have_the_names_of_the_document() {
         assert_eq!(operation("POST", "/v1/runs/{id}/cancel"), "cancel_run");
         assert_eq!(operation("PATCH", "/v1/agents/{id}"), "update_agent");
+        assert_eq!(operation("POST", EARLIER_PATH), "import_conversation");
         assert_eq!(operation("POST", "/nowhere"), "POST /nowhere");
     }
 

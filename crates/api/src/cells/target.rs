@@ -72,7 +72,7 @@ impl Target {
                 user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
             }
             // Creates a user, or something for a user that the body names.
-            ["v1", _] | ["v1", _, "import"] if method == Method::POST => Self::Any,
+            ["v1", _] | ["v1", "import", _] | ["v1", _, "import"] if method == Method::POST => Self::Any,
             ["approve", named, ..] | ["v1", _, named, ..] => {
                 id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
             }

@@ -57,6 +57,7 @@ fn requests_without_an_id_go_to_the_home_or_to_all() {
         "/v1/users",
         "/v1/goals",
         "/v1/goals/import",
+        "/v1/import/goals",
         "/v1/models/estimate",
         "/compat/openai/v1/responses",
         "/compat/openai/v1/responses/resp_1/cancel",

@@ -1,4 +1,4 @@
-//! `GET /v1/{kinds}/{id}/export`: a conversation as one document, which `POST /v1/{kinds}/import` accepts.
+//! `GET /v1/{kinds}/{id}/export`: a conversation as one document, which `POST /v1/import/{kinds}` accepts.
 
 use std::sync::Arc;
 

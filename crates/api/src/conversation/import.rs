@@ -1,4 +1,4 @@
-//! `POST /v1/{kinds}/import`: creates an agentable from a document. A document that no model could continue is refused
+//! `POST /v1/import/{kinds}`, and [as before](EARLIER_PATH) `POST /v1/{kinds}/import`: creates an agentable from a document. A document that no model could continue is refused
 //! with the JSON Pointer and the reason, and nothing is created.
 
 use std::sync::Arc;
@@ -19,6 +19,9 @@ use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
 
+/// The path that it has had before. In a document it would be ambiguous: `/v1/agents/{id}` could be the same.
+pub(crate) const EARLIER_PATH: &str = "/v1/{kinds}/import";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Body {
@@ -29,7 +32,7 @@ pub(crate) struct Body {
 }
 
 endpoint! {
-    IMPORT: post "/v1/{kinds}/import" => import,
+    IMPORT: post "/v1/import/{kinds}" => import,
     tag = "conversations",
     operation_id = "import_conversation",
     summary = "Create an agentable from an exported document.",
@@ -66,7 +69,7 @@ async fn parse_and_create(
     let app = &app.with_shard(shard(user_id));
     if conversation.kind != kind.name {
         let other = &conversation.kind;
-        let detail = format!("is `{other}`; import it at /v1/{other}s/import");
+        let detail = format!("is `{other}`; import it at /v1/import/{other}s");
         return Err(ApiError::field("/conversation/kind", detail));
     }
     let digest = conversation.digest();

@@ -43,6 +43,7 @@ struct Api(Router);
 pub(crate) fn over(app: &Arc<App>, api: Router) -> Router {
     let server = Router::new()
         .route(PATH, post(erase(serve)))
+        .route(&format!("{PATH}/"), post(erase(serve)))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(Extension(Api(api.clone())))
         .layer(from_fn_with_state(Arc::clone(app), envelope))
