@@ -58,6 +58,30 @@ def test_resumes_after_drops() -> None:
     assert text == end.output_text == texts(conversation, "agent")[-1][1]
 
 
+def test_a_background_stream_goes_on_where_it_was_left() -> None:
+    api, conversation = client(), new_conversation()
+    body = {"model": "goal", "conversation": f"conv_{conversation.id}", "input": "/sim chunks=60 delay_ms=20"}
+    text, last, begun = "", None, None
+    with api.responses.create(**body, background=True, stream=True) as stream:
+        for event in stream:
+            last = event.sequence_number
+            begun = getattr(event, "response", None) or begun
+            if event.type == "response.output_text.delta":
+                text += event.delta
+                if len(text) > 40:
+                    break
+    final = None
+    for event in api.responses.retrieve(begun.id, stream=True, starting_after=last):
+        assert event.sequence_number > last
+        last = event.sequence_number
+        if event.type == "response.output_text.delta":
+            text += event.delta
+        if event.type == "response.completed":
+            final = event.response
+    assert (final.status, final.background) == ("completed", True)
+    assert text == final.output_text == texts(conversation, "agent")[-1][1]
+
+
 class Trip(BaseModel):
     city: str
     days: int
