@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use houston_domain::answering::Effort;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::AttachmentId;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::call::collected;
 use crate::http::Http;
 use crate::ledger::Ledger;
-use crate::model::{AnswerSchema, Description, Effort, Image, Request};
+use crate::model::{AnswerSchema, Description, Image, Request};
 use crate::profile::{Changes, Profile};
 use crate::provider::{Choice, Connection, Lookup, TokenSource, connect_as};
 
@@ -372,8 +373,11 @@ impl Sample {
             top_p: has(&[Asks::TopP, Asks::Sampling]).then_some(0.9),
             stop: if asks == Asks::Stop { &self.stop } else { &[] },
             effort: if let Asks::Effort(effort) = asks { Some(effort) } else { None },
-            answer_schema: has(&[Asks::Schema, Asks::SchemaWithTools])
-                .then_some(AnswerSchema { name: "answer", schema: &self.schema }),
+            answer_schema: has(&[Asks::Schema, Asks::SchemaWithTools]).then_some(AnswerSchema {
+                name: "answer",
+                schema: &self.schema,
+                strict: true,
+            }),
             image: has(&[Asks::Image]).then_some(Image { media_type: "image/png", base64: PIXEL }),
             cache: if let Asks::Cache(cache) = asks { cache } else { CachePolicy::Off },
             cache_key: matches!(asks, Asks::Cache(_)).then_some("houston-doctor"),
