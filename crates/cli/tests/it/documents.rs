@@ -207,7 +207,7 @@ async fn invalid_document_is_refused_and_changes_nothing() {
         (|d| d["format"] = json!("openai.thread"), "/format", "houston.conversation"),
         (|d| d["version"] = json!(3), "/version", "versions 1 and 2"),
         (|d| d["surprise"] = json!(1), "/surprise", "unknown field"),
-        (|d| d["kind"] = json!("project"), "/kind", "/v1/projects/import"),
+        (|d| d["kind"] = json!("project"), "/kind", "/v1/import/projects"),
         (|d| drop(d["history"].as_array_mut().unwrap().remove(0)), "/history/0", "begins with the model"),
         (|d| drop(d["history"].as_array_mut().unwrap().remove(2)), "/history/2", "in a row"),
         (|d| drop(d["history"].as_array_mut().unwrap().pop()), "/history/3", "4 entries were exported"),

@@ -92,7 +92,7 @@ const TASK: [Field; 4] = [
     TEAM_ID,
 ];
 
-const AGENT: [Field; 10] = [
+const AGENT: [Field; 12] = [
     field("name", String, Api, "One line, unique in the tenant.")
         .at_most(Max::Chars(MAX_AGENT_NAME_CHARS))
         .not_empty(),
@@ -105,11 +105,19 @@ const AGENT: [Field; 10] = [
     field("use_case", String, Api, "The use case whose model `default` means."),
     field("provider", String, Api, "The name of a provider, or `default`."),
     field("model", String, Api, "The name of a model, or `default`."),
+    field("sampling", Object, Api, "How its model chooses its words: temperature, top_p, effort, stop."),
+    field(
+        "output",
+        Object,
+        Api,
+        "The form of its answers: a JSON Schema of type object in schema, and a name; null removes it.",
+    )
+    .or_null(),
     field("limits", Object, Api, "Limits of its kind that it overrides; never above those."),
     field("enabled", Boolean, Api, "Whether it may answer runs."),
 ];
 
-const TEAM: [Field; 5] = [
+const TEAM: [Field; 6] = [
     field("name", String, Api, "Unique in the tenant.").at_most(Max::Chars(MAX_AGENT_NAME_CHARS)).not_empty(),
     field("description", String, Api, "What it is for; at most 2,000 bytes.").at_most(Max::Bytes(2_000)),
     field(
@@ -121,6 +129,7 @@ const TEAM: [Field; 5] = [
     .not_empty(),
     field("default_agent_id", String, Api, "One of `agents`, which answers when no rule holds."),
     field("router", Object, Api, "How it picks the agent that answers a run."),
+    field("output", Object, Api, "The form of its answers, as of an agent; null removes it.").or_null(),
 ];
 
 const USER: [Field; 3] = [

@@ -130,11 +130,12 @@ fn vision_and_documents_follow_the_profile() {
     }
 }
 
-/// The settings of a request, and where each wire has them.
-#[test]
-fn settings_are_sent_where_the_model_takes_them() {
-    let stop = ["END".to_owned()];
-    for (provider, model, effort, expected) in [
+/// A model, the effort that it is asked for, and where its request has the settings.
+type Sent = (&'static str, &'static str, Option<Effort>, Value);
+
+/// What is sent of a temperature of 0.5, a share of 0.9 and the end `END`.
+fn sent_settings() -> Vec<Sent> {
+    vec![
         (
             "openai",
             "gpt-4o",
@@ -212,7 +213,13 @@ fn settings_are_sent_where_the_model_takes_them() {
             json!({"/think": "low", "/options/temperature": 0.5, "/options/top_p": 0.9, "/options/stop": ["END"]}),
         ),
         ("ollama", "qwen3", Some(Effort::Low), json!({"/think": null})),
-    ] {
+    ]
+}
+
+#[test]
+fn settings_are_sent_where_the_model_takes_them() {
+    let stop = ["END".to_owned()];
+    for (provider, model, effort, expected) in sent_settings() {
         let profile = Profile::of(provider, model);
         let description = Description {
             provider: provider.to_owned(),
