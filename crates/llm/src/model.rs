@@ -127,7 +127,7 @@ pub struct Request<'a> {
     /// Longest answer allowed, in tokens.
     pub max_output_tokens: u32,
     /// How freely the model chooses its words, from 0. Like the three that follow, it is sent if the model's profile accepts it:
-    /// see [`Profile::unaccepted`](crate::Profile::unaccepted).
+    /// see [`Profile::refusal`](crate::Profile::refusal).
     pub temperature: Option<f64>,
     /// The share of the likeliest words it chooses from, from 0 to 1.
     pub top_p: Option<f64>,

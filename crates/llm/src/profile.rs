@@ -3,7 +3,7 @@
 //! A profile is made of the limits and features of the vendored table ([`Capabilities`]) and of the rows of
 //! `data/profiles.json`, by patterns of provider, model and wire. Every row that fits applies, a later one over an
 //! earlier one; then those of the operator ([`set_overrides`]), a longer pattern over a shorter one; then what the
-//! choice itself says (its wire), and what the provider has contradicted in this process ([`correction`]).
+//! choice itself says (its wire), and what the provider has contradicted in this process (`correction`).
 
 pub(crate) mod correction;
 pub(crate) mod pattern;

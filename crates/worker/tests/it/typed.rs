@@ -32,11 +32,11 @@ async fn value_of(cluster: &TestCluster, agentable: AgentableId, run: RunId) -> 
         _ => None,
     });
     let value = *ended.expect("the run has ended").expect("it has a value");
-    let said = events.iter().filter(|committed| committed.run_id == run).filter_map(|committed| {
+    let mut said = events.iter().filter(|committed| committed.run_id == run).filter_map(|committed| {
         let body = committed.body.as_ref().filter(|body| body.source == Source::Agent)?;
         result_of(&body.metadata, &body.content)
     });
-    assert_eq!(said.last().as_ref(), Some(&value));
+    assert_eq!(said.next_back().as_ref(), Some(&value));
     assert!(value["city"].is_string() && value["days"].is_i64(), "{value}");
     value
 }
