@@ -118,9 +118,10 @@ impl ClientOffer {
     /// # Errors
     /// [`WrongSetting`] at the first that is wrong.
     pub fn check(&self, is_taken: impl Fn(&str) -> bool) -> Result<(), WrongSetting> {
-        let Self { tools, context, focus, output, sampling, .. } = self;
+        let Self { tools, context, focus, output, sampling, limits, .. } = self;
         output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output"))?;
         sampling.check().map_err(|wrong| wrong.below("/sampling"))?;
+        limits.check().map_err(|wrong| wrong.below("/limits"))?;
         if tools.len() > MAX_TOOLS {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
             return Err(WrongSetting::new("/tools", reason));
@@ -217,6 +218,14 @@ mod tests {
         assert_eq!(wrong(&tools(vec![long])).unwrap(), "/tools");
         let list = ClientTool { parameters: Arc::new(json!([])), ..tool("a") };
         assert_eq!(wrong(&tools(vec![list])).unwrap(), "/tools/0/parameters");
+    }
+
+    #[test]
+    fn limits_of_a_message_are_at_least_one() {
+        let of = |limits| wrong(&ClientOffer { limits, ..ClientOffer::default() });
+        assert_eq!(of(LimitChanges { max_iterations: Some(1), ..LimitChanges::default() }), None);
+        let none = LimitChanges { max_output_tokens: Some(0), ..LimitChanges::default() };
+        assert_eq!(of(none).unwrap(), "/limits/max_output_tokens");
     }
 
     #[test]

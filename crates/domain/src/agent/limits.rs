@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answering::WrongSetting;
+
 /// When a run stops although the model would continue. `[limits]` of `jobs/orchestrator.toml`:
 ///
 /// ```toml
@@ -62,6 +64,24 @@ impl LimitChanges {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
+    }
+
+    /// Checks that none is 0, of which nothing could be done. Pointers are from these limits.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is 0.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let none = [
+            ("/max_iterations", self.max_iterations == Some(0)),
+            ("/max_same_tool", self.max_same_tool == Some(0)),
+            ("/max_duration_s", self.max_duration_s == Some(0)),
+            ("/max_history_entries", self.max_history_entries == Some(0)),
+            ("/max_output_tokens", self.max_output_tokens == Some(0)),
+        ];
+        match none.into_iter().find(|(_, is_none)| *is_none) {
+            Some((pointer, _)) => Err(WrongSetting::new(pointer, "must be 1 or more")),
+            None => Ok(()),
+        }
     }
 
     /// These changes, each reduced to at most the limit in `bounds`.
