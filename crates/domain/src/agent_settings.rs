@@ -10,6 +10,7 @@ use crate::agent::limits::{LimitChanges, Limits};
 use crate::agentable::{AgentType, Prompt};
 use crate::answering::{Output, Sampling};
 use crate::guard::GuardSettings;
+use crate::model_policy::ModelPolicy;
 
 /// Used as provider or model: the one that serves the use case when the run starts.
 pub const DEFAULT: &str = "default";
@@ -57,6 +58,9 @@ pub struct AgentSettings {
     /// The form of its answers; `None`: that of its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// How its model is called, where it differs from its kind.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
+    pub model_policy: ModelPolicy,
     /// What it may do with its tools, below what its kind may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<GuardSettings>,
@@ -77,6 +81,7 @@ impl AgentSettings {
             limits: kind.limits,
             sampling: Sampling::default(),
             output: None,
+            model_policy: ModelPolicy::default(),
             guards: None,
         }
     }
@@ -96,6 +101,7 @@ impl AgentSettings {
             },
             sampling: self.sampling.over(&kind.sampling),
             output: self.output.clone().or_else(|| kind.output.clone()),
+            model_policy: self.model_policy.over(kind.model_policy),
             prompt: Prompt {
                 role: self.role.clone(),
                 guidelines: self.guidelines.clone(),

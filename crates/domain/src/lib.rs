@@ -89,6 +89,7 @@ pub mod snippet;
 pub mod statistics;
 pub mod step;
 pub mod storable;
+pub mod submission;
 pub mod system_message;
 pub mod task;
 pub mod task_report;

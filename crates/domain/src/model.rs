@@ -109,6 +109,10 @@ pub enum Tier {
     Priority,
     /// Many requests at once, answered within a day.
     Batch,
+    /// Answered within two hours.
+    TwoHours,
+    /// Answered within eight hours.
+    EightHours,
 }
 
 impl Tier {

@@ -30,9 +30,10 @@ pub enum Latency {
     /// As usual: somebody waits.
     #[default]
     Interactive,
-    /// Within minutes: the provider's cheap tier, if it has one.
+    /// Within minutes, or two hours: the provider's cheap tier, or a call that it answers later.
     Relaxed,
-    /// Nobody waits. As `relaxed`.
+    /// Within a day, because nobody waits: as cheap as the provider has it. Where it takes calls that it answers later, the run
+    /// waits for them without a worker.
     Batch,
 }
 

@@ -10,6 +10,7 @@ use houston_domain::agentable::AgentType;
 use houston_domain::answering::{Effort, Output, Sampling};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::guard::{GuardError, GuardSettings, LayerKind};
+use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
 use houston_tools::SharedTool;
@@ -44,6 +45,7 @@ pub struct AgentBuilder {
     guards: Option<AgentGuards>,
     autonomy: Autonomy,
     sampling: Sampling,
+    model_policy: ModelPolicy,
     limits: LimitChanges,
     output: Option<Output>,
     hooks: Vec<Arc<dyn RunHook>>,
@@ -135,6 +137,19 @@ impl AgentBuilder {
     /// Limits the model calls of one run. Default: `limits.max_iterations` of `jobs/orchestrator.toml`.
     pub fn max_iterations(mut self, calls: u32) -> Self {
         self.limits.max_iterations = Some(calls);
+        self
+    }
+
+    /// Says how soon answers are needed. Default: [`Latency::Interactive`]. With [`Latency::Batch`], runs may wait for hours, and
+    /// cost less.
+    pub fn latency(mut self, latency: Latency) -> Self {
+        self.model_policy.latency = Some(latency);
+        self
+    }
+
+    /// Says how long providers keep prompts. Default: [`CachePolicy::Auto`].
+    pub fn cache(mut self, cache: CachePolicy) -> Self {
+        self.model_policy.cache = Some(cache);
         self
     }
 
@@ -243,6 +258,7 @@ impl AgentBuilder {
             "statuses": ["waiting", "working", "archived"],
             "autonomy": self.autonomy,
             "sampling": self.sampling,
+            "model_policy": self.model_policy,
             "limits": self.limits,
             "output": self.output,
             "tools": names,

@@ -94,6 +94,7 @@ pub use houston_domain::autonomy::Autonomy;
 pub use houston_domain::guard::{GuardSettings, Risk};
 pub use houston_domain::id::{QuestionId, RunId, UserId};
 pub use houston_domain::model::Usage;
+pub use houston_domain::model_policy::{CachePolicy, Latency};
 pub use houston_domain::run::RunStatus;
 
 /// What an implementation of a tool needs, where a function does not do: a check after a crash, a graceful stop.

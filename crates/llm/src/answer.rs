@@ -91,7 +91,12 @@ impl ReadTotals {
                     text.len()
                 }
                 Event::ToolStart { id, name, .. } => id.len() + name.len(),
-                Event::Usage(_) | Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => 0,
+                Event::Usage(_)
+                | Event::Fallback(_)
+                | Event::Answering(_)
+                | Event::Submitted(_)
+                | Event::Gone
+                | Event::Done(_) => 0,
             };
         }
         if self.written > LONGEST_ANSWER {

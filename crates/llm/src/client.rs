@@ -1,5 +1,7 @@
 //! A model behind HTTP: sends one request and decodes the answer as it arrives.
 
+mod submission;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -22,9 +24,9 @@ use crate::capabilities;
 use crate::error;
 use crate::framing::{Framing, Reader};
 use crate::http::{Http, Timeouts};
-use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::profile::correction::{Correction, correction};
-use crate::profile::{Changes, Profile};
+use crate::profile::{Changes, Profile, Submits};
 use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
 use crate::scrub::Scrubber;
 use crate::secret::{Fingerprint, Secret};
@@ -208,12 +210,28 @@ impl HttpModel {
         deadline: Instant,
     ) -> Result<EventStream, ModelError> {
         let mut attempt = Attempt::first(self);
+        match request.submitting {
+            Submitting::Fetch(call) => return self.fetch(&attempt, request, call, (context, headers)).await,
+            Submitting::Withdraw(call) => return Ok(self.withdraw(&attempt, call, headers).await),
+            Submitting::No | Submitting::Allowed => {}
+        }
         let cache = cache::resolved(request.cache, request.pauses, self.cache_prices.as_ref());
         // A copy of the request would be held while the model thinks.
         let with = |latency| Request { cache, latency, ..*request };
         let mut latency = request.latency;
         loop {
-            let sent = attempt.encode(&with(latency));
+            let asked = with(latency);
+            let sent = attempt.encode(&asked);
+            if let Some(way) = attempt.profile.submits_for(&asked) {
+                match self.submit(&attempt, way, &sent, &headers).await? {
+                    Ok(submitted) => return Ok(submitted),
+                    Err(refused) if way.is_unknown_to(&refused) => attempt.stop_submitting(),
+                    // Sent as usual, the request is refused for the same reason, and corrected.
+                    Err(refused) if (400..429).contains(&refused.status) => latency = Latency::Interactive,
+                    Err(refused) => return Err(refused.error),
+                }
+                continue;
+            }
             // A cheap tier lets requests wait.
             let waits = latency.is_patient() && attempt.profile.tier_for(&with(latency)).is_some();
             let Timeouts { first_byte, total, .. } = self.http.timeouts;
@@ -370,6 +388,14 @@ impl<'m> Attempt<'m> {
         Self { model, profile, url, changes, corrections: Vec::new(), refused: Vec::new(), first: None }
     }
 
+    /// The provider does not take calls that it answers later.
+    fn stop_submitting(&mut self) {
+        let none = Changes { submits: Some(Submits::No), ..Changes::default() };
+        self.changes = std::mem::take(&mut self.changes).then(none);
+        self.profile = Arc::new(Profile { submits: Submits::No, ..Profile::clone(&self.profile) });
+        self.corrections.push("it takes no calls that are answered later".to_owned());
+    }
+
     fn encode(&self, request: &Request<'_>) -> Vec<u8> {
         self.profile.wire.encode(&self.model.context.description, &self.profile, request)
     }
@@ -436,7 +462,7 @@ impl<'m> Attempt<'m> {
 async fn whole(
     response: Response,
     framing: Framing,
-    mut decoder: Box<dyn Decoder>,
+    decoder: Box<dyn Decoder>,
     timeouts: Timeouts,
     deadline: Instant,
 ) -> Result<VecDeque<Event>, (ModelError, bool)> {
@@ -448,25 +474,31 @@ async fn whole(
         Ok(Err((error, received))) => return Err((named(error), received > 0)),
         Err(_) => return Err((total_timeout(timeouts.total), true)),
     };
-    let decode = || {
-        if body.len() > LONGEST_BODY {
-            return Err(error::invalid("the answer is longer than 8 MiB"));
-        }
-        if error::is_compressed(&HeaderMap::new(), &body) {
-            return Err(error::compressed());
-        }
-        let body = String::from_utf8_lossy(&body);
-        let mut events = VecDeque::new();
-        if body.trim_start().starts_with(['{', '[']) {
-            decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
-        } else {
-            let mut reader = Reader::new(framing, decoder);
-            reader.push(body.as_bytes(), &mut events)?;
-            reader.end(&mut events)?;
-        }
-        Ok(events)
-    };
-    decode().map_err(|error| (named(error), false))
+    decoded(&body, framing, decoder).map_err(|error| (named(error), false))
+}
+
+/// Decodes an answer in one piece.
+fn decoded(
+    body: &[u8],
+    framing: Framing,
+    mut decoder: Box<dyn Decoder>,
+) -> Result<VecDeque<Event>, ModelError> {
+    if body.len() > LONGEST_BODY {
+        return Err(error::invalid("the answer is longer than 8 MiB"));
+    }
+    if error::is_compressed(&HeaderMap::new(), body) {
+        return Err(error::compressed());
+    }
+    let body = String::from_utf8_lossy(body);
+    let mut events = VecDeque::new();
+    if body.trim_start().starts_with(['{', '[']) {
+        decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), &mut events)?;
+    } else {
+        let mut reader = Reader::new(framing, decoder);
+        reader.push(body.as_bytes(), &mut events)?;
+        reader.end(&mut events)?;
+    }
+    Ok(events)
 }
 
 /// The events of an answer in one piece. The provider has accepted the request before.

@@ -10,6 +10,7 @@
 //! | broken off, after anything of it was received | what was reported so far, else an estimate |
 //! | by a time-out or because nobody waits any more, after the provider had accepted the request | the same |
 //! | refused, or broken off before anything of it was received | nothing |
+//! | submitted, to be answered later | nothing yet: see [`Submitting`](crate::model::Submitting) |
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -178,7 +179,8 @@ impl Entry {
                 self.received.add(text);
             }
             Event::ToolStart { name, .. } => self.received.add(name),
-            Event::Fallback(_) | Event::Answering(_) | Event::Done(_) => {}
+            Event::Fallback(_) | Event::Answering(_) | Event::Submitted(_) | Event::Gone | Event::Done(_) => {
+            }
         }
         self.first.get_or_insert_with(Instant::now);
     }
@@ -232,6 +234,8 @@ impl Stream for MeteredStream {
                     }
                     match event {
                         Event::Usage(_) => continue,
+                        // It is entered with its answer.
+                        Event::Submitted(_) | Event::Gone => self.entry = None,
                         Event::Done(answer) => {
                             if let Some(entry) = self.entry.take() {
                                 entry.complete(answer.usage);

@@ -96,7 +96,8 @@ pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
 pub use ledger::{Ledger, metered};
 pub use model::{
-    AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Switch, SystemPart,
+    AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Submitting, Switch,
+    SystemPart,
 };
 pub use price::Price;
 pub use profile::Profile;

@@ -14,6 +14,7 @@ use houston_domain::image::SentImage;
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::model_policy::{CachePolicy, Latency};
 use houston_domain::storable::{storable, storable_value};
+use houston_domain::submission::SubmittedCall;
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema;
 use serde_json::Value;
@@ -55,7 +56,8 @@ pub trait Model: Send + Sync {
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>>;
 }
 
-/// The events of one answer. The stream ends after [`Event::Done`] or after the first error, never otherwise.
+/// The events of one answer. The stream ends after [`Event::Done`], [`Event::Submitted`], [`Event::Gone`] or the first error, never
+/// otherwise.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
 
 /// One part of the system prompt.
@@ -157,8 +159,24 @@ pub struct Request<'a> {
     pub avoid: &'a [String],
     /// Whether another model is asked if this one fails. Set by the fallback chain.
     pub has_fallback: bool,
+    /// Whether the call may be one that is answered later.
+    pub submitting: Submitting<'a>,
     /// Where the milliseconds are added for which providers had the call wait before it was repeated (Retry-After).
     pub waited_ms: Option<&'a AtomicU64>,
+}
+
+/// What a request has to do with calls that are answered later.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Submitting<'a> {
+    /// The answer is needed in this call.
+    #[default]
+    No,
+    /// If the provider takes such calls at the request's latency, its answer may be [`Event::Submitted`].
+    Allowed,
+    /// The call was submitted before: its answer is fetched, and nothing is sent but its id.
+    Fetch(&'a SubmittedCall),
+    /// The answer of this call is not wanted any more: the provider is told so.
+    Withdraw(&'a SubmittedCall),
 }
 
 /// As a number of tokens, for models that are given one: an opinion, in the range that Anthropic and Google recommend. At
@@ -297,6 +315,10 @@ pub enum Event {
     Fallback(Box<Switch>),
     /// The model that answers, if it is not the first of a fallback chain. Precedes the answer.
     Answering(Box<Description>),
+    /// The provider answers later: ask again with [`Submitting::Fetch`]. Comes alone.
+    Submitted(Box<SubmittedCall>),
+    /// There will be no answer to what was submitted: it has expired, was withdrawn, or the provider does not know it. Comes alone.
+    Gone,
     /// The complete answer. Comes once and last, and only when the provider marked the answer as complete.
     Done(Box<ModelAnswer>),
 }
@@ -311,7 +333,7 @@ impl Event {
             }
             Self::ToolStart { id, name, .. } => [id, name].into_iter().for_each(storable),
             Self::Done(turn) => make_storable(turn),
-            Self::Usage(_) | Self::Fallback(_) | Self::Answering(_) => {}
+            Self::Usage(_) | Self::Fallback(_) | Self::Answering(_) | Self::Submitted(_) | Self::Gone => {}
         }
         self
     }

@@ -113,6 +113,18 @@ pub enum CacheControl {
     Options,
 }
 
+/// How a provider takes calls that it answers later: see [`submission`](crate::submission).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Submits {
+    /// Not at all.
+    No,
+    /// In the background, within a window of two or eight hours (OpenAI Responses).
+    Windows,
+    /// As a batch, within a day (Anthropic).
+    Batches,
+}
+
 /// Declares [`Profile`] and [`Changes`] from one list of fields with their defaults.
 macro_rules! profile {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
@@ -245,6 +257,8 @@ profile! {
     relaxed_tier: String = String::new(),
     /// The name of its service tier that is dear and fast. Empty: it has none.
     fast_tier: String = String::new(),
+    /// How it takes calls that it answers later, for less.
+    submits: Submits = Submits::No,
     /// How the end of its stream is recognised (Chat Completions).
     answer_end: AnswerEnd = AnswerEnd::DoneMark,
 }

@@ -3,6 +3,7 @@
 use houston_domain::agent::limits::LimitChanges;
 use houston_domain::answering::{Output, Sampling};
 use houston_domain::id::AgentId;
+use houston_domain::model_policy::ModelPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -53,6 +54,10 @@ pub struct AgentResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Output>,
+    /// How its model is called, where it differs from its kind.
+    #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::ModelPolicy))]
+    pub model_policy: ModelPolicy,
     /// Whether it may answer runs.
     pub enabled: bool,
     /// Whether it is the default agent of its kind.
@@ -105,6 +110,9 @@ pub struct AgentSettingsRequest {
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Option<Output>>,
+    /// How its model is called, where it differs from its kind.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ModelPolicy>))]
+    pub model_policy: Option<ModelPolicy>,
     /// Limits of its kind that it overrides; never above those.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LimitChanges>))]
     pub limits: Option<LimitChanges>,

@@ -22,6 +22,7 @@ pub mod record;
 pub mod run_context;
 pub mod shared_state;
 pub mod step;
+mod submission;
 pub mod sweep;
 pub(crate) mod system_message;
 pub mod task;

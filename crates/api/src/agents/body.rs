@@ -36,6 +36,7 @@ pub(super) fn changes_file_settings(body: &AgentSettingsRequest) -> bool {
         || body.limits.is_some()
         || body.sampling.is_some()
         || body.output.is_some()
+        || body.model_policy.is_some()
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
@@ -91,6 +92,7 @@ pub(super) fn apply(
         check_output(output.as_ref())?;
         settings.output = output;
     }
+    settings.model_policy = body.model_policy.unwrap_or(settings.model_policy);
     let names_model = body.provider.is_some() || body.model.is_some();
     settings.provider = body.provider.unwrap_or(settings.provider);
     settings.model = body.model.unwrap_or(settings.model);

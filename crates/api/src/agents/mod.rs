@@ -39,6 +39,7 @@ pub(crate) fn response(agent: Agent) -> AgentResponse {
         limits,
         sampling,
         output,
+        model_policy,
         guards: _,
     } = agent.settings;
     let limits = serde_json::to_value(limits).unwrap_or_default();
@@ -57,6 +58,7 @@ pub(crate) fn response(agent: Agent) -> AgentResponse {
         limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
         sampling,
         output,
+        model_policy,
         enabled: agent.enabled,
         is_default: agent.is_default,
         changed: agent.changed,

@@ -2,6 +2,7 @@
 
 use houston_domain::agent_settings::{AgentSettings, DEFAULT};
 use houston_domain::answering::Sampling;
+use houston_domain::id::AgentId;
 
 use super::catalogue::RefusedSetting;
 use crate::agentable_path::AgentablePath;
@@ -56,17 +57,55 @@ pub(crate) async fn check(
     if served_by.team.is_some() {
         return Ok(());
     }
-    let agent = match served_by.agent {
+    check_agent_of(app, caller, (&path.kind, served_by.agent), sampling, pointer).await
+}
+
+/// The same for a thread that is made afterwards, with `target`: a kind, or an agent by its id or name. Whether there is such
+/// an agent is not looked at.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) async fn check_target(
+    app: &App,
+    caller: Caller,
+    target: &str,
+    sampling: &Sampling,
+    pointer: impl Fn(&str) -> String,
+) -> Result<(), ApiError> {
+    if sampling.is_empty() {
+        return Ok(());
+    }
+    let agent = match target.parse() {
+        _ if app.state.agent_types.contains_key(target) => None,
+        Ok(agent) => Some(agent),
+        Err(_) => match app.store(caller).id_of_name("agent", target).await?.and_then(|id| id.parse().ok()) {
+            Some(agent) => Some(agent),
+            None => return Ok(()),
+        },
+    };
+    check_agent_of(app, caller, (target, agent), sampling, pointer).await
+}
+
+/// `agent`: of a kind; `None`: its default agent.
+async fn check_agent_of(
+    app: &App,
+    caller: Caller,
+    (kind, agent): (&str, Option<AgentId>),
+    sampling: &Sampling,
+    pointer: impl Fn(&str) -> String,
+) -> Result<(), ApiError> {
+    let store = app.store(caller);
+    let agent = match agent {
         Some(agent) => Some(agent),
         None => {
             let of_kinds = store.agents_by_kind().await?;
-            of_kinds.into_iter().find(|of| of.kind == path.kind).and_then(|of| of.default_agent)
+            of_kinds.into_iter().find(|of| of.kind == kind).and_then(|of| of.default_agent)
         }
     };
     let settings = match agent {
         Some(agent) => store.agent(agent).await?.settings,
         // The tenant has used no agents yet.
-        None => match app.state.agent_types.get(&path.kind) {
+        None => match app.state.agent_types.get(kind) {
             Some(kind) => AgentSettings::of(kind),
             None => return Ok(()),
         },

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answers::read_words;
-use super::begin::{Begun, Named, begin, check, ignored, thread, with_ignored};
+use super::begin::{Begun, Named, begin, check, ignored, target, thread, with_ignored};
 use super::error;
 use super::offer;
 use super::replay::Said;
@@ -73,9 +73,15 @@ pub(super) async fn create(
         None => None,
     };
     reserve(&app, asker.caller())?;
-    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let at = |setting: &str| offer::parameter(Endpoint::Chat, setting);
-    sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+    if is_new {
+        // Before a thread is made that would stay empty.
+        sampling::check_target(&app, asker.caller(), target(&body.model), &offer.sampling, at).await?;
+    }
+    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    if !is_new {
+        sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+    }
     let said = Said { model: body.model, ..Said::default() };
     if is_new {
         input.tell_earlier();

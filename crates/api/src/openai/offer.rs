@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use houston_domain::answering::{Effort, Output, Sampling};
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
+use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
 use houston_protocol::openai::parameters::Endpoint;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -111,6 +112,7 @@ pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Resu
         Some(list) => Vec::deserialize(list)
             .map_err(|_| ApiError::field("/stop", "must be a text or a list of texts"))?,
     };
+    offer.model_policy = policy(others)?;
     offer.sampling = Sampling { temperature, top_p, effort, stop };
     offer.sampling.check().map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
     for name in ["max_output_tokens", "max_completion_tokens", "max_tokens"] {
@@ -121,6 +123,39 @@ pub(super) fn tune(offer: &mut ClientOffer, others: &Map<String, Value>) -> Resu
         offer.limits.max_output_tokens.get_or_insert(most);
     }
     Ok(())
+}
+
+/// Reads how soon the answer is needed, and how long its prompt is kept.
+fn policy(others: &Map<String, Value>) -> Result<ModelPolicy, ApiError> {
+    let given = |name: &str| others.get(name).filter(|value| !value.is_null());
+    let one_of = |pointer: &str, value: Option<&Value>, allowed: &[&str]| match value {
+        None => Ok(None),
+        Some(value) => match value.as_str().and_then(|text| allowed.iter().position(|word| *word == text)) {
+            Some(nth) => Ok(Some(nth)),
+            None => Err(ApiError::field(pointer, format!("must be one of `{}`", allowed.join("`, `")))),
+        },
+    };
+    let tier =
+        one_of("/service_tier", given("service_tier"), &["auto", "default", "flex", "priority", "fast"])?;
+    let by_tier = match tier {
+        Some(2) => Some(Latency::Relaxed),
+        Some(3 | 4) => Some(Latency::Fast),
+        _ => None,
+    };
+    let window = given("background_options").map(|options| &options["completion_window"]);
+    let window = window.filter(|window| !window.is_null());
+    let by_window = match one_of("/background_options/completion_window", window, &["2h", "8h"])? {
+        Some(0) => Some(Latency::Relaxed),
+        Some(_) => Some(Latency::Batch),
+        None => None,
+    };
+    let kept = given("prompt_cache_retention");
+    let cache = match one_of("/prompt_cache_retention", kept, &["in_memory", "in-memory", "24h"])? {
+        Some(2) => Some(CachePolicy::Long),
+        Some(_) => Some(CachePolicy::Short),
+        None => None,
+    };
+    Ok(ModelPolicy { cache, latency: by_window.or(by_tier) })
 }
 
 /// Where a request has a setting.
@@ -239,6 +274,42 @@ mod tests {
             (json!({"max_tokens": 1.5}), "/max_tokens"),
         ] {
             match tuned(wrong) {
+                Err(ApiError::InvalidRequest { errors }) => {
+                    assert_eq!(errors[0].pointer.as_deref(), Some(place))
+                }
+                other => panic!("{place}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn tiers_windows_and_retention_are_read() {
+        let read =
+            |others: Value| policy(others.as_object().unwrap()).map(|policy| (policy.latency, policy.cache));
+        for (given, expected) in [
+            (json!({}), (None, None)),
+            (json!({"service_tier": "auto", "prompt_cache_retention": null}), (None, None)),
+            (json!({"service_tier": "flex"}), (Some(Latency::Relaxed), None)),
+            (json!({"service_tier": "priority"}), (Some(Latency::Fast), None)),
+            (json!({"background_options": {"completion_window": "2h"}}), (Some(Latency::Relaxed), None)),
+            (
+                json!({"service_tier": "default", "background_options": {"completion_window": "8h"}}),
+                (Some(Latency::Batch), None),
+            ),
+            (json!({"prompt_cache_retention": "24h"}), (None, Some(CachePolicy::Long))),
+            (json!({"prompt_cache_retention": "in_memory"}), (None, Some(CachePolicy::Short))),
+        ] {
+            assert_eq!(read(given.clone()).unwrap(), expected, "{given}");
+        }
+        for (wrong, place) in [
+            (json!({"service_tier": "cheap"}), "/service_tier"),
+            (
+                json!({"background_options": {"completion_window": "24h"}}),
+                "/background_options/completion_window",
+            ),
+            (json!({"prompt_cache_retention": 24}), "/prompt_cache_retention"),
+        ] {
+            match read(wrong) {
                 Err(ApiError::InvalidRequest { errors }) => {
                     assert_eq!(errors[0].pointer.as_deref(), Some(place))
                 }

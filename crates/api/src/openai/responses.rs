@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::begin::{Begun, Named, begin, check, check_metadata, ignored, thread, with_ignored};
+use super::begin::{Begun, Named, begin, check, check_metadata, ignored, target, thread, with_ignored};
 use super::found::Found;
 use super::id::ResponseId;
 use super::offer;
@@ -72,9 +72,15 @@ pub(super) async fn create(
     if body.stream || !body.background {
         reserve(&app, asker.caller())?;
     }
-    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
     let at = |setting: &str| offer::parameter(Endpoint::Responses, setting);
-    sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+    if is_new {
+        // Before a thread is made that would stay empty.
+        sampling::check_target(&app, asker.caller(), target(&body.model), &offer.sampling, at).await?;
+    }
+    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    if !is_new {
+        sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+    }
     let said = Said {
         model: body.model,
         previous: body.previous_response_id,

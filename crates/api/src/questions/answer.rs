@@ -49,11 +49,15 @@ pub(crate) async fn answer(
     }
     let store = app.store(caller);
     // The schema of a question never changes.
-    let question = store.question(id).await?.question;
+    let asked = store.question(id).await?;
+    let question = asked.question.asked;
     question
-        .asked
         .check_answer(&answer)
         .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
+    if question.is_client_call() {
+        // The client had chosen the function for this call; without this, its run would have to call it again.
+        store.release_client_choice(asked.agentable).await?;
+    }
     let asked = match accept(&app, store, id, &answer, answered_by.as_deref()).await? {
         Answered::Now(asked) => asked,
         Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,

@@ -92,7 +92,7 @@ const TASK: [Field; 4] = [
     TEAM_ID,
 ];
 
-const AGENT: [Field; 12] = [
+const AGENT: [Field; 13] = [
     field("name", String, Api, "One line, unique in the tenant.")
         .at_most(Max::Chars(MAX_AGENT_NAME_CHARS))
         .not_empty(),
@@ -113,6 +113,12 @@ const AGENT: [Field; 12] = [
         "The form of its answers: a JSON Schema of type object in schema, and a name; null removes it.",
     )
     .or_null(),
+    field(
+        "model_policy",
+        Object,
+        Api,
+        "How its model is called: cache (off, short, long, auto), latency (fast, interactive, relaxed, batch).",
+    ),
     field("limits", Object, Api, "Limits of its kind that it overrides; never above those."),
     field("enabled", Boolean, Api, "Whether it may answer runs."),
 ];

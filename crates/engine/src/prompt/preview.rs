@@ -2,7 +2,7 @@
 //! [`compose`](super::compose), which runs use as well.
 
 pub mod guard;
-mod settings;
+pub(crate) mod settings;
 pub mod snapshot;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use houston_domain::knowledge::PromptLimits;
 use houston_domain::question::Question;
 use houston_domain::skill::SkillSource;
 use houston_domain::step::Step;
+use houston_domain::submission::Submission;
 use houston_domain::tool_call::ToolResponse;
 use houston_domain::tool_source::SourceSummary;
 use houston_store::attachment::StoredAttachment;
@@ -92,6 +93,8 @@ pub(crate) trait RunStorage: Sync {
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
+    fn submission(&self, run: RunId) -> impl Query<Option<Submission>>;
+    fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
     /// The text that a call names; `None`: there is none that the agentable may read.
     fn source_text(
@@ -281,6 +284,14 @@ impl RunStorage for RunStore {
 
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost> {
         RunStore::cost_of_run(self, run)
+    }
+
+    fn submission(&self, run: RunId) -> impl Query<Option<Submission>> {
+        RunStore::submission(self, run)
+    }
+
+    fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()> {
+        RunStore::keep_submission(self, run, submission)
     }
 
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent> {

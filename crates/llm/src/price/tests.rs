@@ -123,3 +123,26 @@ fn audio_images_and_searches_have_their_own_price() {
     let cached = Usage { cache_read_tokens: 1_000_000, ..usage(1_000_000, 0) };
     assert_eq!(cost(("mistral", "mistral-large-2512"), &cached), dollars("0.05"));
 }
+
+/// What the list has no price for costs a share of the usual one.
+#[test]
+fn later_answers_cost_less_than_usual_ones() {
+    let at = "2026-11-29T12:00:00Z".parse().unwrap();
+    let cost = |provider: &str, model: &str, tier| {
+        let usage = Usage { input_tokens: 1_000_000, output_tokens: 1_000, tier, ..Usage::default() };
+        Price::find(provider, model).unwrap().cost(&usage, at).unwrap()
+    };
+    for (provider, model, tier, hundredths) in [
+        ("openai", "gpt-6.1-sol", Tier::TwoHours, 70),
+        ("openai", "gpt-6.1-sol", Tier::EightHours, 60),
+        ("anthropic", "claude-sonnet-4-5", Tier::Batch, 50),
+        ("google", "gemini-3.1-pro-preview", Tier::Flex, 50),
+    ] {
+        let usual = cost(provider, model, None);
+        assert_eq!(
+            cost(provider, model, Some(tier)),
+            usual * Decimal::new(hundredths, 2),
+            "{model} {tier:?}"
+        );
+    }
+}

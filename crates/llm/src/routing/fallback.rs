@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
+use futures_util::{Stream, stream};
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
 use crate::ledger::metered;
-use crate::model::{Description, Event, EventStream, Model, Request, Switch};
+use crate::model::{Description, Event, EventStream, Model, Request, Submitting, Switch};
 use crate::routing::latency::Latencies;
 use crate::routing::retry::start;
 use crate::routing::router::{Candidate, Need, Needs, Order, SkipReason, Strategy, order};
@@ -72,6 +72,12 @@ impl Fallback {
             order.asked.sort_by_key(|index| {
                 request.avoid.contains(&self.candidates[*index].description.to_string())
             });
+        }
+        if let Submitting::Fetch(call) | Submitting::Withdraw(call) = request.submitting {
+            order.asked.retain(|index| self.candidates[*index].description.to_string() == call.model);
+            if order.asked.is_empty() {
+                return Ok(Box::pin(stream::once(future::ready(Ok(Event::Gone)))));
+            }
         }
         let mut events = VecDeque::new();
         let mut failed = Vec::new();

@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::ledger::metered;
-use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::{Latencies, Stopwatch};
 use crate::routing::meter::{Meter, MeteredCall};
@@ -242,14 +242,16 @@ struct GuardedModel {
 impl GuardedModel {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let permit = self.breaker.admit()?;
-        let (stopwatch, metered) = (self.latencies.start(&self.breaker.description), self.meter.start());
+        let is_asked = matches!(request.submitting, Submitting::No | Submitting::Allowed);
+        let stopwatch = is_asked.then(|| self.latencies.start(&self.breaker.description));
+        let metered = self.meter.start();
         match self.inner.stream(request).await {
             Ok(stream) => {
                 let breaker = Arc::clone(&self.breaker);
                 Ok(Box::pin(MonitoredStream { stream, breaker, permit, started: false, stopwatch, metered }))
             }
             Err(error) => {
-                stopwatch.record_failure(&error);
+                stopwatch.iter().for_each(|stopwatch| stopwatch.record_failure(&error));
                 metered.record_failure(&error);
                 self.breaker.record_failure(permit, &error);
                 Err(error)
@@ -283,7 +285,8 @@ struct MonitoredStream {
     breaker: Arc<SharedBreaker>,
     permit: Permit,
     started: bool,
-    stopwatch: Stopwatch,
+    /// `None`: the answer was ready before it was asked for, which says nothing about speed.
+    stopwatch: Option<Stopwatch>,
     metered: MeteredCall,
 }
 
@@ -298,14 +301,16 @@ impl Stream for MonitoredStream {
                     self.started = true;
                     self.breaker.record_success(self.permit);
                 }
-                if matches!(event, Event::Done(_)) {
+                if matches!(event, Event::Done(_) | Event::Submitted(_) | Event::Gone) {
                     self.breaker.record_end();
                 }
-                self.stopwatch.record_event(event);
-                self.metered.record_event(event);
+                if !matches!(event, Event::Submitted(_) | Event::Gone) {
+                    self.stopwatch.iter_mut().for_each(|stopwatch| stopwatch.record_event(event));
+                    self.metered.record_event(event);
+                }
             }
             Some(Err(error)) => {
-                self.stopwatch.record_failure(error);
+                self.stopwatch.iter().for_each(|stopwatch| stopwatch.record_failure(error));
                 self.metered.record_failure(error);
                 self.breaker.record_failure(self.permit, error);
             }

@@ -34,6 +34,8 @@
 //! are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
 //!
+//! Of calls with the latency `batch` the answer is ready a second later.
+//!
 //! Directives in the user's text control the answer in load and fault tests. A line with `/sim` may contain any of
 //! these:
 //!
@@ -57,17 +59,20 @@ mod paced_stream;
 mod rules;
 mod typed;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Tier, Usage};
+use houston_domain::model_policy::Latency;
+use houston_domain::submission::SubmittedCall;
 use serde_json::Value;
 
 use self::directive::RequestedCall;
 use self::paced_stream::PacedStream;
 use self::rules::{Reply, Situation};
-use crate::model::{Description, Event, EventStream, Model, Request};
+use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::wire::arguments;
 
 /// The simulated model. See the module page for its rules.
@@ -90,6 +95,24 @@ impl Simulated {
         Self { description, delay: Duration::from_millis(15) }
     }
 
+    /// What a call gets whose answer is not ready; `None`: its answer.
+    fn later(&self, request: &Request<'_>) -> Option<Event> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        match request.submitting {
+            Submitting::Withdraw(_) => Some(Event::Gone),
+            Submitting::Fetch(call) => match call.id.parse::<u128>() {
+                Ok(ready) if ready > now => Some(Event::Submitted(Box::new(call.clone()))),
+                Ok(_) => None,
+                Err(_) => Some(Event::Gone),
+            },
+            Submitting::Allowed if request.latency == Latency::Batch => {
+                let (model, id) = (self.description.to_string(), (now + 1_000).to_string());
+                Some(Event::Submitted(Box::new(SubmittedCall { model, id, tier: Tier::Batch })))
+            }
+            Submitting::Allowed | Submitting::No => None,
+        }
+    }
+
     /// Sets the pause before each piece; zero is allowed.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
@@ -110,6 +133,9 @@ impl Model for Simulated {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        if let Some(event) = self.later(request) {
+            return Box::pin(async move { Ok(Box::pin(stream::iter([Ok(event)])) as EventStream) });
+        }
         let situation = Situation::of(request);
         let directives = &situation.directives;
         let mut reply = situation.decide();

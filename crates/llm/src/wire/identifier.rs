@@ -24,6 +24,28 @@ pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if plain.is_empty() { "unnamed".to_owned() } else { plain })
 }
 
+/// The prefix of tool names that begin with a digit, on wires that do not accept them, and of names that would be taken for those.
+const DIGITS: &str = "f_";
+
+fn begins_with_digit(name: &str) -> bool {
+    name.trim_start_matches(DIGITS).starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// A tool name that begins with a letter or `_`.
+pub(crate) fn letter_name(name: &str) -> Cow<'_, str> {
+    let plain = tool_name(name);
+    if !begins_with_digit(&plain) {
+        return plain;
+    }
+    let prefixed = format!("{DIGITS}{plain}");
+    Cow::Owned(prefixed.chars().take(LONGEST_NAME).collect())
+}
+
+/// The name of the tool that is sent as `name`.
+pub(crate) fn of_letter_name(name: &str) -> &str {
+    name.strip_prefix(DIGITS).filter(|rest| begins_with_digit(rest)).unwrap_or(name)
+}
+
 /// Which names of properties a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alphabet {
@@ -97,6 +119,20 @@ fn digest(text: &str, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_digits_first_are_sent_with_letters_first() {
+        for (name, sent) in [
+            ("3d_view", "f_3d_view"),
+            ("f_3d_view", "f_f_3d_view"),
+            ("f_view", "f_view"),
+            ("_3d", "_3d"),
+            ("create_note", "create_note"),
+        ] {
+            assert_eq!(letter_name(name), sent);
+            assert_eq!(of_letter_name(sent), name);
+        }
+    }
 
     #[test]
     fn invalid_names_and_ids_are_replaced() {

@@ -20,6 +20,8 @@ mod provider;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod submission;
+#[cfg(test)]
 mod tier;
 #[cfg(test)]
 mod transport;

@@ -48,7 +48,6 @@ struct Parameter {
 const BOTH: &[Endpoint] = &[Responses, Chat];
 const OWN_SETTINGS: &str = "the agent has its own settings of the model";
 const OWN_CACHE: &str = "Houston uses the caches of providers by itself";
-const OWN_TIER: &str = "the operator chooses the tier";
 
 const fn honoured(name: &'static str, of: &'static [Endpoint]) -> Parameter {
     Parameter { name, of, fate: Fate::Honoured }
@@ -69,6 +68,7 @@ const fn refused(
 
 const PARAMETERS: &[Parameter] = &[
     honoured("background", &[Responses]),
+    honoured("background_options", &[Responses]),
     honoured("conversation", &[Responses]),
     honoured("input", &[Responses]),
     honoured("instructions", &[Responses]),
@@ -77,7 +77,9 @@ const PARAMETERS: &[Parameter] = &[
     honoured("model", BOTH),
     honoured("parallel_tool_calls", BOTH),
     honoured("previous_response_id", &[Responses]),
+    honoured("prompt_cache_retention", BOTH),
     honoured("safety_identifier", BOTH),
+    honoured("service_tier", BOTH),
     honoured("stream", BOTH),
     honoured("stream_options", BOTH),
     honoured("tool_choice", BOTH),
@@ -135,9 +137,7 @@ const PARAMETERS: &[Parameter] = &[
     ignored("presence_penalty", &[Chat], OWN_SETTINGS),
     ignored("prompt_cache_key", BOTH, OWN_CACHE),
     ignored("prompt_cache_options", BOTH, OWN_CACHE),
-    ignored("prompt_cache_retention", BOTH, OWN_CACHE),
     ignored("seed", &[Chat], OWN_SETTINGS),
-    ignored("service_tier", BOTH, OWN_TIER),
     ignored("store", &[Chat], "the thread is what the agent remembers, and is kept in any case"),
     ignored("truncation", &[Responses], "Houston keeps the history within the model's window"),
     ignored("verbosity", &[Chat], OWN_SETTINGS),

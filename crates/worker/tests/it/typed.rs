@@ -1,4 +1,5 @@
-//! Answers of a form that a message, a task or a team wants: the value is the message's and that of the end of the run.
+//! Answers of a form that a message, a task or a team wants: the value is the message's and that of the end of the run. And
+//! answers that come later.
 
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::answering::Output;
@@ -6,6 +7,7 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::message::{Source, result_of};
+use houston_domain::model_policy::{Latency, ModelPolicy};
 use houston_domain::run::RunStatus;
 use houston_domain::team::{Router, RouterKind};
 use houston_store::idempotency::Created;
@@ -98,5 +100,39 @@ async fn message_a_task_and_a_team_get_values() {
     let routed = cluster.post(goal, "Where to?").await;
     assert_status(&cluster.wait_for_end(routed.run).await, RunStatus::Completed);
     value_of(&cluster, goal, routed.run).await;
+    worker.drain().await;
+}
+
+/// The run waits without a worker, and another one fetches the answer.
+#[tokio::test]
+async fn answer_that_comes_later_is_fetched_by_another_worker() {
+    let cluster = TestCluster::start().await;
+    let worker = cluster.worker();
+    let model_policy = ModelPolicy { latency: Some(Latency::Batch), ..ModelPolicy::default() };
+    let offer = ClientOffer { output: Some(trip()), model_policy, ..ClientOffer::default() };
+    let post = NewPost {
+        traceparent: None,
+        kind: None,
+        id: cluster.ids.next(),
+        run: cluster.ids.next(),
+        content: "Where to? No hurry.",
+        metadata: &json!({}),
+        double_texting: DoubleTexting::Enqueue,
+        starts: false,
+    };
+    let posted = cluster.requests().post_message_with_offer(cluster.goal, &post, &offer, None).await.unwrap();
+    let Created::New(posted) = posted else { panic!("{posted:?}") };
+    cluster.send_hint(cluster.goal);
+    let waits = async || {
+        let run = cluster.requests().run(posted.run).await.unwrap();
+        (run.status == RunStatus::Waiting).then_some(())
+    };
+    eventually("the run waits", waits).await;
+    worker.drain().await;
+    let worker = cluster.worker();
+    assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::Completed);
+    value_of(&cluster, cluster.goal, posted.run).await;
+    let calls = cluster.requests().model_calls(posted.run).await.unwrap();
+    assert_eq!(calls.len(), 1, "it is counted once");
     worker.drain().await;
 }

@@ -1,10 +1,8 @@
 //! The settings of the next run's answers, each with where it comes from.
 
-use houston_domain::agent::limits::LimitChanges;
-use houston_domain::agentable::AgentType;
 use houston_store::run_context::RunContext;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::setup::Setup;
 
@@ -19,69 +17,84 @@ pub struct SettingPreview {
     pub origin: &'static str,
 }
 
+/// The settings, and where the value of one comes from that nobody has set.
+const SETTINGS: [(&str, &str); 10] = [
+    ("temperature", "provider"),
+    ("top_p", "provider"),
+    ("effort", "provider"),
+    ("stop", "provider"),
+    ("max_output_tokens", "installation"),
+    ("max_iterations", "installation"),
+    ("cache", "installation"),
+    ("latency", "installation"),
+    (AUTONOMY, "kind"),
+    (OUTPUT, "kind"),
+];
+
+const AUTONOMY: &str = "autonomy";
+const OUTPUT: &str = "output";
+
 /// The settings of `run`. `kind` is the setup of the kind, `agent` that of the agent that answers.
-pub(super) fn settings(
+pub(crate) fn settings(
     kind: &Setup,
     agent: &Setup,
     run: &Setup,
     context: &RunContext,
 ) -> Vec<SettingPreview> {
-    let client = context.client.as_deref();
-    let value = |of: &Setup, field: &str| of_sampling(&of.agent_type, field);
-    let mut all: Vec<SettingPreview> = ["temperature", "top_p", "effort", "stop"]
-        .into_iter()
-        .map(|name| {
-            let own = client.is_some_and(|client| !json!(client.sampling)[name].is_null());
-            let origin = match value(run, name) {
-                Value::Null => "provider",
-                _ if own => "message",
-                _ => origin(value(agent, name) != value(kind, name)),
-            };
-            SettingPreview { name, value: value(run, name), origin }
-        })
-        .collect();
-    let limits = |of: &Setup| {
-        let limits = of.policy.limits;
-        [("max_output_tokens", limits.max_output_tokens), ("max_iterations", limits.max_iterations)]
-    };
-    let of_kind = changes(&kind.agent_type.limits);
-    let rows = limits(kind).into_iter().zip(limits(agent)).zip(limits(run)).zip(of_kind);
-    all.extend(rows.map(|((((_, of_kind), (_, of_agent)), (name, limit)), kind_sets)| {
-        let origin = match kind_sets {
-            _ if limit != of_agent => "message",
-            _ if of_agent != of_kind => "agent",
-            true => "kind",
-            false => "installation",
-        };
-        SettingPreview { name, value: json!(limit), origin }
-    }));
-    let autonomy = run.agent_type.autonomy;
-    let lowered = autonomy != kind.agent_type.autonomy;
-    all.push(SettingPreview {
-        name: "autonomy",
-        value: json!(autonomy),
-        origin: if lowered { "guards" } else { "kind" },
+    let of_kind = &kind.agent_type;
+    let kind_says = by_name([
+        json!(of_kind.sampling),
+        json!(of_kind.limits),
+        json!(of_kind.model_policy),
+        json!({AUTONOMY: of_kind.autonomy, OUTPUT: of_kind.output}),
+    ]);
+    let message_says = context.client.as_deref().map(|offer| {
+        let output = json!({OUTPUT: offer.output});
+        by_name([json!(offer.sampling), json!(offer.limits), json!(offer.model_policy), output])
     });
-    let wanted = run.wanted.output.as_ref();
-    let origin = match wanted {
-        None => "kind",
-        Some(_) if client.is_some_and(|client| client.output.is_some()) => "message",
-        Some(_) if context.serving.output().is_some() => "team",
-        Some(_) => origin(agent.agent_type.output != kind.agent_type.output),
-    };
-    all.push(SettingPreview { name: "output", value: json!(wanted), origin });
-    all
+    let message_says = message_says.unwrap_or_default();
+    let team_says = by_name([json!({OUTPUT: context.serving.output()})]);
+    let (kind, agent, mut run_has) = (in_force(kind), in_force(agent), in_force(run));
+    run_has.insert(OUTPUT.to_owned(), json!(run.wanted.output));
+    let settings = SETTINGS.into_iter().map(|(name, usual)| {
+        let value = run_has.get(name).cloned().unwrap_or_default();
+        let origin = if message_says.contains_key(name) {
+            "message"
+        } else if team_says.contains_key(name) {
+            "team"
+        } else if name == AUTONOMY && run_has.get(name) != kind.get(name) {
+            "guards"
+        } else if agent.get(name) != kind.get(name) {
+            "agent"
+        } else if kind_says.contains_key(name) {
+            "kind"
+        } else {
+            usual
+        };
+        SettingPreview { name, value, origin }
+    });
+    settings.collect()
 }
 
-fn origin(is_agents: bool) -> &'static str {
-    if is_agents { "agent" } else { "kind" }
+/// What is in force in a setup.
+fn in_force(setup: &Setup) -> Map<String, Value> {
+    let (of, limits) = (&setup.agent_type, setup.policy.limits);
+    by_name([
+        json!(of.sampling),
+        json!({"max_output_tokens": limits.max_output_tokens, "max_iterations": limits.max_iterations}),
+        json!({
+            "cache": of.model_policy.cache.unwrap_or_default(),
+            "latency": of.model_policy.latency.unwrap_or_default(),
+        }),
+        json!({AUTONOMY: of.autonomy, OUTPUT: of.output}),
+    ])
 }
 
-fn of_sampling(agent_type: &AgentType, field: &str) -> Value {
-    json!(agent_type.sampling).get(field).cloned().unwrap_or_default()
-}
-
-/// Whether the kind's file sets them: the longest answer, the number of model calls.
-fn changes(limits: &LimitChanges) -> [bool; 2] {
-    [limits.max_output_tokens.is_some(), limits.max_iterations.is_some()]
+/// The fields of these objects that are set.
+fn by_name(objects: impl IntoIterator<Item = Value>) -> Map<String, Value> {
+    let fields = objects.into_iter().filter_map(|object| match object {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    fields.flatten().filter(|(_, value)| !value.is_null()).collect()
 }

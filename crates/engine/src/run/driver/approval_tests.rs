@@ -323,3 +323,18 @@ async fn arguments_above_a_limit_are_lowered() {
     let results = run.results();
     assert!(results[0].contains("50") && results[0].ends_with("Done."), "{results:?}");
 }
+
+/// Guards lower what the kind lets its agents do without asking, and never raise it.
+#[tokio::test(start_paused = true)]
+async fn guards_lower_the_autonomy_and_never_raise_it() {
+    for (guards, tool, asks) in [
+        ("", "fetch", false),
+        ("autonomy = \"none\"", "fetch", true),
+        ("autonomy = \"low\"", "fetch", false),
+        ("", "wipe", true),
+        ("autonomy = \"full\"", "wipe", true),
+    ] {
+        let run = Wiping::guarded(calls_tools(&[("c1", tool)]), guards);
+        assert_eq!(run.waits(1).await, asks, "{guards} {tool}");
+    }
+}

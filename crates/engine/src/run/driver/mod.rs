@@ -36,6 +36,7 @@ mod shown_tests;
 mod skills;
 #[cfg(test)]
 mod skills_tests;
+mod submission;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -297,6 +298,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Ends a cancelled run. Its calls that did not return may have changed something.
     async fn cancelled(&mut self) -> Result<DriveOutcome, Interrupted> {
+        self.withdraw_submitted().await;
         let outcome = self.cancel().await?;
         self.void_written().await?;
         Ok(outcome)
@@ -317,7 +319,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             Next::CallModel => self.model_step().await,
             Next::CallTools(calls) => Box::pin(self.resume_tools(calls)).await,
-            Next::Done(status) => Box::pin(self.finish(status)).await,
+            Next::Done(status) => {
+                Box::pin(self.withdraw_submitted()).await;
+                Box::pin(self.finish(status)).await
+            }
         }
     }
 
@@ -340,6 +345,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
             // A run with open calls waited for those, if it waited.
             self.oversight.may_have_asked = self.attempt.was_left;
+            if self.find_submission().await? {
+                return Ok(ControlFlow::Continue(()));
+            }
             if reads {
                 self.read_messages().await?;
             }

@@ -3,15 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::agent::limits::LimitChanges;
+use houston_domain::answering::{Output, Sampling};
+use houston_domain::autonomy::Autonomy;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::EffectClass;
+use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
 
 use super::DriveOutcome;
-use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, calls_tools, says};
+use crate::prompt::preview::settings::settings;
+use crate::run::tests::fixture::{
+    Behaviour, Process, ScriptedModel, TestTool, calls_tools, gone, says, submitted,
+};
+use crate::setup::Setup;
 
 async fn drive(process: &Process, context: RunContext) {
     let mut claimed = process.claimed.clone();
@@ -58,4 +66,116 @@ async fn pauses_of_this_run_follow_those_before_it() {
     let requests = model.requests.lock().unwrap();
     assert_eq!(requests[0].pauses, [3, 700, 600]);
     assert_eq!(requests[1].pauses, [3, 700, 600, 0], "the tool took no time");
+}
+
+/// A process whose kind lets its answers come later.
+fn patient(model: &Arc<ScriptedModel>) -> Process {
+    Process::changed(Arc::clone(model), Vec::new(), |agent_type| {
+        agent_type.model_policy.latency = Some(Latency::Batch);
+    })
+}
+
+fn asked(model: &ScriptedModel) -> Vec<(String, Latency)> {
+    let requests = model.requests.lock().unwrap();
+    requests.iter().map(|asked| (asked.submitting.clone(), asked.latency)).collect()
+}
+
+fn waits(outcome: DriveOutcome) {
+    assert!(matches!(outcome, DriveOutcome::Waiting { after: Some(_), .. }), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_waits_for_an_answer_that_comes_later() {
+    let model =
+        ScriptedModel::new([submitted("b1"), submitted("b1"), says("Done."), submitted("b2"), says("More.")]);
+    let process = patient(&model);
+    waits(process.drive(1).await.unwrap());
+    assert!(process.storage.is_released(), "no worker holds it");
+    // The answer that is on its way does not know it.
+    process.storage.post("And more?");
+    waits(process.resumed(2).await.unwrap());
+    // The message is read with the answer, and answered by a call of its own.
+    waits(process.resumed(3).await.unwrap());
+    let answered = ClaimedRun { iterations: 1, ..process.claimed.clone() };
+    assert_eq!(process.drive_claim(answered, 4).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    let texts: Vec<String> = process.storage.history().iter().map(Entry::text).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts[1].contains("Done.") && texts[2].contains("And more?") && texts[3].contains("More."));
+    let seen = asked(&model).into_iter().map(|(submitting, _)| submitting).collect::<Vec<_>>();
+    assert_eq!(seen, ["allowed", "fetch b1", "fetch b1", "allowed", "fetch b2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_without_an_answer_is_made_as_usual() {
+    let model = ScriptedModel::new([submitted("b1"), gone(), says("Done.")]);
+    let process = patient(&model);
+    waits(process.drive(1).await.unwrap());
+    assert_eq!(process.resumed(2).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    assert_eq!(asked(&model)[2], ("no".to_owned(), Latency::Interactive));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_run_withdraws_its_call_and_counts_it() {
+    let model = ScriptedModel::new([submitted("b1"), gone()]);
+    let process = patient(&model);
+    waits(process.drive(1).await.unwrap());
+    let mut claimed = process.claimed.clone();
+    claimed.cancel_seq = Some(1);
+    let outcome = process.drive_claim(claimed, 2).await.unwrap();
+    assert_eq!(outcome, DriveOutcome::Ended(RunStatus::Cancelled));
+    assert_eq!(asked(&model)[1].0, "withdraw b1");
+    let last = process.storage.committed().pop().unwrap();
+    let counted: Vec<_> = last.call.iter().chain(last.more_calls.iter().map(|(_, call)| call)).collect();
+    assert!(matches!(&counted[..], [call] if call.estimated && call.usage.input_tokens > 0), "{counted:?}");
+}
+
+fn changed(setup: &Arc<Setup>, change: impl FnOnce(&mut Setup)) -> Setup {
+    let mut setup = Setup::clone(setup);
+    change(&mut setup);
+    setup
+}
+
+/// Each layer says something, and one setting is said by two.
+#[test]
+fn each_setting_has_the_layer_that_has_said_it_last() {
+    let process = Process::changed(ScriptedModel::new([]), Vec::new(), |kind| {
+        kind.sampling.temperature = Some(0.5);
+        kind.sampling.top_p = Some(0.9);
+        kind.limits.max_iterations = Some(7);
+    });
+    let kind = process.setup();
+    let agent = changed(&kind, |setup| setup.agent_type.sampling.temperature = Some(0.7));
+    let message = ClientOffer {
+        sampling: Sampling { stop: vec!["END".into()], ..Sampling::default() },
+        limits: LimitChanges { max_output_tokens: Some(100), ..LimitChanges::default() },
+        model_policy: ModelPolicy { latency: Some(Latency::Relaxed), ..ModelPolicy::default() },
+        ..ClientOffer::default()
+    };
+    let run = changed(&Arc::new(agent.clone()), |setup| {
+        setup.agent_type.sampling.stop = vec!["END".into()];
+        setup.policy.limits.max_output_tokens = 100;
+        setup.agent_type.model_policy = message.model_policy;
+        setup.agent_type.autonomy = Autonomy::Low;
+        setup.wanted.output = Some(Output::any_object());
+    });
+    let context = RunContext { client: Some(Box::new(message)), ..RunContext::default() };
+    let found: Vec<_> = settings(&kind, &agent, &run, &context)
+        .into_iter()
+        .map(|setting| (setting.name, setting.origin))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("temperature", "agent"),
+            ("top_p", "kind"),
+            ("effort", "provider"),
+            ("stop", "message"),
+            ("max_output_tokens", "message"),
+            ("max_iterations", "kind"),
+            ("cache", "installation"),
+            ("latency", "message"),
+            ("autonomy", "guards"),
+            ("output", "kind"),
+        ]
+    );
 }

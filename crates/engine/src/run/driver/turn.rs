@@ -52,36 +52,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if std::mem::take(&mut self.waits_for_plan) {
             return Box::pin(self.wait_for(None, Vec::new())).await;
         }
-        if self.needs_oversight()
-            && let Some(flow) = Box::pin(self.oversee()).await?
-        {
-            return Ok(flow);
-        }
-        if self.tools.skills().is_some() {
-            Box::pin(self.disclose_skills()).await?;
-        }
-        if self.model.must_read_files(self.run.history()) {
-            Box::pin(self.model.read_files(&self.journal)).await?;
-        }
-        if let Some((code, text)) = self.has_too_many_calls() {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break);
-        }
-        // What the model has read now, it may repeat in the report of its task.
-        self.journal.owner.untrusted = self.tools.has_read_untrusted();
-        let tokens = self.model.estimate(self.run.history(), self.tools.offer());
-        if self.exceeds_token_budget(tokens)
-            && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
-        {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if let Some((code, text)) = self.is_too_large(tokens) {
-            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break);
-        }
-        if self.journal.services.config.budget.is_set()
-            && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
-        {
-            return Box::pin(self.budget_reached(&over)).await;
-        }
+        // What was submitted is fetched, whatever the request would be now.
+        let awaited = self.model.submission().map(|submission| submission.input_tokens);
+        let tokens = match awaited {
+            Some(tokens) => tokens,
+            None => match self.before_call().await? {
+                Ok(tokens) => tokens,
+                Err(flow) => return Ok(flow),
+            },
+        };
         self.force_call();
         self.model.show_inert(self.tools.must_be_inert());
         self.model.raise(self.oversight.raises);
@@ -96,12 +75,52 @@ impl<S: RunStorage> RunDriver<'_, S> {
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
             }
-            ModelOutcome::Stopped(Stop::Cancelled) => Box::pin(self.cancel()).await.map(ControlFlow::Break),
+            ModelOutcome::Submitted(call) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
+            ModelOutcome::Gone => self.ask_without_submitting(),
+            ModelOutcome::Stopped(Stop::Cancelled) => {
+                Box::pin(self.cancelled()).await.map(ControlFlow::Break)
+            }
             ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
             ModelOutcome::Stopped(Stop::OutOfTime) => {
                 Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
             }
         }
+    }
+
+    /// What precedes a model call: oversight, the files and the size of the request, and what may be spent. Returns the estimated
+    /// tokens of the request; inside `Err`: what becomes of the run instead.
+    async fn before_call(&mut self) -> Result<Result<u64, ControlFlow<DriveOutcome>>, Interrupted> {
+        if self.needs_oversight()
+            && let Some(flow) = Box::pin(self.oversee()).await?
+        {
+            return Ok(Err(flow));
+        }
+        if self.tools.skills().is_some() {
+            Box::pin(self.disclose_skills()).await?;
+        }
+        if self.model.must_read_files(self.run.history()) {
+            Box::pin(self.model.read_files(&self.journal)).await?;
+        }
+        if let Some((code, text)) = self.has_too_many_calls() {
+            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+        }
+        // What the model has read now, it may repeat in the report of its task.
+        self.journal.owner.untrusted = self.tools.has_read_untrusted();
+        let tokens = self.model.estimate(self.run.history(), self.tools.offer());
+        if self.exceeds_token_budget(tokens)
+            && Box::pin(self.compress(CompressionReason::Budget, tokens)).await?
+        {
+            return Ok(Err(ControlFlow::Continue(())));
+        }
+        if let Some((code, text)) = self.is_too_large(tokens) {
+            return Box::pin(self.stop_with(code, text)).await.map(ControlFlow::Break).map(Err);
+        }
+        if self.journal.services.config.budget.is_set()
+            && let Some(over) = Box::pin(self.exceeded_budget(tokens)).await?
+        {
+            return Box::pin(self.budget_reached(&over)).await.map(Err);
+        }
+        Ok(Ok(tokens))
     }
 
     /// Lets the next answer be a call of the tool that it must call, such as a plan.
@@ -287,7 +306,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Releases the run while calls wait for a person, or goes on with what has arrived.
-    async fn await_answers(
+    pub(super) async fn await_answers(
         &mut self,
         mut step: Step,
         held: Held,

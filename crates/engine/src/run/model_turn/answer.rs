@@ -7,6 +7,7 @@ use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason};
 use houston_domain::overseer::{RepeatedText, Repetition};
+use houston_domain::submission::SubmittedCall;
 use houston_llm::{Description, Event, EventStream, Switch};
 use tokio::time::Instant;
 
@@ -22,6 +23,15 @@ pub(super) struct Answerer {
     pub(super) first: Option<Instant>,
     /// What streams show, if addresses in it must lead nowhere.
     pub(super) shown: Option<Box<Shown>>,
+}
+
+/// What has come instead of an answer, or the answer.
+pub(super) enum Read {
+    Answer(Box<Answer>),
+    /// It comes later.
+    Submitted(Box<SubmittedCall>),
+    /// It does not come.
+    Gone,
 }
 
 /// When an answer is cut off.
@@ -41,7 +51,7 @@ pub(super) async fn read(
     reply: Reply,
     Bounds { most, repeated }: Bounds,
     answerer: &mut Answerer,
-) -> Result<Box<Answer>, ModelError> {
+) -> Result<Read, ModelError> {
     let mut bytes = 0;
     let mut repetition = Repetition::new(repeated);
     let mut chunks = stream.ready_chunks(64);
@@ -54,6 +64,8 @@ pub(super) async fn read(
                 Event::Done(turn) => done = Some(turn),
                 Event::Fallback(switch) => answerer.switches.push(*switch),
                 Event::Answering(answering) => answerer.answering = Some(answering),
+                Event::Submitted(call) => return Ok(Read::Submitted(call)),
+                Event::Gone => return Ok(Read::Gone),
                 event => {
                     answerer.first.get_or_insert_with(Instant::now);
                     bytes += length(&event);
@@ -80,7 +92,7 @@ pub(super) async fn read(
         pending.flush(live);
         houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
         if let Some(turn) = done {
-            return Ok(turn);
+            return Ok(Read::Answer(turn));
         }
     }
     Err(ModelError::new(ModelErrorCode::InvalidResponse, "the model's answer ended before it was complete"))

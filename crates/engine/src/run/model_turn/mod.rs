@@ -20,15 +20,16 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
 use houston_domain::question::budget::Raises;
+use houston_domain::submission::{Submission, SubmittedCall};
 use houston_llm::{
-    ContextBudget, Deferred, Description, Ledger, Request, SystemPart, more_room, tokens, used_up,
+    ContextBudget, Deferred, Description, Ledger, Request, Submitting, SystemPart, more_room, tokens, used_up,
 };
 use houston_tools::{FINDING_TOOLS, Offer};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use self::answer::{Answerer, Bounds, read};
+use self::answer::{Answerer, Bounds, Read, read};
 use self::attachments::{Attachments, Takes};
 use self::images::Images;
 use self::insertion::{Insertion, inserted};
@@ -79,6 +80,10 @@ struct Frame {
     raises: Raises,
     /// The limit of an answer that is asked for again, because thinking has used up the first one.
     more: Option<u32>,
+    /// The call whose answer is waited for.
+    submission: Option<Box<Submission>>,
+    /// Whether a call that was submitted has got no answer: it is made as usual now.
+    hurries: bool,
 }
 
 /// What one call is made with besides the history.
@@ -106,6 +111,10 @@ pub(crate) enum ModelOutcome {
     Answered { answer: Box<Answer>, usage: Usage, reasoning: String, message: String },
     /// The call failed. Streams may have `streamed` a part of an answer, which is taken back.
     Failed { error: ModelError, streamed: bool },
+    /// The provider answers later.
+    Submitted(Box<SubmittedCall>),
+    /// What was submitted gets no answer.
+    Gone,
     /// The call was abandoned, and nothing of it is kept.
     Stopped(Stop),
 }
@@ -135,6 +144,8 @@ impl ModelTurn {
             refused: Refused::new(),
             raises: Raises::default(),
             more: None,
+            submission: None,
+            hurries: false,
         });
         Self { setup, live, frame, answering, budget, images, attachments, inert: false }
     }
@@ -152,6 +163,34 @@ impl ModelTurn {
     /// What people have added to the budgets, in case that an answer is asked for again.
     pub(crate) fn raise(&mut self, raises: Raises) {
         self.frame.raises = raises;
+    }
+
+    /// The call whose answer is waited for.
+    pub(crate) fn submission(&self) -> Option<&Submission> {
+        self.frame.submission.as_deref()
+    }
+
+    /// The next call fetches the answer of this one.
+    pub(crate) fn await_submitted(&mut self, submission: Submission) {
+        self.frame.submission = Some(Box::new(submission));
+    }
+
+    /// The call whose answer is not waited for any more.
+    pub(crate) fn take_submission(&mut self) -> Option<Box<Submission>> {
+        self.frame.submission.take()
+    }
+
+    /// What was submitted gets no answer: the next call is made as usual.
+    pub(crate) fn hurry(&mut self) {
+        (self.frame.submission, self.frame.hurries) = (None, true);
+    }
+
+    /// Tells the provider of a submitted call that nobody waits for it any more.
+    pub(crate) async fn withdraw(&self, call: &SubmittedCall) {
+        let request = Request { submitting: Submitting::Withdraw(call), ..Request::default() };
+        if let Err(error) = self.setup.model.stream(&request).await {
+            tracing::warn!(%error, call = call.id, "a submitted call was not withdrawn");
+        }
     }
 
     /// Whether addresses in what the user is shown of the next answer must lead nowhere.
@@ -253,6 +292,12 @@ impl ModelTurn {
         let offer = forced.unwrap_or(offer);
         let sampling = &self.setup.agent_type.sampling;
         let policy = self.setup.agent_type.model_policy;
+        let latency = policy.latency.filter(|_| !self.frame.hurries).unwrap_or_default();
+        let submitting = match &self.frame.submission {
+            Some(submission) => Submitting::Fetch(&submission.call),
+            None if latency.is_patient() => Submitting::Allowed,
+            None => Submitting::No,
+        };
         Request {
             system: &self.frame.system,
             system_context: self.frame.system_context.as_deref(),
@@ -269,7 +314,8 @@ impl ModelTurn {
             cache_key: Some(&self.frame.cache_key),
             cache: policy.cache.unwrap_or_default(),
             pauses: &self.frame.pauses,
-            latency: policy.latency.unwrap_or_default(),
+            latency,
+            submitting,
             input_tokens,
             ..Request::default()
         }
@@ -313,11 +359,11 @@ impl ModelTurn {
                 let call = pin!(call.instrument(span.clone()));
                 journal.signals.until_stopped(call).await?
             };
-            if !matches!(&outcome, Ok(Ok(answer)) if answer.is_used_up()) {
+            if !matches!(&outcome, Ok(Ok(Read::Answer(answer))) if answer.is_used_up()) {
                 break outcome;
             }
             match Box::pin(self.room_after(journal, &answerer, tokens)).await? {
-                Ok(more) => self.frame.more = Some(more),
+                Ok(more) => (self.frame.more, self.frame.submission) = (Some(more), None),
                 Err(used_up) => break Ok(Err(used_up)),
             }
         };
@@ -330,7 +376,16 @@ impl ModelTurn {
         self.answering =
             answerer.answering.map_or_else(|| self.setup.model.description().clone(), |answering| *answering);
         Ok(match outcome {
-            Ok(Ok(answer)) => {
+            Ok(Ok(Read::Submitted(call))) => {
+                observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
+                ModelOutcome::Submitted(call)
+            }
+            Ok(Ok(Read::Gone)) => {
+                observe(journal, &span, Observed::ModelCallStopped { model: &self.answering });
+                ModelOutcome::Gone
+            }
+            Ok(Ok(Read::Answer(answer))) => {
+                self.frame.submission = None;
                 houston_faults::fault!("C8")?;
                 let usage = Usage { cost: journal.cost_since(owed), ..answer.usage };
                 let first = answerer.first.map(|first| first - began);
@@ -401,16 +456,18 @@ impl ModelTurn {
         bounds: Bounds,
         answerer: &mut Answerer,
         ledger: &Ledger,
-    ) -> Result<Box<Answer>, ModelError> {
+    ) -> Result<Read, ModelError> {
         let history = &*self.with_files(history);
         let request = asking.of(self.request(history, asking.offer, Some(tokens)));
         let request = Request { ledger: Some(ledger), ..request };
         let stream = self.setup.model.stream(&request).await?;
-        let mut answer = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
-        if answer.stop == StopReason::Paused {
-            Box::pin(self.go_on(&request, &mut answer, bounds, answerer)).await?;
+        let mut read = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+        if let Read::Answer(answer) = &mut read
+            && answer.stop == StopReason::Paused
+        {
+            Box::pin(self.go_on(&request, answer, bounds, answerer)).await?;
         }
-        Ok(answer)
+        Ok(read)
     }
 
     /// Lets the provider go on with an answer that it has paused, up to [`MAX_PAUSES`] times: it is sent back as it is, as the
@@ -429,9 +486,16 @@ impl ModelTurn {
         );
         for _ in 0..MAX_PAUSES {
             entries.push(Entry::assistant(answer.content.clone()));
-            let request = Request { system_context: None, entries: &entries, input_tokens: None, ..*request };
+            let request = Request {
+                system_context: None,
+                entries: &entries,
+                input_tokens: None,
+                submitting: Submitting::No,
+                ..*request
+            };
             let stream = self.setup.model.stream(&request).await?;
-            let more = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+            let read = read(stream, &self.live, self.setup.policy.reply, bounds, answerer).await?;
+            let Read::Answer(more) = read else { break };
             entries.pop();
             answer.content.extend(more.content);
             answer.malformed.extend(more.malformed);

@@ -18,6 +18,7 @@ use houston_domain::run::RunStatus;
 use houston_domain::skill::{SkillSource, SkillSummary};
 use houston_domain::step::decision::{Found, decide};
 use houston_domain::step::{RunTransition, Step};
+use houston_domain::submission::Submission;
 use houston_domain::unread::{ReadLimits, Unread};
 use houston_faults::ConnectionBroken;
 use houston_store::claim::Fence;
@@ -57,6 +58,7 @@ pub(crate) struct MemoryStorage(Arc<Mutex<Rows>>);
 pub(super) struct Rows {
     /// Whether another worker holds the lock, or the run was released.
     lock_is_lost: bool,
+    submission: Option<Submission>,
     grants: Vec<Grant>,
     history: Vec<Entry>,
     /// How many of its first entries belong to earlier runs.
@@ -374,6 +376,15 @@ impl RunStorage for MemoryStorage {
 
     async fn cost_of_run(&self, _: RunId) -> Result<Cost> {
         Ok(Cost::NOTHING)
+    }
+
+    async fn submission(&self, _: RunId) -> Result<Option<Submission>> {
+        Ok(self.rows().submission.clone())
+    }
+
+    async fn keep_submission(&self, _: RunId, submission: &Submission) -> Result<()> {
+        self.rows().submission = Some(submission.clone());
+        Ok(())
     }
 
     async fn spent(&self, _: AgentableId, _: RunId) -> Result<Spent> {

@@ -10,10 +10,11 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use houston_domain::answering::Sampling;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{
-    ModelAnswer as Answer, ModelError, ModelErrorCode, PricedApart, StopReason, Usage,
+    ModelAnswer as Answer, ModelError, ModelErrorCode, PricedApart, StopReason, Tier, Usage,
 };
 use houston_domain::model_policy::{CachePolicy, Latency};
-use houston_llm::{Description, Event, EventStream, Model, Request};
+use houston_domain::submission::SubmittedCall;
+use houston_llm::{Description, Event, EventStream, Model, Request, Submitting};
 use serde_json::{Value, json};
 /// One answer of a [`ScriptedModel`].
 pub(in crate::run) enum Script {
@@ -45,6 +46,8 @@ pub(in crate::run) struct Asked {
     pub(in crate::run) cache: CachePolicy,
     pub(in crate::run) pauses: Vec<u32>,
     pub(in crate::run) latency: Latency,
+    /// `no`, `allowed`, or what is done with which submitted call: `fetch b1`.
+    pub(in crate::run) submitting: String,
     /// The history.
     pub(in crate::run) entries: Vec<Entry>,
 }
@@ -65,6 +68,12 @@ impl Asked {
             cache: request.cache,
             pauses: request.pauses.to_vec(),
             latency: request.latency,
+            submitting: match request.submitting {
+                Submitting::No => "no".to_owned(),
+                Submitting::Allowed => "allowed".to_owned(),
+                Submitting::Fetch(call) => format!("fetch {}", call.id),
+                Submitting::Withdraw(call) => format!("withdraw {}", call.id),
+            },
             entries: request.entries.to_vec(),
         }
     }
@@ -152,6 +161,21 @@ pub(in crate::run) fn says(text: &str) -> Script {
         usage: USAGE,
     };
     Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
+}
+
+/// No answer yet: it comes later.
+pub(in crate::run) fn submitted(id: &str) -> Script {
+    let call = SubmittedCall {
+        model: "anthropic/claude-sonnet-4-5".to_owned(),
+        id: id.to_owned(),
+        tier: Tier::Batch,
+    };
+    Script::Events(vec![Ok(Event::Submitted(Box::new(call)))])
+}
+
+/// No answer to what was submitted.
+pub(in crate::run) fn gone() -> Script {
+    Script::Events(vec![Ok(Event::Gone)])
 }
 
 /// An answer that thinking has used up.

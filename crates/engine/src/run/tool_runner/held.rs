@@ -68,6 +68,11 @@ pub(super) struct WaitingCall {
 }
 
 impl Held {
+    /// No call: what is waited for comes at a time.
+    pub(crate) fn until(until: DateTime<Utc>, unread: i32) -> Self {
+        Self { calls: Vec::new(), until: Some(until), unread }
+    }
+
     /// A call that a person must allow.
     pub(super) fn add(&mut self, call: String, question: QuestionId, cell: MessageId) {
         self.calls.push(WaitingCall { call, question: Some(question), cell, begun: false });

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::conversation::{Turn, block_use, is_blank, turns, user_text};
-use super::super::identifier::{call_id, tool_name};
+use super::super::identifier::{call_id, letter_name};
 use super::super::{schema, tool_schema};
 use super::NAME;
 use crate::model::{Description, PDF, Request, thinking_tokens};
@@ -42,7 +42,7 @@ struct ToolConfig<'a> {
 struct FunctionCalling<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_function_names: Option<[&'a str; 1]>,
+    allowed_function_names: Option<[Cow<'a, str>; 1]>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +113,7 @@ struct Tools<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionDeclaration<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     description: &'a str,
     parameters_json_schema: Arc<Value>,
 }
@@ -184,7 +184,11 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
 
 fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> Option<FunctionDeclaration<'_>> {
     let parameters_json_schema = tool_schema::GEMINI.parameters(tool)?;
-    Some(FunctionDeclaration { name: &tool.name, description: &tool.description, parameters_json_schema })
+    Some(FunctionDeclaration {
+        name: letter_name(&tool.name),
+        description: &tool.description,
+        parameters_json_schema,
+    })
 }
 
 fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
@@ -193,7 +197,7 @@ fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
 
 fn tool_config<'a>(name: &'a str, profile: &Profile) -> Option<ToolConfig<'a>> {
     let allowed_function_names = match profile.forced_tool {
-        ForcedTool::Named | ForcedTool::WithoutThinking => Some([name]),
+        ForcedTool::Named | ForcedTool::WithoutThinking => Some([letter_name(name)]),
         ForcedTool::Required => None,
         ForcedTool::Auto => return None,
     };
@@ -288,7 +292,7 @@ fn model_parts<'a>(
         let raw = raw.and_then(|raw| own_raw(raw, provider));
         match block {
             Block::ToolUse { id, name, input, .. } => {
-                let name = tool_name(name);
+                let name = letter_name(name);
                 let own_raw =
                     raw.as_ref().and_then(|raw| serde_json::from_str::<RawCall<'_>>(raw.first()?.get()).ok());
                 let sent_id =

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::fields::is_error;
+use super::super::identifier::of_letter_name;
 use super::super::{Decoder, arguments};
 use super::NAME;
 use super::response::{Candidate, Chunk, FunctionCall, Part, ReportedUsage, stop_reason};
@@ -178,8 +179,8 @@ impl GeminiDecoder {
             return Err(error::invalid("the provider sent a tool call in pieces, which was not requested"));
         }
         self.close();
-        let (index, id, name) =
-            (self.calls, call.id.clone().unwrap_or_default(), call.name.clone().unwrap_or_default());
+        let (index, id) = (self.calls, call.id.clone().unwrap_or_default());
+        let name = of_letter_name(call.name.as_deref().unwrap_or_default()).to_owned();
         self.calls += 1;
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
         let json = call.args.map_or("", RawValue::get);
