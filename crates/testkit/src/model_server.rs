@@ -1,4 +1,4 @@
-//! A scripted model server: OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streamed.
+//! A scripted model server: OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streamed, and its batches.
 //!
 //! The script gets each [`Call`] and returns a [`Reply`]: text, reasoning and tool calls, streamed in pieces, or a
 //! [`Fault`]. The [`Journal`] records every request independently of the service: its body, time and connection, and
@@ -11,6 +11,7 @@
 //! ```
 
 mod anthropic;
+mod batches;
 mod call;
 mod http;
 mod journal;
@@ -62,7 +63,8 @@ impl ModelServer {
         let address = listener.local_addr()?;
         let (journal, stop, tasks) =
             (Arc::new(Journal::default()), CancellationToken::new(), TaskTracker::new());
-        let server = serve::Server { script: Arc::new(script), journal: journal.clone(), stop: stop.clone() };
+        let (script, batches) = (Arc::new(script), batches::Batches::default());
+        let server = serve::Server { script, journal: journal.clone(), stop: stop.clone(), batches };
         tasks.spawn(serve::accept(listener, server, tasks.clone()));
         Ok(Self { address, journal, stop, tasks })
     }

@@ -14,7 +14,7 @@ mod poison;
 mod sessions;
 
 use super::evidence::{EventRow, Evidence};
-use super::message_script::{REPORTED, answer, answered};
+use super::message_script::{REPORTED, answer, answered, typed_answer};
 use super::reader::bare_id;
 use super::recovery;
 
@@ -291,7 +291,9 @@ fn streams(evidence: &Evidence) -> Finding {
         if message.content == REPORTED {
             continue;
         }
-        if answered(&message.content).is_none_or(|numbers| answer(&numbers) != message.content) {
+        let is_answer =
+            |numbers: &[usize]| [answer(numbers), typed_answer(numbers)].contains(&message.content);
+        if !answered(&message.content).is_some_and(|numbers| is_answer(&numbers)) {
             finding.add(|| {
                 format!("message {}: no message asks for the answer `{}`", message.id, message.content)
             });

@@ -11,6 +11,10 @@ use super::apis::{Apis, Request};
 use super::message_script::MessageScript;
 use super::seed::Seed;
 
+/// Share of the messages whose answer is a JSON object, and of those whose answers come later, per thousand.
+const TYPED: u64 = 80;
+const PATIENT: u64 = 60;
+
 /// A message, as its sender sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Post {
@@ -93,9 +97,17 @@ impl ClientPool {
             });
             (number, content)
         };
+        let mut body = json!({ "content": content });
+        if seed.permille(TYPED) {
+            body["output"] = json!({"schema": {"type": "object", "properties": {"answer": {"type": "string"}},
+                "required": ["answer"]}});
+        }
+        if seed.permille(PATIENT) {
+            body["model_policy"] = json!({"latency": "batch"});
+        }
         let request = Request {
             path: &format!("/v1/goals/{}/messages", self.goals[goal]),
-            body: &json!({ "content": content }).to_string(),
+            body: &body.to_string(),
             once: Some(&format!("post-{number}")),
         };
         let accepted = self.post_until_accepted(number, &request, seed).await?;

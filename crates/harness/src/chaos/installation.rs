@@ -208,6 +208,9 @@ fn jobs(folder: &Path) -> Result<()> {
     }
     let guards = std::fs::read_to_string(repository::root().join("jobs/guards.toml"))?;
     std::fs::write(folder.join("guards.toml"), format!("{guards}\n{RULE}"))?;
+    // Anthropic's protocol has calls that are answered later.
+    let models = "[profiles.\"local/*\"]\nwire = \"anthropic\"\nsubmits = \"batches\"\n";
+    std::fs::write(folder.join("models.toml"), models)?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! communicate: `#4 {"rounds":[["charge"]],"ms":20,"pieces":4,"pace":20,"plain":false}`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::seed::Seed;
 
@@ -93,8 +94,14 @@ pub(crate) fn answer(numbers: &[usize]) -> String {
     format!("Answer to {}.{words}", named.join(" "))
 }
 
+/// The same as a JSON object, of the form that some messages want.
+pub(crate) fn typed_answer(numbers: &[usize]) -> String {
+    json!({"answer": answer(numbers)}).to_string()
+}
+
 /// The message numbers an answer names; `None` if the text is not an answer.
 pub(crate) fn answered(text: &str) -> Option<Vec<usize>> {
+    let text = text.strip_prefix("{\"answer\":\"").unwrap_or(text);
     let named = text.strip_prefix("Answer to ")?.split('.').next()?;
     named.split(' ').map(|number| number.strip_prefix('#')?.parse().ok()).collect()
 }
@@ -110,6 +117,7 @@ mod tests {
         let text = format!("{}\n\n{}", one.text(4), other.text(17));
         assert_eq!(scripts_in(&text).collect::<Vec<_>>(), [(4, one), (17, other)]);
         assert_eq!(answered(&answer(&[4, 17])), Some(vec![4, 17]));
+        assert_eq!(answered(&typed_answer(&[4, 17])), Some(vec![4, 17]));
         assert_eq!(answered("I stopped."), None);
     }
 

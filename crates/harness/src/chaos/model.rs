@@ -9,7 +9,9 @@ use houston_testkit::model_server::{Call, Fault, Reply, without_system_context};
 use serde_json::{Value, json};
 
 use super::decider::needs_yes;
-use super::message_script::{ASK, EXECUTOR, MessageScript, QUESTION, REPORTED, answer, scripts_in};
+use super::message_script::{
+    ASK, EXECUTOR, MessageScript, QUESTION, REPORTED, answer, scripts_in, typed_answer,
+};
 
 /// How the system prompt of a summary request begins.
 const SUMMARISER: &str = "You write the summary";
@@ -17,6 +19,8 @@ const SUMMARISER: &str = "You write the summary";
 /// How the system prompts of requests begin that belong to a plan: to change it, and to answer one step.
 const PLANNER: &str = "A step of a plan failed";
 const STEP: &str = "You carry out one step of a plan. Text";
+/// What the prompt of a request says whose answer must be a JSON object.
+const TYPED: &str = "Answer with one JSON object";
 /// How the instructions of an executor begin.
 const ORDER: &str = "Carry out ";
 
@@ -97,7 +101,7 @@ impl ScriptedModel {
         if call.tools().is_empty() && call.system().starts_with(STEP) {
             return self.unrecorded(call, Reply::text("Considered."));
         }
-        let messages = call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        let messages = &plain(call.json()["messages"].as_array().map_or(&[][..], Vec::as_slice));
         let conversation_state = ConversationState::of(messages);
         let mut state = self.state();
         if let Some(reason) = refusal(messages) {
@@ -117,7 +121,7 @@ impl ScriptedModel {
         let reply = match said.strip_prefix(ORDER) {
             Some(op) if call.has_tool_results() => Reply::text(format!("Carried out {op}.")),
             Some(op) => Reply::tool("look", json!({"op": op, "ms": 50})),
-            None => conversation_state.reply(),
+            None => conversation_state.reply(call.system().contains(TYPED)),
         };
         with_fault(fault, call, reply)
     }
@@ -172,7 +176,8 @@ impl ConversationState {
         conversation_state
     }
 
-    fn reply(&self) -> Reply {
+    /// `typed`: whether the answer must be a JSON object.
+    fn reply(&self, typed: bool) -> Reply {
         let Some(script) = &self.script else { return Reply::text(REPORTED) };
         let last = self.pending.last().copied().unwrap_or(0);
         if let Some(tools) = script.rounds.get(self.rounds) {
@@ -199,13 +204,40 @@ impl ConversationState {
                 .every(Duration::from_millis(5));
         }
         let text = answer(&self.pending);
-        let reply = if script.plain {
+        let reply = if typed {
+            Reply::text(typed_answer(&self.pending))
+        } else if script.plain {
             Reply::text(text)
         } else {
             Reply::tool("send_message", json!({ "content": text }))
         };
         reply.in_pieces(script.pieces).every(Duration::from_millis(script.pace))
     }
+}
+
+/// Messages of Anthropic's protocol with calls and results as in OpenAI's: `tool_calls` of the model, and a message for each result.
+fn plain(messages: &[Value]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for message in messages {
+        let Some(blocks) = message["content"].as_array() else {
+            all.push(message.clone());
+            continue;
+        };
+        let of_type = |kind: &'static str| blocks.iter().filter(move |block| block["type"] == kind);
+        for result in of_type("tool_result") {
+            let content = &result["content"];
+            let content = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+            all.push(json!({"role": "tool", "tool_call_id": result["tool_use_id"], "content": content}));
+        }
+        let texts: Vec<&str> = of_type("text").filter_map(|block| block["text"].as_str()).collect();
+        let calls: Vec<Value> = of_type("tool_use")
+            .map(|call| json!({"id": call["id"], "function": {"name": call["name"], "arguments": call["input"]}}))
+            .collect();
+        if !(texts.is_empty() && calls.is_empty()) {
+            all.push(json!({"role": message["role"], "content": texts.join("\n"), "tool_calls": calls}));
+        }
+    }
+    all
 }
 
 /// The plan of message `number`: the first two steps begin at once, each other one when the one two before has settled.

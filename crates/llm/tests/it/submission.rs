@@ -120,7 +120,7 @@ async fn batches_are_asked_for_and_cost_half() {
     let result = json!({"custom_id": "answer", "result": {"type": "succeeded", "message": {
         "type": "message", "role": "assistant", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "hi"}],
-        "usage": {"input_tokens": 1_000_000, "output_tokens": 0, "service_tier": "batch"}}}});
+        "usage": {"input_tokens": 100_000, "output_tokens": 0, "service_tier": "batch"}}}});
     let answers = vec![
         ("200 OK", state("in_progress")),
         ("200 OK", state("in_progress")),
@@ -134,7 +134,7 @@ async fn batches_are_asked_for_and_cost_half() {
     assert_eq!(ask(&*model, batch, Submitting::Fetch(&call), &ledger).await, Came::Submitted(call.clone()));
     let came = ask(&*model, batch, Submitting::Fetch(&call), &ledger).await;
     assert!(matches!(came, Came::Answer(_)), "{came:?}");
-    assert_eq!(cost(&ledger), "1.5", "half of 3 dollars");
+    assert_eq!(cost(&ledger), "0.15", "half of 3 dollars a million");
     let seen = seen.lock().unwrap();
     let paths: Vec<&str> = seen.iter().map(|(line, _)| line.as_str()).collect();
     let one = "GET /v1/messages/batches/msgbatch_1";

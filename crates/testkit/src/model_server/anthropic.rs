@@ -54,6 +54,32 @@ pub(crate) fn render(answer: &Answer, number: usize) -> Rendered {
     }
 }
 
+/// `answer` to call `number` in one piece.
+pub(crate) fn whole(answer: &Answer, number: usize) -> Value {
+    let mut calls = 0;
+    let content: Vec<Value> = answer
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Thinking(text) => {
+                json!({"type": "thinking", "thinking": text, "signature": "c2NyaXB0ZWQ="})
+            }
+            Part::Text(text) => json!({"type": "text", "text": text}),
+            Part::Tool { name, arguments } => {
+                calls += 1;
+                json!({"type": "tool_use", "id": format!("toolu_{number}_{}", calls - 1), "name": name,
+                    "input": arguments})
+            }
+        })
+        .collect();
+    let (input, output) = answer.usage;
+    json!({
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "scripted",
+        "content": content, "stop_reason": if calls > 0 { "tool_use" } else { "end_turn" },
+        "usage": {"input_tokens": input, "output_tokens": output, "service_tier": "batch"},
+    })
+}
+
 fn deltas(text: &str, pieces: usize, delta: impl Fn(&str) -> Value) -> Vec<Value> {
     cut(text, pieces).into_iter().map(delta).collect()
 }

@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::batches::{Batches, json_response};
 use super::call::{Call, Wire};
 use super::http::{self, Request};
 use super::journal::{Ending, Journal};
@@ -22,6 +24,7 @@ pub(crate) struct Server {
     pub(crate) script: Arc<dyn Fn(&Call) -> Reply + Send + Sync>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) stop: CancellationToken,
+    pub(crate) batches: Batches,
 }
 
 /// Accepts connections until the server stops.
@@ -58,8 +61,13 @@ impl Server {
             let wire = match request.method_and_path() {
                 ("POST", path) if path.ends_with("/chat/completions") => Wire::OpenAiChat,
                 ("POST", path) if path.ends_with("/messages") => Wire::Anthropic,
+                ("POST", path) if path.ends_with("/messages/batches") => {
+                    let answer = self.submitted(&request, connection);
+                    socket.write_all(answer.as_bytes()).await?;
+                    continue;
+                }
                 other => {
-                    let answer = other_response(other);
+                    let answer = self.batches.find(other.1).unwrap_or_else(|| other_response(other));
                     socket.write_all(answer.as_bytes()).await?;
                     continue;
                 }
@@ -71,6 +79,24 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Takes a call that is answered later: its reply is made now.
+    fn submitted(&self, request: &Request, connection: usize) -> String {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let number = self.journal.begin();
+        let call = Call {
+            number,
+            connection,
+            wire: Wire::Anthropic,
+            at: Instant::now(),
+            body: body["requests"][0]["params"].to_string().into(),
+            json: OnceLock::new(),
+        };
+        self.journal.note(&call, request.header("x-api-key"));
+        let reply = (self.script)(&call);
+        self.journal.end(number, Ending::Answered);
+        self.batches.add(number, &reply)
     }
 
     /// Handles one call.
@@ -157,8 +183,5 @@ fn other_response((method, path): (&str, &str)) -> String {
         ("GET", "health") => ("200 OK", r#"{"status":"ok"}"#),
         _ => ("404 Not Found", r#"{"error":{"message":"not found","type":"invalid_request_error"}}"#),
     };
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    json_response(status, body)
 }

@@ -1,0 +1,71 @@
+//! Anthropic's batches of one call: `POST /messages/batches`, its state, its results, and its end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::anthropic;
+use super::reply::{Kind, Reply};
+
+/// The batches of a server. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Batches(Arc<Mutex<HashMap<String, Batch>>>);
+
+#[derive(Debug)]
+struct Batch {
+    /// Whether it was looked at: it has ended when it is looked at again.
+    was_seen: bool,
+    result: Value,
+}
+
+impl Batches {
+    /// Adds the batch of call `number`. Returns the response.
+    pub(crate) fn add(&self, number: usize, reply: &Reply) -> String {
+        let result = match &reply.0 {
+            Kind::Answer(answer) if answer.fault.is_none() => {
+                json!({"type": "succeeded", "message": anthropic::whole(answer, number)})
+            }
+            _ => json!({"type": "errored", "error": {"type": "error", "error": {"type": "api_error"}}}),
+        };
+        let id = format!("msgbatch_{number}");
+        let response = state(&id, false);
+        self.batches().insert(id, Batch { was_seen: false, result });
+        response
+    }
+
+    /// The response to a request for a batch; `None`: there is none at this path.
+    pub(crate) fn find(&self, path: &str) -> Option<String> {
+        let (_, rest) = path.split_once("/messages/batches/")?;
+        let (id, what) = rest.split_once('/').unwrap_or((rest, ""));
+        let mut batches = self.batches();
+        let batch = batches.get_mut(id)?;
+        Some(match what {
+            "results" => {
+                json_response("200 OK", &json!({"custom_id": "answer", "result": batch.result}).to_string())
+            }
+            "cancel" => {
+                batch.result = json!({"type": "canceled"});
+                state(id, true)
+            }
+            _ => state(id, std::mem::replace(&mut batch.was_seen, true)),
+        })
+    }
+
+    fn batches(&self) -> MutexGuard<'_, HashMap<String, Batch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn state(id: &str, has_ended: bool) -> String {
+    let status = if has_ended { "ended" } else { "in_progress" };
+    json_response("200 OK", &json!({"id": id, "processing_status": status}).to_string())
+}
+
+/// A response with a JSON body.
+pub(crate) fn json_response(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
