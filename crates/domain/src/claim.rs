@@ -36,6 +36,8 @@ pub struct Claimable {
     /// The first unread messages, in order: at least one more than the limits allow, if there are as many. Those that
     /// were posted after a request to cancel are left out: the next run reads them.
     pub unread: Vec<Unread>,
+    /// How many messages are unread. A run that waited for a time may have seen them without reading them.
+    pub unread_count: i32,
     /// The open session; `None` if sessions of this kind are not closed.
     pub session: Option<OpenSession>,
 }
@@ -226,7 +228,7 @@ pub fn decide(
         read: read.len(),
         read_to: read.last().map(|last| last.seq),
         has_more,
-        stays_awake: of.cancel_requested || has_more || (!is_first && count > 0),
+        stays_awake: of.cancel_requested || has_more || (!is_first && (count > 0 || of.unread_count > 0)),
         moves_messages: read.iter().any(|unread| !unread.is_for_run),
         is_suspect: deaths > 0 && deaths + 1 >= crashes.deaths && !is_given_up,
         is_given_up,

@@ -23,6 +23,7 @@ fn posted(lengths: &[usize]) -> Claimable {
         is_awake: true,
         is_waiting: false,
         lacks_tokens: false,
+        unread_count: 0,
         unread: (1..).zip(lengths).map(|(seq, bytes)| unread(seq, *bytes)).collect(),
         session: None,
     }
@@ -94,6 +95,9 @@ fn later_attempt_leaves_messages_to_its_next_step() {
     assert_eq!((start.read, start.read_to, start.stays_awake), (0, None, true));
     let nothing = Claimable { attempts: 1, is_awake: false, ..posted(&[]) };
     assert!(!started(&nothing).stays_awake);
+    // It waited for a time, and slept again after it had seen the message that came meanwhile.
+    let slept = Claimable { unread_count: 1, ..nothing };
+    assert!(started(&slept).stays_awake);
 }
 
 #[test]

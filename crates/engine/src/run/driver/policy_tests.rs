@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agent::limits::LimitChanges;
-use houston_domain::answering::{Effort, Output, Sampling};
+use houston_domain::answering::{Output, Sampling};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
@@ -140,7 +140,7 @@ fn changed(setup: &Arc<Setup>, change: impl FnOnce(&mut Setup)) -> Setup {
 fn each_setting_has_the_layer_that_has_said_it_last() {
     let process = Process::changed(ScriptedModel::new([]), Vec::new(), |kind| {
         kind.sampling.temperature = Some(0.5);
-        kind.sampling.effort = Some(Effort::Low);
+        kind.limits.max_output_tokens = Some(900);
         kind.limits.max_iterations = Some(7);
     });
     let kind = process.setup();
@@ -168,7 +168,7 @@ fn each_setting_has_the_layer_that_has_said_it_last() {
         [
             ("temperature", "agent"),
             ("top_p", "provider"),
-            ("effort", "kind"),
+            ("effort", "provider"),
             ("stop", "message"),
             ("max_output_tokens", "message"),
             ("max_iterations", "kind"),

@@ -133,6 +133,7 @@ impl Claims {
                        with ordinality as i (agentable_id, worker_id, tenant_id, kind, wants_context, n))
             select i.n as "n!", i.worker_is_alive as "worker_is_alive!", i.posts as "posts!", k.version as "version!",
                    k.tenant_id, k.user_id, k.run_id, k.last_seq, k.crash_count, k.failed_attempts, k.wake, k.run_open,
+                   k.unread as unread_count,
                    coalesce(k.next_attempt_at <= clock_timestamp(), true) as "is_due!", k.holder is not null as "is_held!",
                    k.next_attempt_at is not null as "has_time!", k.holder_is_alive as "holder_is_alive!",
                    cardinality(k.died_with) as "deaths!",
@@ -298,6 +299,7 @@ impl Claims {
                     is_waiting: is_waiting && !(row.has_time && row.is_due),
                     lacks_tokens: admission.is_some_and(|admission| admission.wait.is_some()),
                     unread,
+                    unread_count: row.unread_count,
                     session,
                 },
                 admission,
