@@ -13,7 +13,7 @@ use houston_domain::guard::{GuardError, GuardSettings, LayerKind};
 use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
 use houston_engine::{Observer, RunHook};
 use houston_llm::Model;
-use houston_tools::SharedTool;
+use houston_tools::{SharedTool, schema};
 use schemars::JsonSchema;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::happened::{Followers, Happened, Wanted};
 use crate::question::{Decision, Question};
 use crate::run::Decide;
 use crate::running::Running;
-use crate::tool::{AgentTool, AnyTool, schema};
+use crate::tool::{AgentTool, AnyTool};
 
 /// How the agent works, unless [`AgentBuilder::guidelines`] says otherwise.
 const GUIDELINES: &str = "\
@@ -156,7 +156,7 @@ impl AgentBuilder {
     /// Asks for answers of a type: each run ends with a value that fits the type's schema ([`Answer::parse`](crate::Answer::parse)),
     /// or fails with `RESULT_MISMATCH`. The type must be a struct.
     pub fn output<T: JsonSchema>(mut self) -> Self {
-        self.output = Some(Output::of(schema::<T>()));
+        self.output = Some(Output::of(schema::of::<T>()));
         self
     }
 

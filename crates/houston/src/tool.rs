@@ -8,9 +8,8 @@ use futures_util::future::BoxFuture;
 use houston_domain::guard::{Risk, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
-use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool, input};
+use houston_tools::{CallContext, InvalidInput, Plan, SharedTool, Tool, input, schema};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -58,7 +57,7 @@ where
     let definition = ToolDefinition {
         name,
         description: description.into(),
-        input_schema: schema::<Input>().into(),
+        input_schema: schema::of::<Input>().into(),
         effect: EffectClass::default(),
         timeout: ToolDefinition::default_timeout(),
     };
@@ -139,17 +138,6 @@ impl Tool for FunctionTool {
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
         (self.execute)(input, context).map(Plan::Execute)
     }
-}
-
-/// The JSON Schema of a type, without references and without the names of Rust types.
-pub(crate) fn schema<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.remove("title");
-    schema.to_value()
 }
 
 /// What the model reads of an output.
@@ -292,7 +280,7 @@ mod tests {
             "required": ["city"],
             "additionalProperties": false
         });
-        assert_eq!(schema::<Trip>(), expected);
+        assert_eq!(schema::of::<Trip>(), expected);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Parsing of a tool's arguments, with errors that tell the model how to correct the call.
+//! Arguments of tools: how they are parsed and checked, with errors that tell the model how to correct the call.
 
-use houston_domain::field::Entity;
+use std::fmt::Display;
+
+use houston_domain::tool_call::ToolResponse;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,75 +16,59 @@ pub fn read<T: DeserializeOwned>(tool: &str, input: &Value) -> Result<T, Invalid
     serde_json::from_value(input.clone()).map_err(|error| InvalidInput(format!("{tool}: {error}")))
 }
 
-/// As [`read`], for a tool that changes an `entity`: the refusal of an unknown field names what may be changed, and by whom.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_change<T: DeserializeOwned>(
-    tool: &str,
-    entity: Entity,
-    input: &Value,
-) -> Result<T, InvalidInput> {
-    read(tool, input).map_err(|InvalidInput(reason)| {
-        let is_field = reason.contains("unknown field");
-        InvalidInput(if is_field { format!("{reason}; {}", entity.updatable()) } else { reason })
-    })
+/// Why a call is not carried out.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The arguments are wrong; the name of the tool is put before the reason.
+    Invalid(String),
+    /// With this response.
+    Answer(ToolResponse),
 }
 
-/// Checks a text that must not be blank and may have at most `max` bytes.
-///
-/// # Errors
-/// [`InvalidInput`] with the field and what is allowed.
-pub fn text(tool: &str, field: &str, value: String, max: usize) -> Result<String, InvalidInput> {
+impl From<ToolResponse> for Refusal {
+    fn from(response: ToolResponse) -> Self {
+        Self::Answer(response)
+    }
+}
+
+/// A refusal of arguments: what is wrong, and what is allowed.
+pub(crate) fn invalid(reason: impl Display) -> Refusal {
+    Refusal::Invalid(reason.to_string())
+}
+
+/// Checks a text, if there is one: it must not be blank and may have at most `max` bytes.
+pub(crate) fn text<'v>(field: &str, value: impl Into<Option<&'v str>>, max: usize) -> Result<(), Refusal> {
+    let Some(value) = value.into() else { return Ok(()) };
     if value.trim().is_empty() {
-        return Err(InvalidInput(format!("{tool}: `{field}` must not be empty")));
+        return Err(invalid(format!("`{field}` must not be empty")));
     }
-    if value.len() > max {
-        let length = value.len();
-        return Err(InvalidInput(format!("{tool}: `{field}` has {length} bytes; at most {max} are allowed")));
+    match value.len() {
+        length if length > max => {
+            Err(invalid(format!("`{field}` has {length} bytes; at most {max} are allowed")))
+        }
+        _ => Ok(()),
     }
-    Ok(value)
 }
 
-/// Checks an optional text, as [`text`].
-///
-/// # Errors
-/// As [`text`].
-pub fn optional_text(
-    tool: &str,
-    field: &str,
-    value: Option<String>,
-    max: usize,
-) -> Result<Option<String>, InvalidInput> {
-    value.map(|value| text(tool, field, value, max)).transpose()
-}
-
-/// Checks a text that must be one line of at most `max` characters.
-///
-/// # Errors
-/// [`InvalidInput`] with the field and what is allowed.
-pub fn line(tool: &str, field: &str, value: String, max: usize) -> Result<String, InvalidInput> {
-    let value = text(tool, field, value, usize::MAX)?;
+/// Checks a text, if there is one, that must be one line of at most `max` characters.
+pub(crate) fn line<'v>(field: &str, value: impl Into<Option<&'v str>>, max: usize) -> Result<(), Refusal> {
+    let Some(value) = value.into() else { return Ok(()) };
+    text(field, value, usize::MAX)?;
     let length = value.chars().count();
     if length > max {
-        return Err(InvalidInput(format!(
-            "{tool}: `{field}` has {length} characters; at most {max} are allowed"
-        )));
+        return Err(invalid(format!("`{field}` has {length} characters; at most {max} are allowed")));
     }
     if value.contains(['\n', '\r']) {
-        return Err(InvalidInput(format!("{tool}: `{field}` has several lines; only one is allowed")));
+        return Err(invalid(format!("`{field}` has several lines; only one is allowed")));
     }
-    Ok(value)
+    Ok(())
 }
 
 /// Checks a number of items from 1 to `max`; `default` if it is absent.
-///
-/// # Errors
-/// [`InvalidInput`] with what is allowed.
-pub fn limit(tool: &str, limit: Option<u32>, default: u32, max: u32) -> Result<u32, InvalidInput> {
+pub(crate) fn limit(limit: Option<u32>, default: u32, max: u32) -> Result<u32, Refusal> {
     let limit = limit.unwrap_or(default);
     if !(1..=max).contains(&limit) {
-        return Err(InvalidInput(format!("{tool}: `limit` is {limit}, but must be from 1 to {max}")));
+        return Err(invalid(format!("`limit` is {limit}, but must be from 1 to {max}")));
     }
     Ok(limit)
 }

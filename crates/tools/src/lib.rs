@@ -8,8 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! - One tool is one file: its definition, its effect class, its effect and what the model reads of it. Its name is
-//!   written nowhere else; other code uses the constant.
+//! - A built-in tool is the type of its arguments: name, description, effect class, time-out, capability and function are
+//!   stated in one place, and the schema follows from the type. Its name is written nowhere else; other code uses the
+//!   constant.
 //! - [`tool::Tool::plan`] is pure. Its plan says what a call does: write Houston's own tables (committed with
 //!   the result in one fenced transaction) or act outside (executed after its intent is committed).
 //! - A [`Record`] decides and words; the store offers it typed rows ([`RecordTx`](houston_store::record::RecordTx)) inside
@@ -23,12 +24,17 @@
 //! SQL (a [`Record`] calls methods of the store), permissions, the order of execution (decided by the engine).
 //!
 //! # Add a tool
-//! 1. A file `builtin/<tool>.rs` with a struct that implements [`tool::Tool`]: its definition (name, description
-//!    for the model, JSON Schema, effect class, time-out) and its `plan`. If it reads or writes Houston's own tables, its
-//!    arguments implement [`Record`]. `builtin/create_note.rs` is a good example.
-//! 2. A line in [`builtin::all`], or `houston_cli::App::with_tool` from a binary of your own
-//!    (`crates/cli/examples/custom_tool.rs`).
-//! 3. Its name under `tools` in the agent types that may call it (`jobs/agents/*.toml`).
+//! 1. A struct with its arguments that implements `BuiltIn` (`typed.rs`), in a file of `builtin/` of its own or beside the
+//!    tools it belongs to. The documentation of a field is what the model reads of it. If it reads or writes Houston's own
+//!    tables, what it plans implements `Access` (`record.rs`). `DeleteNote` in `builtin/knowledge.rs` is a short example,
+//!    `builtin/web.rs` has tools that act outside.
+//! 2. A line in the list of `builtin/mod.rs`, and one with `mod` for a new file. From a binary of your own, implement
+//!    [`Tool`] and call `houston_cli::App::with_tool` (`crates/cli/examples/custom_tool.rs`), or make a function a tool
+//!    (`houston::tool`).
+//! 3. `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions` writes what models are sent of it to
+//!    `tests/it/definitions.json`: review that.
+//!
+//! Agents whose types name it under `tools` (`jobs/agents/*.toml`) may call it.
 //!
 //! A tool that takes long reports how far it is with [`CallContext::progress`]: `context.progress.report(3.0, Some(10.0),
 //! "page 3")`, as often as it likes; streams show at most four reports a second of a call, and nothing is stored. One that
@@ -40,32 +46,27 @@ pub mod builtin;
 pub mod client;
 pub mod code;
 pub mod endpoint;
-mod files;
 pub mod input;
-mod listing;
 mod many;
 pub mod offer;
 pub mod outside;
 pub mod pausing;
 pub mod pdf;
-mod plans;
 pub mod progress;
-mod reach;
 pub mod record;
 pub mod registry;
-mod scripts;
+pub mod schema;
 pub mod servers;
 pub mod shared_state;
 pub mod skills;
-mod snippets;
-mod source;
-mod tables;
 pub mod tool;
+mod typed;
 pub mod untrusted;
 
 pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
-pub use offer::{FINDING_TOOLS, Offer};
+pub use many::FINDING_TOOLS;
+pub use offer::Offer;
 pub use outside::Outside;
 pub use pausing::{Acted, CallQuestion, Pause, Paused, Until};
 pub use progress::{Progress, Report, Reports};
@@ -73,6 +74,7 @@ pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
 pub use skills::Skills;
 pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
+pub use typed::Needs;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolErrorCode, ToolRes
 use houston_domain::tool_schema::read;
 use serde_json::Number;
 
-use crate::builtin::{self, READ_RESULT};
-use crate::many::{Catalogue, Tools, arguments, help};
+use crate::builtin::READ_RESULT;
+use crate::many::{Catalogue, FINDING_TOOLS, Tools, arguments, finding, help};
 use crate::tool::{CallContext, Plan, SharedTool, Situation};
 
 /// The tools that one agent type may call; cheap to clone.
@@ -30,9 +30,6 @@ pub struct Offer {
     /// Whether code may call the tools.
     code_mode: bool,
 }
-
-/// How many tools of a searched offer find, describe and call the others.
-pub const FINDING_TOOLS: usize = 3;
 
 /// The lists of the situations that a run may be in. Each is made for the first run in its situation.
 struct Lists {
@@ -87,7 +84,7 @@ impl List {
         let (mut sent, deferred): (Vec<_>, Vec<_>) =
             definitions.partition(|tool| direct.contains(&tool.name));
         let catalogue = Arc::new(Catalogue::new(Arc::clone(all), members));
-        let finding = builtin::finding(&catalogue);
+        let finding = finding(&catalogue);
         sent.extend(finding.iter().map(|tool| tool.definition().clone()));
         let of_finding = finding.each_ref().map(|tool| tool.facts());
         let searched = Searched { catalogue, tools: finding, facts: of_finding, deferred };

@@ -35,6 +35,12 @@ pub struct Outside {
     pub plan_templates: Arc<Templates>,
 }
 
+impl From<&Self> for Outside {
+    fn from(outside: &Self) -> Self {
+        outside.clone()
+    }
+}
+
 /// The clients. They are made when the first request is sent: a process whose agents send none has none.
 #[derive(Default)]
 pub struct Web {

@@ -38,6 +38,52 @@ pub trait Record: Debug + Send + Sync {
     }
 }
 
+/// A [`Record`] whose methods are async functions: what the tools of this crate implement.
+pub(crate) trait Access: Debug + Send + Sync {
+    /// See [`Record::has_preview`].
+    const HAS_PREVIEW: bool = false;
+
+    /// See [`Record::apply`].
+    fn apply(&self, tx: RecordTx<'_>) -> impl Future<Output = Result<ToolResponse>> + Send;
+
+    /// See [`Record::preview`].
+    fn preview(&self, _tx: RecordTx<'_>) -> impl Future<Output = Result<Option<String>>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// See [`Record::asks`].
+    fn asks(&self) -> Option<String> {
+        None
+    }
+
+    /// See [`Record::task`].
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        None
+    }
+}
+
+impl<T: Access> Record for T {
+    fn apply<'t>(&'t self, tx: RecordTx<'t>) -> RecordFuture<'t> {
+        Box::pin(Access::apply(self, tx))
+    }
+
+    fn has_preview(&self) -> bool {
+        T::HAS_PREVIEW
+    }
+
+    fn preview<'t>(&'t self, tx: RecordTx<'t>) -> BoxFuture<'t, Result<Option<String>>> {
+        Box::pin(Access::preview(self, tx))
+    }
+
+    fn asks(&self) -> Option<String> {
+        Access::asks(self)
+    }
+
+    fn task(&self) -> Option<NewTaskInfo<'_>> {
+        Access::task(self)
+    }
+}
+
 /// A task, as streams and hints name it.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTaskInfo<'r> {

@@ -7,7 +7,7 @@ use houston_domain::skill::BundledSkill;
 
 use houston_domain::snippet::TOOL_PREFIX;
 
-use crate::builtin::is_reserved;
+use crate::many::is_reserved;
 use crate::offer::Offer;
 use crate::tool::SharedTool;
 

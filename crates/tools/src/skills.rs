@@ -68,8 +68,3 @@ impl Skills {
 pub(crate) fn not_found(text: String) -> ToolResponse {
     ToolResponse::failure(ToolErrorCode::NotFound, text)
 }
-
-/// The answer in a run without skills, which may have calls in its history.
-pub(crate) fn none() -> ToolResponse {
-    not_found("there are no skills".to_owned())
-}

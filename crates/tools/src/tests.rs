@@ -74,32 +74,38 @@ fn message_is_planned_with_its_response() {
 #[test]
 fn good_arguments_become_records() {
     let note = NoteId(uuid());
-    let all = "List(ListQuery { query: None, limit: 10, before: None })";
+    let notes = |query: &str| {
+        format!(r#"Documents {{ kind: Note, query: ListQuery {{ {query} }}, reads: "read_note" }}"#)
+    };
     for (name, input, expected) in [
         (
             "create_note",
             json!({"title": "a", "content": "b"}),
-            r#"Input { title: "a", content: "b" }"#.to_owned(),
+            r#"CreateNote { title: "a", content: "b" }"#.to_owned(),
         ),
-        ("list_notes", json!({}), all.to_owned()),
+        ("list_notes", json!({}), notes("query: None, limit: 10, before: None")),
         (
             "list_notes",
             json!({"query": "milk", "limit": 3, "before": note}),
-            format!(r#"List(ListQuery {{ query: Some("milk"), limit: 3, before: Some({note}) }})"#),
+            notes(&format!(r#"query: Some("milk"), limit: 3, before: Some({note})"#)),
         ),
-        ("read_note", json!({"note_id": note}), format!("Input {{ note_id: {note} }}")),
+        ("read_note", json!({"note_id": note}), format!("ReadNote {{ note_id: {note} }}")),
         (
             "update_note",
             json!({"note_id": note, "title": "t"}),
-            format!(r#"Input {{ note_id: {note}, title: Some("t"), content: None }}"#),
+            format!(r#"UpdateNote {{ note_id: {note}, title: Some("t"), content: None }}"#),
         ),
-        ("delete_note", json!({"note_id": note}), format!("Input {{ note_id: {note} }}")),
+        ("delete_note", json!({"note_id": note}), format!("DeleteNote {{ note_id: {note} }}")),
         (
             "manage_learning",
             json!({"action": "add", "content": "likes tea"}),
             r#"Add { content: "likes tea" }"#.to_owned(),
         ),
-        ("list_learnings", json!({"limit": 20}), all.replace("10", "20")),
+        (
+            "list_learnings",
+            json!({"limit": 20}),
+            "LearningList(ListQuery { query: None, limit: 20, before: None })".to_owned(),
+        ),
     ] {
         assert_eq!(record(name, input.clone()), expected, "{name} {input}");
     }
@@ -109,23 +115,23 @@ fn good_arguments_become_records() {
 fn good_arguments_of_user_data_become_records() {
     let (memory, item) = (MemoryId(uuid()), FeedItemId(uuid()));
     for (name, input, expected) in [
-        ("read_profile", json!({}), "Input".to_owned()),
+        ("read_profile", json!({}), "ReadProfile".to_owned()),
         (
             "update_profile",
             json!({"list": "aims", "new": "sail"}),
-            r#"Call { list: Aims, change: Add("sail") }"#.to_owned(),
+            r#"ProfileCall { list: Aims, change: Add("sail") }"#.to_owned(),
         ),
         (
             "update_profile",
             json!({"list": "facts", "old": "a", "new": "b"}),
-            r#"Call { list: Facts, change: Replace { old: "a", new: "b" } }"#.to_owned(),
+            r#"ProfileCall { list: Facts, change: Replace { old: "a", new: "b" } }"#.to_owned(),
         ),
         (
             "update_profile",
             json!({"list": "facts", "old": "a"}),
-            r#"Call { list: Facts, change: Remove("a") }"#.to_owned(),
+            r#"ProfileCall { list: Facts, change: Remove("a") }"#.to_owned(),
         ),
-        ("read_custom_instructions", json!({}), "Input".to_owned()),
+        ("read_custom_instructions", json!({}), "ReadCustomInstructions".to_owned()),
         (
             "manage_memory",
             json!({"action": "save", "content": "a"}),
@@ -146,10 +152,15 @@ fn good_arguments_of_user_data_become_records() {
         (
             "create_feed_item",
             json!({"title": "t", "content": "c"}),
-            r#"Input { title: "t", content: "c" }"#.to_owned(),
+            r#"CreateFeedItem { title: "t", content: "c" }"#.to_owned(),
         ),
-        ("list_feed_items", json!({}), "List(ListQuery { query: None, limit: 10, before: None })".to_owned()),
-        ("read_feed_item", json!({"feed_item_id": item}), format!("Input {{ feed_item_id: {item} }}")),
+        (
+            "list_feed_items",
+            json!({}),
+            r#"Documents { kind: FeedItem, query: ListQuery { query: None, limit: 10, before: None }, reads: "read_feed_item" }"#
+                .to_owned(),
+        ),
+        ("read_feed_item", json!({"feed_item_id": item}), format!("ReadFeedItem {{ feed_item_id: {item} }}")),
     ] {
         assert_eq!(record(name, input.clone()), expected, "{name} {input}");
     }

@@ -8,7 +8,8 @@ use houston_domain::agentable::{AgentType, Planning, check_kind};
 use houston_domain::mode::Mode;
 use houston_store::Archiving;
 use houston_store::reach::Reach;
-use houston_tools::builtin::{CREATE_PLAN, CREATE_TASK, PLANNING, REACHING};
+use houston_tools::Needs;
+use houston_tools::builtin::{CREATE_PLAN, CREATE_TASK, needs};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -223,7 +224,7 @@ impl File<'_> {
         plans: &[&str],
     ) -> Result<(), ConfigError> {
         let creates_plans = agent_type.creates.iter().any(|kind| plans.contains(&kind.as_str()));
-        let tool = agent_type.tools.iter().find(|tool| PLANNING.contains(&tool.as_str()));
+        let tool = agent_type.tools.iter().find(|tool| needs(tool) == Some(Needs::Plans));
         if let Some(tool) = tool.filter(|_| !creates_plans) {
             let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
             let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
@@ -255,7 +256,7 @@ impl File<'_> {
                 return Err(self.refuse(kind.span().start, reason));
             }
         }
-        let tool = agent_type.tools.iter().find(|tool| REACHING.contains(&tool.as_str()));
+        let tool = agent_type.tools.iter().find(|tool| needs(tool) == Some(Needs::Reach));
         match tool.filter(|_| agent_type.reaches.is_empty()) {
             None => Ok(()),
             Some(tool) => {

@@ -7,7 +7,8 @@ use houston_domain::event::Event;
 use houston_domain::frame::FrameMark;
 use houston_domain::history::{Entry, Role};
 use houston_store::run_context::RunContext;
-use houston_tools::builtin::{CREATE_PLAN, PLANNING};
+use houston_tools::Needs;
+use houston_tools::builtin::{self, CREATE_PLAN};
 
 use crate::hook::PromptSection;
 use crate::setup::Setup;
@@ -46,6 +47,6 @@ pub(crate) fn forced_tool(setup: &Setup, own: &[Entry], mark: &FrameMark) -> Opt
 /// The words of what the agent can do, apart from plans.
 fn vocabulary(setup: &Setup) -> Vocabulary {
     let definitions = setup.offer.tools().iter().map(|tool| tool.definition());
-    let others = definitions.filter(|tool| !PLANNING.contains(&tool.name.as_str()));
+    let others = definitions.filter(|tool| builtin::needs(&tool.name) != Some(Needs::Plans));
     Vocabulary::new(others.flat_map(|tool| [tool.name.as_str(), tool.description.as_str()]))
 }

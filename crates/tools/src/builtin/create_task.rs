@@ -4,114 +4,88 @@ use houston_domain::answering::Output;
 use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
 use houston_store::record::{RecordIds, RecordTx};
 use houston_store::task::{NewTask, TaskCounts};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use crate::input;
-use crate::record::{NewTaskInfo, Record, RecordFuture};
-use crate::tool::{CallContext, InvalidInput, Plan, TaskKind, Tool};
-
-pub const NAME: &str = "create_task";
+use crate::input::{Refusal, invalid, line, text};
+use crate::outside::Outside;
+use crate::record::{Access, NewTaskInfo};
+use crate::tool::{CallContext, Plan, TaskKind};
+use crate::typed::BuiltIn;
 
 /// Creates a task. Written with the step: exactly once. How many there may be is checked when it is written.
-#[derive(Debug)]
-pub(super) struct CreateTask(ToolDefinition);
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Input {
+pub(super) struct CreateTask {
+    /// One line that says what the task is about.
     title: String,
+    /// What to do, what to know for it, and what the result should be.
     instructions: String,
+    /// Which kind of task, if there are several; the usual one when left out.
     kind: Option<String>,
+    /// The names of the tools it may call; all that tasks have when left out.
     tools: Option<Vec<String>>,
+    /// The JSON Schema of its result, an object, if you need values; a text when left out.
+    #[schemars(with = "Option<Map<String, Value>>")]
     output: Option<Value>,
 }
 
-impl Default for CreateTask {
-    fn default() -> Self {
-        Self(ToolDefinition {
-            name: NAME.to_owned(),
-            description: "Let a task carry something out on its own, in the background. It knows what you work for and \
-                          its instructions, nothing else: no notes, no messages. When it has ended you get its \
-                          result and its notes. Do not wait for it."
-                .to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "title": {"type": "string", "description": "One line that says what the task is about."},
-                    "instructions": {"type": "string", "description":
-                        "What to do, what to know for it, and what the result should be."},
-                    "kind": {"type": "string", "description":
-                        "Which kind of task, if there are several; the usual one when left out."},
-                    "tools": {"type": "array", "items": {"type": "string"}, "description":
-                        "The names of the tools it may call; all that tasks have when left out."},
-                    "output": {"type": "object", "description":
-                        "The JSON Schema of its result, an object, if you need values; a text when left out."},
-                },
-                "required": ["title", "instructions"],
-                "additionalProperties": false,
-            }).into(),
-            effect: EffectClass::Idempotent,
-            timeout: ToolDefinition::default_timeout(),
-        })
-    }
-}
+impl BuiltIn for CreateTask {
+    const NAME: &'static str = "create_task";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
 
-impl Tool for CreateTask {
-    fn definition(&self) -> &ToolDefinition {
-        &self.0
+    fn description(_: &Outside) -> String {
+        "Let a task carry something out on its own, in the background. It knows what you work for and its instructions, nothing \
+         else: no notes, no messages. When it has ended you get its result and its notes. Do not wait for it."
+            .to_owned()
     }
 
-    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { title, instructions, kind, tools, output } = input::read(NAME, input)?;
-        let title = input::line(NAME, "title", title, MAX_TITLE_CHARS)?;
-        let instructions = input::text(NAME, "instructions", instructions, MAX_INSTRUCTIONS_BYTES)?;
-        let kind = match kind_of(&context.tasks, kind.as_deref()) {
-            Ok(kind) => kind.clone(),
-            Err(reason) => {
-                return Ok(Plan::Answer(ToolResponse::failure(ToolErrorCode::PermissionDenied, reason)));
-            }
-        };
-        let tools = tools_of_task(&kind.tools, tools)?;
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let Self { title, instructions, kind, tools, output } = self;
+        line("title", title.as_str(), MAX_TITLE_CHARS)?;
+        text("instructions", instructions.as_str(), MAX_INSTRUCTIONS_BYTES)?;
+        let kind = kind_of(&context.tasks, kind.as_deref())
+            .map_err(|reason| ToolResponse::failure(ToolErrorCode::PermissionDenied, reason))?
+            .clone();
+        let tools = tools_of_task(&kind.tools, tools).map_err(invalid)?;
         let output = output.map(Output::of);
         if let Some(Err(wrong)) = output.as_ref().map(Output::check) {
-            return Err(InvalidInput(format!("{NAME}: output: {}", wrong.reason)));
+            return Err(invalid(format!("output: {}", wrong.reason)));
         }
-        Ok(Plan::record(Call { title, instructions, kind: TaskKind { tools, ..kind }, output }))
+        Ok(Plan::record(Create { title, instructions, kind: TaskKind { tools, ..kind }, output }))
     }
 }
 
 /// A task to be created; `kind` has the tools it gets.
 #[derive(Debug)]
-struct Call {
+struct Create {
     title: String,
     instructions: String,
     kind: TaskKind,
     output: Option<Output>,
 }
 
-impl Record for Call {
-    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
-            let (counts, limits) = (tx.task_counts().await?, tx.limits().tasks);
-            if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
-                return Ok(refusal);
-            }
-            let (RecordIds { row, run, message }, Self { title, instructions, kind, output }) =
-                (tx.ids(), self);
-            let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
-            let kind = kind.kind.as_str();
-            let output = output.as_ref();
-            let task = NewTask { id, run, message, kind, status, title, instructions, tools, output };
-            tx.create_task(&task, counts.depth + 1).await?;
-            Ok(ToolResponse::success(format!(
-                "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",
-                id.public_id(kind)
-            )))
-        })
+impl Access for Create {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (counts, limits) = (tx.task_counts().await?, tx.limits().tasks);
+        if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
+            return Ok(refusal);
+        }
+        let (RecordIds { row, run, message }, Self { title, instructions, kind, output }) = (tx.ids(), self);
+        let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
+        let kind = kind.kind.as_str();
+        let output = output.as_ref();
+        let task = NewTask { id, run, message, kind, status, title, instructions, tools, output };
+        tx.create_task(&task, counts.depth + 1).await?;
+        Ok(ToolResponse::success(format!(
+            "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",
+            id.public_id(kind)
+        )))
     }
 
     fn task(&self) -> Option<NewTaskInfo<'_>> {
@@ -136,13 +110,13 @@ fn kind_of<'k>(kinds: &'k [TaskKind], wanted: Option<&str>) -> Result<&'k TaskKi
 }
 
 /// Of the allowed tools only the `wanted` ones, if given.
-fn tools_of_task(allowed: &[String], wanted: Option<Vec<String>>) -> Result<Vec<String>, InvalidInput> {
+fn tools_of_task(allowed: &[String], wanted: Option<Vec<String>>) -> Result<Vec<String>, String> {
     let Some(wanted) = wanted else { return Ok(allowed.to_vec()) };
     match wanted.iter().find(|name| !allowed.contains(name)) {
         None => Ok(wanted),
         Some(name) => {
             let allowed = allowed.join(", ");
-            Err(InvalidInput(format!("{NAME}: a task cannot have `{name}`; there are: {allowed}")))
+            Err(format!("a task cannot have `{name}`; there are: {allowed}"))
         }
     }
 }
@@ -211,7 +185,7 @@ mod tests {
         assert_eq!(tools_of_task(&allowed, Some(names(&["list_notes"]))).unwrap(), ["list_notes"]);
         assert_eq!(tools_of_task(&allowed, Some(names(&[]))).unwrap(), [""; 0]);
         for refused in ["read_note", "send_message", "create_task", "fly"] {
-            let error = tools_of_task(&allowed, Some(names(&["create_note", refused]))).unwrap_err().0;
+            let error = tools_of_task(&allowed, Some(names(&["create_note", refused]))).unwrap_err();
             assert!(error.contains(refused) && error.contains("create_note, list_notes"), "{error}");
         }
     }

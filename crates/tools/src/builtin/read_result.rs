@@ -3,20 +3,19 @@
 use houston_domain::focus::Tier;
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::boundary;
+use houston_store::Result;
 use houston_store::record::RecordTx;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::input;
-use crate::record::{Record, RecordFuture};
-use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use crate::input::{Refusal, invalid};
+use crate::outside::Outside;
+use crate::record::Access;
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
 use crate::untrusted;
-
-/// The name of the tool. It is offered without being listed in an agent type, as soon as a large result
-/// exists.
-pub const NAME: &str = "read_result";
 
 /// Matches that one search returns.
 const MAX_MATCHES: usize = 10;
@@ -25,99 +24,68 @@ const CONTEXT_BYTES: usize = 150;
 /// Bytes reserved for the note after a page.
 const NOTE_BYTES: usize = 200;
 
-/// Reads a page of a result, or finds a text in it.
-#[derive(Debug)]
-pub(super) struct ReadResult(ToolDefinition);
-
-#[derive(Deserialize)]
+/// Reads a page of a result, or finds a text in it. It is offered without being listed in an agent type, as soon as a large
+/// result exists.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Input {
+pub(super) struct ReadResult {
+    /// An id that a shortened result names.
+    #[schemars(with = "String")]
     result_id: ResultId,
+    /// Where the page begins, in bytes.
     offset: Option<usize>,
+    /// The line where it begins, instead.
+    #[schemars(range(min = 1))]
     line: Option<usize>,
+    /// A text to look for instead; upper and lower case are the same.
     query: Option<String>,
 }
 
-impl Default for ReadResult {
-    fn default() -> Self {
-        Self(ToolDefinition {
-            name: NAME.to_owned(),
-            description: "Read more of a large tool result of which you see only the beginning (it names its result_id): \
-                          a page from an offset in bytes or from a line, or the occurrences of a text."
-                .to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "result_id": {"type": "string", "description": "An id that a shortened result names."},
-                    "offset": {"type": "integer", "minimum": 0, "description": "Where the page begins, in bytes."},
-                    "line": {"type": "integer", "minimum": 1, "description": "The line where it begins, instead."},
-                    "query": {
-                        "type": "string",
-                        "description": "A text to look for instead; upper and lower case are the same."
-                    },
-                },
-                "required": ["result_id"],
-                "additionalProperties": false,
-            }).into(),
-            effect: EffectClass::Read,
-            timeout: ToolDefinition::default_timeout(),
-        })
-    }
-}
+impl BuiltIn for ReadResult {
+    const NAME: &'static str = "read_result";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const TIER: Tier = Tier::Detail;
+    const IS_FOR_CODE: bool = false;
 
-impl Tool for ReadResult {
-    fn definition(&self) -> &ToolDefinition {
-        &self.0
+    fn description(_: &Outside) -> String {
+        "Read more of a large tool result of which you see only the beginning (it names its result_id): a page from an offset in \
+         bytes or from a line, or the occurrences of a text."
+            .to_owned()
     }
 
-    fn tier(&self) -> Tier {
-        Tier::Detail
-    }
-
-    fn is_for_code(&self) -> bool {
-        false
-    }
-
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { result_id: id, offset, line, query } = input::read(NAME, input)?;
-        let query = match (offset, line, query) {
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let query = match (self.offset, self.line, self.query) {
             (offset, None, None) => ResultQuery::From(offset.unwrap_or(0)),
             (None, Some(line), None) if line > 0 => ResultQuery::Line(line),
-            (None, Some(_), None) => return Err(InvalidInput(format!("{NAME}: `line` must be 1 or more"))),
+            (None, Some(_), None) => return Err(invalid("`line` must be 1 or more")),
             (None, None, Some(query)) if query.trim().is_empty() => {
-                return Err(InvalidInput(format!("{NAME}: `query` must not be empty")));
+                return Err(invalid("`query` must not be empty"));
             }
             (None, None, Some(query)) if query.chars().count() > MAX_QUERY_CHARS => {
-                let error = format!("{NAME}: `query` must have at most {MAX_QUERY_CHARS} characters");
-                return Err(InvalidInput(error));
+                return Err(invalid(format!("`query` must have at most {MAX_QUERY_CHARS} characters")));
             }
             (None, None, Some(query)) => ResultQuery::Find(query.trim().to_owned()),
-            _ => {
-                let error = format!("{NAME}: give at most one of `offset`, `line` and `query`");
-                return Err(InvalidInput(error));
-            }
+            _ => return Err(invalid("give at most one of `offset`, `line` and `query`")),
         };
-        Ok(Plan::record(Call { id, query }))
+        Ok(Plan::record(Read { id: self.result_id, query }))
     }
 }
 
 #[derive(Debug)]
-struct Call {
+struct Read {
     id: ResultId,
     query: ResultQuery,
 }
 
-impl Record for Call {
-    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
+impl Access for Read {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Self { id, query } = self;
-        Box::pin(async move {
-            Ok(match tx.large_result(*id).await? {
-                Some(result) => ToolResponse::success(read(&result.content, query, tx.limits().page_bytes)),
-                None => ToolResponse::failure(
-                    ToolErrorCode::NotFound,
-                    format!("there is no {id}: use an id that a result in this conversation names"),
-                ),
-            })
+        Ok(match tx.large_result(*id).await? {
+            Some(result) => ToolResponse::success(read(&result.content, query, tx.limits().page_bytes)),
+            None => ToolResponse::failure(
+                ToolErrorCode::NotFound,
+                format!("there is no {id}: use an id that a result in this conversation names"),
+            ),
         })
     }
 }
@@ -140,9 +108,10 @@ pub fn preview(response: &ToolResponse, id: ResultId, max_bytes: usize) -> ToolR
     let end = boundary(text, max_bytes);
     let preview = format!(
         "{}\n\n[This is the beginning: the result has {} bytes, shown are {end}. The whole of it is kept as {id}: read \
-         on with {NAME} (result_id, and offset {end}), or search in it (result_id, and query).]",
+         on with {} (result_id, and offset {end}), or search in it (result_id, and query).]",
         untrusted::closed(&text[..end]),
-        text.len()
+        text.len(),
+        ReadResult::NAME
     );
     match response {
         ToolResponse::Success { .. } => ToolResponse::success(preview),

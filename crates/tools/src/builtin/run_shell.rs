@@ -9,16 +9,16 @@ use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, Tool
 use houston_sandbox::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellRun};
 use houston_store::workspace_file::command::CommandFiles;
 use houston_store::{Error, FolderError};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::input;
+use super::run_code;
+use crate::input::{Refusal, invalid, text};
 use crate::outside::Outside;
-use crate::scripts;
-use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
 use crate::untrusted;
 
-const NAME: &str = "run_shell";
 /// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 16 << 10;
 /// Maximum length of its input, in bytes.
@@ -33,81 +33,58 @@ const MOST_TIMES: u64 = 4;
 
 /// Runs a command. In an empty folder it keeps nothing and reaches nothing, so it may be repeated after a crash; with the files
 /// of the agent it may not.
-pub(super) struct RunShell {
-    definition: ToolDefinition,
-    shell: Option<Shell>,
-    time: Duration,
-}
-
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Input {
+pub(super) struct RunShell {
     command: String,
+    /// Its standard input.
     input: Option<String>,
 }
 
-impl RunShell {
-    pub(super) fn new(outside: &Outside) -> Self {
-        let (time, keeps) = (outside.shell_time, outside.keeps_files);
-        let folder = if keeps {
+impl BuiltIn for RunShell {
+    const NAME: &'static str = "run_shell";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Code);
+
+    fn description(outside: &Outside) -> String {
+        let folder = if outside.keeps_files {
             "Its folder is your workspace: it may read, change and add files there. It has no network and no other files but \
              programs"
         } else {
             "It has no network and no files but programs, its folder is empty at first and deleted afterwards"
         };
-        let definition = ToolDefinition {
-            name: NAME.to_owned(),
-            description: format!(
-                "Run a command of the system with /bin/sh: awk, sort, grep and what else is installed. {folder}, and it may \
-                 take {} s.",
-                time.as_secs()
-            ),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string"},
-                    "input": {"type": "string", "description": "Its standard input."},
-                },
-                "required": ["command"],
-                "additionalProperties": false,
-            })
-            .into(),
-            effect: if keeps { EffectClass::Effect } else { EffectClass::Idempotent },
-            timeout: time + MORE_TIME,
-        };
-        Self { definition, shell: outside.shell.clone(), time }
-    }
-}
-
-impl Tool for RunShell {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
+        format!(
+            "Run a command of the system with /bin/sh: awk, sort, grep and what else is installed. {folder}, and it may take {} \
+             s.",
+            outside.shell_time.as_secs()
+        )
     }
 
-    fn offered(&self, _situation: Situation) -> bool {
-        self.shell.is_some()
-    }
-
-    fn facts(&self) -> ToolFacts {
-        scripts::facts()
-    }
-
-    fn capability(&self) -> Option<Capability> {
-        Some(Capability::Code)
-    }
-
-    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { command, input } = input::read(NAME, input)?;
-        let command = input::text(NAME, "command", command, MAX_COMMAND)?;
-        let input = input.unwrap_or_default();
-        if input.len() > MAX_INPUT || command.contains('\0') {
-            let text = format!(
-                "{NAME}: `input` may have {MAX_INPUT} bytes, it has {}; `command` must not contain the character U+0000",
-                input.len()
-            );
-            return Err(InvalidInput(text));
+    fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
+        definition.timeout = outside.shell_time + MORE_TIME;
+        if outside.keeps_files {
+            definition.effect = EffectClass::Effect;
         }
-        let (shell, time, files) = (self.shell.clone(), self.time, context.files.clone());
+    }
+
+    fn is_available(outside: &Outside) -> bool {
+        outside.shell.is_some()
+    }
+
+    fn facts(_: EffectClass) -> ToolFacts {
+        run_code::facts()
+    }
+
+    fn plan(self, context: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {
+        let (command, input) = (self.command, self.input.unwrap_or_default());
+        text("command", command.as_str(), MAX_COMMAND)?;
+        if input.len() > MAX_INPUT || command.contains('\0') {
+            return Err(invalid(format!(
+                "`input` may have {MAX_INPUT} bytes, it has {}; `command` must not contain the character U+0000",
+                input.len()
+            )));
+        }
+        let (shell, time, files) = (outside.shell.clone(), outside.shell_time, context.files.clone());
         Ok(Plan::Execute(Box::pin(async move {
             let Some(shell) = shell else { return unavailable("it is switched off") };
             if let Some(files) = files {
@@ -130,7 +107,9 @@ async fn run_on_files(
 ) -> ToolResponse {
     let folder = match files.ready().await {
         Ok(folder) => folder,
-        Err(error) => return ToolResponse::failure(ToolErrorCode::IoError, format!("{NAME}: {error}")),
+        Err(error) => {
+            return ToolResponse::failure(ToolErrorCode::IoError, format!("{}: {error}", RunShell::NAME));
+        }
     };
     let run = tokio::select! {
         run = shell.run_in(Some(&folder.path), command, input, time) => run,
@@ -147,8 +126,11 @@ async fn run_on_files(
         Ok(run) => response(run, time),
         Err(error) => return unavailable(&error.to_string()),
     };
-    let response =
-        if folder.untrusted { response.map_text(|text| untrusted::marked(NAME, text)) } else { response };
+    let response = if folder.untrusted {
+        response.map_text(|text| untrusted::marked(RunShell::NAME, text))
+    } else {
+        response
+    };
     with_usage(response, files).await
 }
 
@@ -186,8 +168,10 @@ async fn with_usage(response: ToolResponse, files: &CommandFiles) -> ToolRespons
 }
 
 fn unavailable(reason: &str) -> ToolResponse {
-    let text =
-        format!("{NAME}: no command can be run on this machine: {reason}; `houston doctor` says what to do");
+    let text = format!(
+        "{}: no command can be run on this machine: {reason}; `houston doctor` says what to do",
+        RunShell::NAME
+    );
     ToolResponse::failure(ToolErrorCode::ConfigError, text)
 }
 

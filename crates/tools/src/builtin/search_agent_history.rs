@@ -5,92 +5,74 @@ use houston_domain::history::{Block, Role};
 use houston_domain::id::SessionId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
 use houston_domain::session::{SessionArchive, SessionSearch, Timeframe};
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
 use houston_store::record::RecordTx;
 use houston_store::session_search::{FoundSession, SessionEntry};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::input;
-use crate::record::{Record, RecordFuture};
-use crate::tool::{CallContext, InvalidInput, Plan, Situation, Tool};
+use crate::input::{Refusal, invalid, line as one_line};
+use crate::outside::Outside;
+use crate::record::Access;
+use crate::tool::{CallContext, Plan};
+use crate::typed::{BuiltIn, Needs};
 use crate::untrusted;
 
-pub const NAME: &str = "search_agent_history";
-
 /// Searches closed sessions, or reads one. Offered as soon as the agentable has a closed session.
-#[derive(Debug)]
-pub(super) struct SearchAgentHistory(ToolDefinition);
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Input {
+pub(super) struct SearchAgentHistory {
+    /// What to look for, in a few words.
     query: Option<String>,
+    /// When it was; last_week is since Monday of last week, and so on. Any time when left out.
+    #[schemars(with = "Option<String>", extend("enum" = Timeframe::ALL.map(Timeframe::as_str)))]
     timeframe: Option<Timeframe>,
+    /// The first day, as 2026-11-22.
+    #[schemars(with = "Option<String>", extend("format" = "date"))]
     from: Option<NaiveDate>,
+    /// The last day.
+    #[schemars(with = "Option<String>", extend("format" = "date"))]
     to: Option<NaiveDate>,
+    /// Read this session instead of searching.
+    #[schemars(with = "Option<String>")]
     session_id: Option<SessionId>,
+    /// With session_id: go on after this position.
+    #[schemars(range(min = 0))]
     after: Option<i64>,
 }
 
-impl Default for SearchAgentHistory {
-    fn default() -> Self {
-        let timeframes = Timeframe::ALL.map(Timeframe::as_str);
-        Self(ToolDefinition {
-            name: NAME.to_owned(),
-            description: "Your earlier conversations, of which <agent_history> has only a part. With query: the \
-                          sessions that fit best, with their summaries; summaries and whole conversations are \
-                          searched. With session_id: what was said in that session, page by page."
-                .to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for, in a few words."},
-                    "timeframe": {"type": "string", "enum": timeframes,
-                                  "description": "When it was; last_week is since Monday of last week, and so on. \
-                                                  Any time when left out."},
-                    "from": {"type": "string", "format": "date", "description": "The first day, as 2026-11-22."},
-                    "to": {"type": "string", "format": "date", "description": "The last day."},
-                    "session_id": {"type": "string", "description": "Read this session instead of searching."},
-                    "after": {"type": "integer", "minimum": 0,
-                              "description": "With session_id: go on after this position."},
-                },
-                "additionalProperties": false,
-            }).into(),
-            effect: EffectClass::Read,
-            timeout: ToolDefinition::default_timeout(),
-        })
-    }
-}
+impl BuiltIn for SearchAgentHistory {
+    const NAME: &'static str = "search_agent_history";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const NEEDS: Option<Needs> = Some(Needs::Sessions);
 
-impl Tool for SearchAgentHistory {
-    fn definition(&self) -> &ToolDefinition {
-        &self.0
+    fn description(_: &Outside) -> String {
+        "Your earlier conversations, of which <agent_history> has only a part. With query: the sessions that fit best, with \
+         their summaries; summaries and whole conversations are searched. With session_id: what was said in that session, page \
+         by page."
+            .to_owned()
     }
 
-    fn offered(&self, situation: Situation) -> bool {
-        situation.has_sessions
-    }
-
-    fn plan(&self, input: &Value, _context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { query, timeframe, from, to, session_id, after } = input::read(NAME, input)?;
-        let wrong = |what: &str| Err(InvalidInput(format!("{NAME}: {what}")));
-        let call = match (query, session_id) {
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let Self { query, timeframe, from, to, session_id, after } = self;
+        Ok(Plan::record(match (query, session_id) {
             (Some(query), None) => {
                 if timeframe.is_some() && (from.is_some() || to.is_some()) {
-                    return wrong("give `timeframe`, or `from` and `to`, not both");
+                    return Err(invalid("give `timeframe`, or `from` and `to`, not both"));
                 }
                 if from.zip(to).is_some_and(|(from, to)| to < from) {
-                    return wrong("`to` must not be before `from`");
+                    return Err(invalid("`to` must not be before `from`"));
                 }
-                let query = input::line(NAME, "query", query, MAX_QUERY_CHARS)?;
+                one_line("query", query.as_str(), MAX_QUERY_CHARS)?;
                 Call::Search(SessionSearch { query, timeframe, from, to })
             }
             (None, Some(session)) => Call::Read { session, after: after.unwrap_or(0) },
-            (Some(_), Some(_)) => return wrong("give `query` to search, or `session_id` to read, not both"),
-            (None, None) => return wrong("give `query` to search, or `session_id` to read"),
-        };
-        Ok(Plan::record(call))
+            (Some(_), Some(_)) => {
+                return Err(invalid("give `query` to search, or `session_id` to read, not both"));
+            }
+            (None, None) => return Err(invalid("give `query` to search, or `session_id` to read")),
+        }))
     }
 }
 
@@ -100,16 +82,14 @@ enum Call {
     Read { session: SessionId, after: i64 },
 }
 
-impl Record for Call {
-    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(async move {
-            Ok(match self {
-                Self::Search(search) => found(tx.find_sessions(search).await?),
-                Self::Read { session, after } => {
-                    let entries = tx.session_entries(*session, *after).await?;
-                    page((*session, *after), entries, &tx.session_settings())
-                }
-            })
+impl Access for Call {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        Ok(match self {
+            Self::Search(search) => found(tx.find_sessions(search).await?),
+            Self::Read { session, after } => {
+                let entries = tx.session_entries(*session, *after).await?;
+                page((*session, *after), entries, &tx.session_settings())
+            }
         })
     }
 }

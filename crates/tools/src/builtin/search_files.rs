@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, is_open};
-use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_domain::workspace::{
     FilePattern, MAX_LINE_BYTES, MAX_SEARCH_WORK, TextPattern, TextSearch, WorkspacePath,
 };
+use houston_store::Result;
 use houston_store::record::RecordTx;
 use houston_store::workspace_file::FileEntry;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::read_file;
-use crate::files::{self, Clamped};
-use crate::input;
-use crate::record::{Record, RecordFuture};
-use crate::tool::{CallContext, InvalidInput, Plan, Tool};
+use super::files::{self, Clamped, ReadFile};
+use crate::input::{Refusal, invalid};
+use crate::outside::Outside;
+use crate::record::Access;
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
 use crate::untrusted;
 
-pub(super) const NAME: &str = "search_files";
 /// Matches if the call does not set `limit`.
 const DEFAULT_MATCHES: u32 = 50;
 /// Matches at most.
@@ -30,68 +31,45 @@ const MAX_MATCHES: u32 = 200;
 const READ_BYTES: u64 = 256 * 1024;
 
 /// Searches the contents of files.
-#[derive(Debug)]
-pub(super) struct SearchFiles(ToolDefinition);
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Input {
+pub(super) struct SearchFiles {
+    /// A regular expression for one line.
     regex: String,
+    /// Only files with such a path, as *.md.
     glob: Option<String>,
+    /// Only files in this folder.
     path: Option<String>,
     ignore_case: Option<bool>,
+    #[schemars(
+        range(min = 1, max = MAX_MATCHES),
+        description = format!("How many lines at most; {DEFAULT_MATCHES} when left out.")
+    )]
     limit: Option<u32>,
+    /// Only what comes after this path, or after this path:line.
     after: Option<String>,
 }
 
-impl Default for SearchFiles {
-    fn default() -> Self {
-        Self(ToolDefinition {
-            name: NAME.to_owned(),
-            description: "Find lines in the files of your workspace: path, number and text of each. Files whose names \
-                          suggest secrets are left out."
-                .to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "regex": {"type": "string", "description": "A regular expression for one line."},
-                    "glob": {"type": "string", "description": "Only files with such a path, as *.md."},
-                    "path": {"type": "string", "description": "Only files in this folder."},
-                    "ignore_case": {"type": "boolean"},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES,
-                              "description": format!("How many lines at most; {DEFAULT_MATCHES} when left out.")},
-                    "after": {"type": "string", "description":
-                        "Only what comes after this path, or after this path:line."},
-                },
-                "required": ["regex"],
-                "additionalProperties": false,
-            })
-            .into(),
-            effect: EffectClass::Read,
-            timeout: ToolDefinition::default_timeout(),
-        })
-    }
-}
+impl BuiltIn for SearchFiles {
+    const NAME: &'static str = "search_files";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Files);
 
-impl Tool for SearchFiles {
-    fn definition(&self) -> &ToolDefinition {
-        &self.0
+    fn description(_: &Outside) -> String {
+        "Find lines in the files of your workspace: path, number and text of each. Files whose names suggest secrets are left \
+         out."
+            .to_owned()
     }
 
-    fn capability(&self) -> Option<Capability> {
-        Some(Capability::Files)
-    }
-
-    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Input { regex, glob, path, ignore_case, limit, after } = input::read(NAME, input)?;
-        let text = TextPattern::new(&regex, ignore_case.unwrap_or(false))
-            .map_err(|error| InvalidInput(format!("{NAME}: `regex` {error}")))?;
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let text = TextPattern::new(&self.regex, self.ignore_case.unwrap_or(false))
+            .map_err(|error| invalid(format!("`regex` {error}")))?;
         Ok(Plan::record(Call {
             text,
-            glob: glob.map(|glob| files::pattern(NAME, &glob)).transpose()?,
-            folder: files::folder(NAME, path.as_deref())?,
-            most: files::clamped("limit", limit, DEFAULT_MATCHES, MAX_MATCHES),
-            after: after.as_deref().map(after_of).transpose()?,
+            glob: self.glob.as_deref().map(files::pattern).transpose()?,
+            folder: files::folder(self.path.as_deref())?,
+            most: files::clamped("limit", self.limit, DEFAULT_MATCHES, MAX_MATCHES),
+            after: self.after.as_deref().map(after_of).transpose()?,
             guards: Arc::clone(&context.guards),
         }))
     }
@@ -130,34 +108,17 @@ struct Found {
     untrusted: bool,
 }
 
-impl Record for Call {
-    fn apply<'t>(&'t self, mut tx: RecordTx<'t>) -> RecordFuture<'t> {
-        Box::pin(files::answered(async move {
-            let (entries, too_many) = files::entries(&mut tx, &self.guards).await?;
-            let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
-            let (open, closed): (Vec<_>, Vec<_>) =
-                wanted.into_iter().partition(|entry| is_open(&self.guards, &entry.path));
-            let mut found = Found::default();
-            let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
-            let before = search.left();
-            let mut rest = &open[..];
-            while !rest.is_empty() && found.stopped_at.is_none() {
-                let (batch, later) = rest.split_at(batch(rest));
-                let paths: Vec<&str> = batch.iter().map(|entry| entry.path.as_str()).collect();
-                let contents = tx.file_contents(&paths).await?;
-                found.unread += batch.len() - contents.len();
-                let untrusted = batch.iter().filter(|entry| entry.untrusted);
-                let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
-                (search, found) = self.search_off_thread(search, found, (contents, untrusted)).await?;
-                rest = later;
-            }
-            tx.add_work(before - search.left());
-            let mut notes: Vec<String> =
-                [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
-            notes.extend(self.summary(&found, open.len(), closed.len()));
-            let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
-            Ok(files::with_notes(text, &notes))
-        }))
+/// Files that are read at once.
+struct Batch {
+    /// Their contents, by path.
+    contents: BTreeMap<String, String>,
+    /// Those that were written after reading what strangers wrote.
+    untrusted: BTreeSet<String>,
+}
+
+impl Access for Call {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        files::answered(self.searched(&mut tx).await)
     }
 }
 
@@ -172,31 +133,24 @@ fn batch(files: &[&FileEntry]) -> usize {
 }
 
 /// What the argument `after` says: `notes/plan.md`, or `notes/plan.md:120`.
-fn after_of(text: &str) -> Result<After, InvalidInput> {
+fn after_of(text: &str) -> Result<After, Refusal> {
     let line = text.rsplit_once(':').and_then(|(path, line)| Some((path, line.parse().ok()?)));
     let (path, line) = line.map_or((text, None), |(path, line)| (path, Some(line)));
     let path = WorkspacePath::file(path);
-    let path = path.map_err(|error| {
-        InvalidInput(format!("{NAME}: `after`: {error}; a line may follow, as `notes/plan.md:120`"))
-    })?;
+    let path = path
+        .map_err(|error| invalid(format!("`after`: {error}; a line may follow, as `notes/plan.md:120`")))?;
     Ok(After { path, line })
 }
 
-/// Contents of files by path, and which of them were written after reading what strangers wrote.
-type Contents = (BTreeMap<String, String>, BTreeSet<String>);
+/// Where a search goes on within a file: its path, and the last line that was searched.
+type First<'p> = Option<(&'p str, usize)>;
 
 /// Searches files in their order until there are `most` lines.
-fn search_all(
-    search: &mut TextSearch,
-    found: &mut Found,
-    (contents, untrusted): &Contents,
-    first: Option<(&str, usize)>,
-    most: usize,
-) {
-    for (path, content) in contents {
+fn search_all(search: &mut TextSearch, found: &mut Found, batch: &Batch, first: First<'_>, most: usize) {
+    for (path, content) in &batch.contents {
         let after = first.filter(|(first, _)| *first == path.as_str()).map_or(0, |(_, line)| line);
         let matches = search.matches(content, after, most.saturating_sub(found.lines.len()));
-        found.untrusted |= !matches.lines.is_empty() && untrusted.contains(path);
+        found.untrusted |= !matches.lines.is_empty() && batch.untrusted.contains(path);
         found
             .lines
             .extend(matches.lines.into_iter().map(|line| format!("{path}:{}: {}", line.line, line.text)));
@@ -210,6 +164,32 @@ fn search_all(
 }
 
 impl Call {
+    async fn searched(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
+        let (entries, too_many) = files::entries(tx, &self.guards).await?;
+        let wanted: Vec<&FileEntry> = entries.iter().filter(|entry| self.wants(&entry.path)).collect();
+        let (open, closed): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|entry| is_open(&self.guards, &entry.path));
+        let mut found = Found::default();
+        let mut search = self.text.search(MAX_SEARCH_WORK.saturating_sub(tx.work_done()));
+        let before = search.left();
+        let mut rest = &open[..];
+        while !rest.is_empty() && found.stopped_at.is_none() {
+            let (now, later) = rest.split_at(batch(rest));
+            let paths: Vec<&str> = now.iter().map(|entry| entry.path.as_str()).collect();
+            let contents = tx.file_contents(&paths).await?;
+            found.unread += now.len() - contents.len();
+            let untrusted = now.iter().filter(|entry| entry.untrusted);
+            let untrusted = untrusted.map(|entry| entry.path.clone()).collect();
+            (search, found) = self.search_off_thread(search, found, Batch { contents, untrusted }).await?;
+            rest = later;
+        }
+        tx.add_work(before - search.left());
+        let mut notes: Vec<String> = [&self.most.note, &too_many].into_iter().flatten().cloned().collect();
+        notes.extend(self.summary(&found, open.len(), closed.len()));
+        let text = untrusted::stored(found.untrusted, "files", found.lines.join("\n"));
+        Ok(files::with_notes(text, &notes))
+    }
+
     fn wants(&self, path: &str) -> bool {
         let is_after =
             |after: &After| path > after.path.as_str() || after.line.is_some() && path == after.path.as_str();
@@ -223,13 +203,13 @@ impl Call {
         &self,
         mut search: TextSearch,
         mut found: Found,
-        contents: Contents,
-    ) -> houston_store::Result<(TextSearch, Found)> {
+        batch: Batch,
+    ) -> Result<(TextSearch, Found)> {
         let most = self.most.value;
         let first = self.after.as_ref().and_then(|after| Some((after.path.to_string(), after.line?)));
         let work = move || {
             let first = first.as_ref().map(|(path, line)| (path.as_str(), *line));
-            search_all(&mut search, &mut found, &contents, first, most);
+            search_all(&mut search, &mut found, &batch, first, most);
             (search, found)
         };
         match tokio::task::spawn_blocking(work).await {
@@ -269,7 +249,7 @@ impl Call {
             notes.push(format!(
                 "{} not searched, because the name may be that of secrets or of no allowed path: {} reads one by its path.",
                 if closed == 1 { "1 file was".to_owned() } else { format!("{closed} files were") },
-                read_file::NAME
+                ReadFile::NAME
             ));
         }
         notes
@@ -301,8 +281,8 @@ mod tests {
         let mut found = Found::default();
         let first = call.after.as_ref().and_then(|after| Some((after.path.as_str(), after.line?)));
         let open = contents.len();
-        let contents = (contents, BTreeSet::new());
-        search_all(&mut call.text.search(work), &mut found, &contents, first, call.most.value);
+        let batch = Batch { contents, untrusted: BTreeSet::new() };
+        search_all(&mut call.text.search(work), &mut found, &batch, first, call.most.value);
         let notes = call.summary(&found, open, 0);
         files::with_notes(found.lines.join("\n"), &notes).text().to_owned()
     }
@@ -337,6 +317,7 @@ mod tests {
     fn positions_to_go_on_have_one_spelling() {
         let after = after_of("./u\u{308}//b:12").unwrap();
         assert_eq!((after.path.as_str(), after.line), ("\u{fc}/b", Some(12)));
-        assert!(after_of("a:b").unwrap_err().0.contains("as `notes/plan.md:120`"));
+        let Err(Refusal::Invalid(reason)) = after_of("a:b") else { panic!("it is no file") };
+        assert!(reason.contains("as `notes/plan.md:120`"));
     }
 }

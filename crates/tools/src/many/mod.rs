@@ -10,6 +10,7 @@
 //! any other call. The index is built by the first search and shared by all offers of one agent type.
 
 pub(crate) mod arguments;
+mod finding;
 mod help;
 mod index;
 #[cfg(test)]
@@ -21,10 +22,14 @@ use std::sync::{Arc, OnceLock};
 
 use houston_domain::guard::{Layer, Ruling, ToolFacts, outlook};
 
+pub use self::finding::FINDING_TOOLS;
+pub(crate) use self::finding::{finding, is_reserved};
 pub(crate) use self::help::{first_sentence, help};
 use self::index::Index;
 use crate::tool::SharedTool;
 
+/// The tool that finds others.
+pub const SEARCH_TOOLS: &str = "search_tools";
 /// Nearest names in the answer to a call of a tool that does not exist.
 const NEAREST: usize = 3;
 /// Least similarity of two names, from 0 to 1.
@@ -124,7 +129,7 @@ impl Catalogue {
                 nearest.push(found);
             }
         }
-        let search = crate::builtin::SEARCH_TOOLS;
+        let search = SEARCH_TOOLS;
         match nearest.is_empty() {
             true => format!("there is no tool `{name}`: {search} finds the tools there are"),
             false => format!(

@@ -79,7 +79,7 @@ fn code_does_not_name_kinds() {
         "crates/domain/src/field.rs",
         "crates/domain/src/plan/",
         // Fields of documents of plans, and of the lists of their steps.
-        "crates/tools/src/builtin/create_plan.rs",
+        "crates/tools/src/builtin/plans.rs",
         "crates/console/src/threads/plan.rs",
         "crates/cli/src/chat/checklist.rs",
         "crates/llm/src/simulated/rules/plans.rs",

@@ -1,0 +1,266 @@
+//! What is known of the user, for all their agents: memories, the profile, custom instructions.
+
+use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
+use houston_domain::id::MemoryId;
+use houston_domain::knowledge::{KnowledgeKind, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
+use houston_domain::profile::{
+    MAX_PROFILE_ENTRY_BYTES, Profile, ProfileChange, ProfileChangeError, ProfileList,
+};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
+use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem};
+use houston_store::record::RecordTx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::knowledge::excerpt;
+use crate::input::{Refusal, invalid, limit, line, text};
+use crate::outside::Outside;
+use crate::record::{Access, created, not_found};
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
+use crate::untrusted::{self, marked};
+
+/// Memories are listed shortened: a page has about 5 KB.
+const MAX_MEMORIES: u32 = 20;
+
+/// Saves, finds and forgets memories. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManageMemory {
+    action: Action,
+    /// One sentence; for save.
+    content: Option<String>,
+    /// For read and forget; for save, the one it takes the place of.
+    #[schemars(with = "Option<String>")]
+    memory_id: Option<MemoryId>,
+    /// What to look for, in a few words; for recall.
+    query: Option<String>,
+    /// How many at most; for recall; 5 when left out.
+    #[schemars(range(min = 1, max = MAX_MEMORIES))]
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Save,
+    Recall,
+    Read,
+    Forget,
+}
+
+impl BuiltIn for ManageMemory {
+    const NAME: &'static str = "manage_memory";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
+
+    fn description(_: &Outside) -> String {
+        "Your memory of the user, shared by all their agents. save: keep a sentence, or correct one (with memory_id). recall: \
+         find what fits a query, shortened. read: one in full. forget: delete one. <memories> has only the newest."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let needs = |field: &str| invalid(format!("this action needs `{field}`"));
+        let id = self.memory_id.ok_or_else(|| needs("memory_id"));
+        Ok(Plan::record(match self.action {
+            Action::Save => {
+                let content = self.content.ok_or_else(|| needs("content"))?;
+                text("content", content.as_str(), MAX_SENTENCE_BYTES)?;
+                MemoryCall::Save { content, instead_of: self.memory_id }
+            }
+            Action::Recall => {
+                let query = self.query.ok_or_else(|| needs("query"))?;
+                line("query", query.as_str(), MAX_QUERY_CHARS)?;
+                MemoryCall::Recall { query, limit: limit(self.limit, 5, MAX_MEMORIES)? }
+            }
+            Action::Read => MemoryCall::Read(id?),
+            Action::Forget => MemoryCall::Forget(id?),
+        }))
+    }
+}
+
+#[derive(Debug)]
+enum MemoryCall {
+    Save { content: String, instead_of: Option<MemoryId> },
+    Recall { query: String, limit: u32 },
+    Read(MemoryId),
+    Forget(MemoryId),
+}
+
+impl Access for MemoryCall {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (kind, name) = (KnowledgeKind::Memory, ManageMemory::NAME);
+        let answer = |id: &MemoryId, text: Option<String>| match text {
+            Some(text) => ToolResponse::success(text),
+            None => not_found(id, &format!("{name} with `recall`")),
+        };
+        Ok(match self {
+            Self::Save { content, instead_of: None } => {
+                let done = tx.create_item(kind, None, content).await;
+                return created(done, || format!("Saved {}.", MemoryId(tx.ids().row)));
+            }
+            Self::Save { content, instead_of: Some(id) } => {
+                let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+                let changed = tx.change_item(kind, *id, change).await?;
+                answer(id, changed.map(|_| format!("Corrected {id}.")))
+            }
+            Self::Recall { query, limit } => {
+                let (chars, reads) = (tx.knowledge_limits().excerpt_chars, format!("{name} with `read`"));
+                let found = tx.best_matches(kind, query, *limit, chars).await?;
+                let lines = found.into_iter().map(|found| excerpt::<MemoryId>(found, &reads, chars));
+                let lines: Vec<String> = lines.collect();
+                let none = "Nothing like it is in memory: try other words.".to_owned();
+                ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n\n") })
+            }
+            Self::Read(id) => {
+                let text = |memory: KnowledgeItem| {
+                    untrusted::stored(memory.untrusted, &id.to_string(), memory.content)
+                };
+                answer(id, tx.item(kind, *id).await?.map(text))
+            }
+            Self::Forget(id) => {
+                let is_gone = tx.delete_item(kind, *id).await?;
+                answer(id, is_gone.then(|| format!("Forgot {id}.")))
+            }
+        })
+    }
+}
+
+/// Reads the profile.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadProfile {}
+
+impl BuiltIn for ReadProfile {
+    const NAME: &'static str = "read_profile";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
+    const TIER: Tier = Tier::Detail;
+
+    fn description(_: &Outside) -> String {
+        "Read all of what is known of the user: facts, preferences, communication style, interests, aims. <user> has the first \
+         of each."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for ReadProfile {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let profile = tx.profile().await?;
+        let lists = ProfileList::ALL.map(|list| list_text(&profile, list));
+        Ok(ToolResponse::success(lists.join("\n")))
+    }
+}
+
+/// A list with its name, one entry a line. Entries that may be what strangers wrote come last, between marks.
+fn list_text(profile: &Profile, list: ProfileList) -> String {
+    let lines = |untrusted: bool| -> String {
+        let entries = profile.list(list).iter().filter(|entry| profile.is_untrusted(entry) == untrusted);
+        entries.map(|entry| format!("\n- {entry}")).collect()
+    };
+    let (own, theirs) = (lines(false), lines(true));
+    let name = list.as_str();
+    match theirs.trim_start() {
+        "" if own.is_empty() => format!("{name}: nothing"),
+        "" => format!("{name}:{own}"),
+        theirs => format!("{name}:{own}\n{}", marked(ReadProfile::NAME, theirs)),
+    }
+}
+
+/// Changes the profile. Written with the step: exactly once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateProfile {
+    /// facts: who they are; preferences: how they like things; communication_style: how to talk with them; interests; aims:
+    /// what they want to reach.
+    #[schemars(with = "String", extend("enum" = ProfileList::ALL.map(ProfileList::as_str)))]
+    list: ProfileList,
+    #[schemars(description = format!("An entry, exactly as {} returns it.", ReadProfile::NAME))]
+    old: Option<String>,
+    /// The entry as it should be.
+    new: Option<String>,
+}
+
+impl BuiltIn for UpdateProfile {
+    const NAME: &'static str = "update_profile";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
+
+    fn description(_: &Outside) -> String {
+        "Keep what is lasting about the user, one short sentence an entry. `new` alone adds an entry, `old` alone removes one, \
+         both correct one. All agents of the user read it."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let Self { list, old, new } = self;
+        text("old", old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        text("new", new.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
+        let change = match (old, new) {
+            (None, Some(new)) => ProfileChange::Add(new),
+            (Some(old), Some(new)) => ProfileChange::Replace { old, new },
+            (Some(old), None) => ProfileChange::Remove(old),
+            (None, None) => return Err(invalid("give `old`, `new` or both")),
+        };
+        Ok(Plan::record(ProfileCall { list, change }))
+    }
+}
+
+#[derive(Debug)]
+struct ProfileCall {
+    list: ProfileList,
+    change: ProfileChange,
+}
+
+impl Access for ProfileCall {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let list = self.list;
+        let mut profile = tx.lock_profile().await?;
+        if let Err(error) = tx.change_profile(&mut profile, list, &self.change) {
+            let text = match error {
+                ProfileChangeError::Full { .. } => format!("{error}; replace or remove one"),
+                ProfileChangeError::NoSuchEntry { .. } => {
+                    format!("{error}: `old` must be exactly an entry that {} returns", ReadProfile::NAME)
+                }
+            };
+            return Ok(ToolResponse::failure(ToolErrorCode::NotFound, text));
+        }
+        tx.write_profile(&profile).await?;
+        Ok(ToolResponse::success(list_text(&profile, list)))
+    }
+}
+
+/// Reads the custom instructions. No tool writes them: text that an agent reads must not become a rule for all agents.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadCustomInstructions {}
+
+impl BuiltIn for ReadCustomInstructions {
+    const NAME: &'static str = "read_custom_instructions";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
+    const TIER: Tier = Tier::Detail;
+
+    fn description(_: &Outside) -> String {
+        "Read all custom instructions of the user in full. <custom_instructions> may have only some, and shortened.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for ReadCustomInstructions {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let all = tx.texts(KnowledgeKind::CustomInstruction).await?;
+        let none = "There are no custom instructions.".to_owned();
+        Ok(ToolResponse::success(if all.is_empty() { none } else { all.join("\n\n") }))
+    }
+}

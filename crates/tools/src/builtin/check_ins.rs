@@ -1,0 +1,142 @@
+//! Check-ins: the agent wakes itself at a time it chooses.
+
+use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
+use houston_domain::id::CheckInId;
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
+use houston_store::check_in::{CheckInRefusal, PendingCheckIn};
+use houston_store::record::RecordTx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::input::{Refusal, invalid, text};
+use crate::outside::Outside;
+use crate::record::Access;
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
+
+/// Creates a check-in. Written with the step: exactly once. The time is checked against the limits when it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScheduleCheckIn {
+    /// The user's local time, as 2026-11-23T09:00, or with an offset, as 2026-11-23T09:00:00Z.
+    at: Option<String>,
+    /// So many minutes from now.
+    #[schemars(range(min = 1))]
+    in_minutes: Option<u32>,
+    /// What to do then. You will read it when you wake.
+    reason: String,
+}
+
+impl BuiltIn for ScheduleCheckIn {
+    const NAME: &'static str = "schedule_check_in";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+
+    fn description(_: &Outside) -> String {
+        "Wake yourself later, once, to look after something: give either `at` or `in_minutes`.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let when = Moment::parse(self.at.as_deref(), self.in_minutes).map_err(invalid)?;
+        text("reason", self.reason.as_str(), MAX_REASON_BYTES)?;
+        Ok(Plan::record(Schedule(CheckInRequest { when, reason: self.reason })))
+    }
+}
+
+#[derive(Debug)]
+struct Schedule(CheckInRequest);
+
+impl Access for Schedule {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        Ok(match tx.set_check_in(&self.0).await? {
+            Ok(set) => {
+                let id = CheckInId(tx.ids().row);
+                ToolResponse::success(format!("Set {id} for {}.", set.local))
+            }
+            Err(refusal) => refused(&refusal),
+        })
+    }
+}
+
+fn refused(refusal: &CheckInRefusal) -> ToolResponse {
+    let (code, text) = match refusal {
+        CheckInRefusal::Cancelled => {
+            (ToolErrorCode::PermissionDenied, "this run is being cancelled: no check-in was set".to_owned())
+        }
+        CheckInRefusal::Archived => (
+            ToolErrorCode::PermissionDenied,
+            "this conversation is archived, only its user's messages wake it: no check-in was set".to_owned(),
+        ),
+        CheckInRefusal::Full { pending, most } => (
+            ToolErrorCode::RateLimited,
+            format!(
+                "{pending} check-ins are set, and at most {most} are allowed: cancel one with {} first",
+                ManageCheckIns::NAME
+            ),
+        ),
+        CheckInRefusal::Invalid(invalid) => (ToolErrorCode::ValidationError, invalid.to_string()),
+    };
+    ToolResponse::failure(code, text)
+}
+
+/// Lists and cancels check-ins: written with the step.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManageCheckIns {
+    action: Action,
+    /// Which one to cancel.
+    #[schemars(with = "Option<String>")]
+    id: Option<CheckInId>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    List,
+    Cancel,
+}
+
+impl BuiltIn for ManageCheckIns {
+    const NAME: &'static str = "manage_check_ins";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+
+    fn description(_: &Outside) -> String {
+        "List the check-ins you have set, or cancel one.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(match (self.action, self.id) {
+            (Action::List, _) => Manage::List,
+            (Action::Cancel, Some(id)) => Manage::Cancel(id),
+            (Action::Cancel, None) => {
+                return Err(invalid("`cancel` needs the `id` of a check-in; the action `list` returns them"));
+            }
+        }))
+    }
+}
+
+#[derive(Debug)]
+enum Manage {
+    List,
+    Cancel(CheckInId),
+}
+
+impl Access for Manage {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        Ok(match self {
+            Self::List => {
+                let line = |one: PendingCheckIn| format!("{} at {}: {}", one.id, one.local, one.reason);
+                let lines: Vec<String> = tx.check_ins().await?.into_iter().map(line).collect();
+                let none = "No check-in is set.".to_owned();
+                ToolResponse::success(if lines.is_empty() { none } else { lines.join("\n") })
+            }
+            Self::Cancel(id) if tx.cancel_check_in(*id).await? => {
+                ToolResponse::success(format!("Cancelled {id}."))
+            }
+            Self::Cancel(id) => ToolResponse::failure(
+                ToolErrorCode::NotFound,
+                format!("there is no {id}: {} with `list` lists those that are set", ManageCheckIns::NAME),
+            ),
+        })
+    }
+}

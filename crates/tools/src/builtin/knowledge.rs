@@ -1,0 +1,470 @@
+//! Notes, feed items and learnings. Lists of them are read page by page, shortened; other tools read a complete item.
+
+use std::fmt::Display;
+
+use houston_domain::capability::Capability;
+use houston_domain::field::Entity;
+use houston_domain::focus::Tier;
+use houston_domain::id::{FeedItemId, LearningId, NoteId};
+use houston_domain::knowledge::{
+    KnowledgeKind, ListQuery, MAX_DOCUMENT_BYTES, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS,
+};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
+use houston_store::excerpt::Excerpt;
+use houston_store::knowledge_item::KnowledgeChange;
+use houston_store::record::RecordTx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::input::{Refusal, invalid, limit, line, text};
+use crate::outside::Outside;
+use crate::record::{Access, created, not_found};
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
+use crate::untrusted;
+
+/// Creates a note. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateNote {
+    /// One line that says what the note is about.
+    title: String,
+    /// The note, in Markdown.
+    content: String,
+}
+
+impl BuiltIn for CreateNote {
+    const NAME: &'static str = "create_note";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
+
+    fn description(_: &Outside) -> String {
+        "Create a note that stays with this goal: results, decisions, lists.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
+        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)?;
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for CreateNote {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let done = tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await;
+        created(done, || format!("Created {}: {}", NoteId(tx.ids().row), self.title))
+    }
+}
+
+/// Lists notes, newest first, shortened. A page of titles and beginnings has about 20 KB.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct ListNotes(Listing<NoteId, 50>);
+
+impl BuiltIn for ListNotes {
+    const NAME: &'static str = "list_notes";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
+
+    fn description(_: &Outside) -> String {
+        format!(
+            "Find notes of this goal, newest first: id, title and the beginning of each. {} reads one in full.",
+            ReadNote::NAME
+        )
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(Documents {
+            kind: KnowledgeKind::Note,
+            query: self.0.query()?,
+            reads: ReadNote::NAME,
+        }))
+    }
+}
+
+/// Reads a note.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadNote {
+    #[schemars(with = "String", description = note_ids())]
+    note_id: NoteId,
+}
+
+fn note_ids() -> String {
+    format!("An id from <notes> or {}.", ListNotes::NAME)
+}
+
+impl BuiltIn for ReadNote {
+    const NAME: &'static str = "read_note";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
+    const TIER: Tier = Tier::Detail;
+
+    fn description(_: &Outside) -> String {
+        "Read one note of this goal in full.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for ReadNote {
+    async fn apply(&self, tx: RecordTx<'_>) -> Result<ToolResponse> {
+        document(tx, KnowledgeKind::Note, self.note_id, ListNotes::NAME).await
+    }
+}
+
+/// Changes a note. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateNote {
+    #[schemars(with = "String", description = note_ids())]
+    note_id: NoteId,
+    title: Option<String>,
+    content: Option<String>,
+}
+
+impl BuiltIn for UpdateNote {
+    const NAME: &'static str = "update_note";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
+    const CHANGES: Option<Entity> = Some(Entity::Note);
+
+    fn description(_: &Outside) -> String {
+        "Change a note of this goal: its title, its content, or both. What you give takes the place of what was there; read it \
+         first."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        if self.title.is_none() && self.content.is_none() {
+            return Err(invalid("give `title`, `content` or both"));
+        }
+        line("title", self.title.as_deref(), MAX_TITLE_CHARS)?;
+        text("content", self.content.as_deref(), MAX_DOCUMENT_BYTES)?;
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for UpdateNote {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
+        let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
+        Ok(match tx.change_item(KnowledgeKind::Note, id, change).await? {
+            Some(note) => ToolResponse::success(format!("Changed {id}: {}", note.title.unwrap_or_default())),
+            None => not_found(id, ListNotes::NAME),
+        })
+    }
+}
+
+/// Deletes a note. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteNote {
+    #[schemars(with = "String", description = note_ids())]
+    note_id: NoteId,
+}
+
+impl BuiltIn for DeleteNote {
+    const NAME: &'static str = "delete_note";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
+
+    fn description(_: &Outside) -> String {
+        "Delete a note of this goal for good. Do it only when the user wants it gone.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for DeleteNote {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let id = self.note_id;
+        Ok(match tx.delete_item(KnowledgeKind::Note, id).await? {
+            true => ToolResponse::success(format!("Deleted {id}.")),
+            false => not_found(id, ListNotes::NAME),
+        })
+    }
+}
+
+/// Creates a feed item. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateFeedItem {
+    /// One line that says what it is about.
+    title: String,
+    /// The item, in Markdown.
+    content: String,
+}
+
+impl BuiltIn for CreateFeedItem {
+    const NAME: &'static str = "create_feed_item";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
+
+    fn description(_: &Outside) -> String {
+        "Put something into the user's feed: news, results, a proposal. They find it there when they like; it sends no message."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
+        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)?;
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for CreateFeedItem {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let done = tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await;
+        created(done, || format!("Created {}: {}", FeedItemId(tx.ids().row), self.title))
+    }
+}
+
+/// Lists feed items, newest first, shortened. A page of titles and beginnings has about 20 KB.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct ListFeedItems(Listing<FeedItemId, 50>);
+
+impl BuiltIn for ListFeedItems {
+    const NAME: &'static str = "list_feed_items";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
+
+    fn description(_: &Outside) -> String {
+        format!(
+            "Find items of the user's feed, newest first: id, title and the beginning of each. {} reads one in full.",
+            ReadFeedItem::NAME
+        )
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let (kind, reads) = (KnowledgeKind::FeedItem, ReadFeedItem::NAME);
+        Ok(Plan::record(Documents { kind, query: self.0.query()?, reads }))
+    }
+}
+
+/// Reads a feed item.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadFeedItem {
+    #[schemars(with = "String", description = format!("An id from {}.", ListFeedItems::NAME))]
+    feed_item_id: FeedItemId,
+}
+
+impl BuiltIn for ReadFeedItem {
+    const NAME: &'static str = "read_feed_item";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
+    const TIER: Tier = Tier::Detail;
+
+    fn description(_: &Outside) -> String {
+        "Read one item of the user's feed in full.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(self))
+    }
+}
+
+impl Access for ReadFeedItem {
+    async fn apply(&self, tx: RecordTx<'_>) -> Result<ToolResponse> {
+        document(tx, KnowledgeKind::FeedItem, self.feed_item_id, ListFeedItems::NAME).await
+    }
+}
+
+/// Adds, corrects or removes a learning. Written with the step: exactly once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManageLearning {
+    action: LearningAction,
+    /// One sentence; for add and update.
+    content: Option<String>,
+    /// An id from <learnings>; for update and remove.
+    #[schemars(with = "Option<String>")]
+    learning_id: Option<LearningId>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum LearningAction {
+    Add,
+    Update,
+    Remove,
+}
+
+impl BuiltIn for ManageLearning {
+    const NAME: &'static str = "manage_learning";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
+
+    fn description(_: &Outside) -> String {
+        "Remember something lasting about the user or the goal (a preference, a fact, a constraint), correct it, or forget it. \
+         What you remember is listed in <learnings>."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let Self { action, content, learning_id } = self;
+        let content = || {
+            let content = content.ok_or_else(|| invalid("this action needs `content`"))?;
+            text("content", content.as_str(), MAX_SENTENCE_BYTES).map(|()| content)
+        };
+        let id =
+            || learning_id.ok_or_else(|| invalid("this action needs `learning_id`, an id from <learnings>"));
+        Ok(Plan::record(match action {
+            LearningAction::Add => LearningCall::Add { content: content()? },
+            LearningAction::Update => LearningCall::Update { id: id()?, content: content()? },
+            LearningAction::Remove => LearningCall::Remove { id: id()? },
+        }))
+    }
+}
+
+#[derive(Debug)]
+enum LearningCall {
+    Add { content: String },
+    Update { id: LearningId, content: String },
+    Remove { id: LearningId },
+}
+
+impl Access for LearningCall {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let kind = KnowledgeKind::Learning;
+        let (id, done, text) = match self {
+            Self::Add { content } => {
+                let done = tx.create_item(kind, None, content).await;
+                return created(done, || format!("Remembered as {}.", LearningId(tx.ids().row)));
+            }
+            Self::Update { id, content } => {
+                let change = KnowledgeChange { content: Some(content), ..KnowledgeChange::default() };
+                (id, tx.change_item(kind, *id, change).await?.is_some(), "Corrected")
+            }
+            Self::Remove { id } => (id, tx.delete_item(kind, *id).await?, "Forgot"),
+        };
+        if done {
+            return Ok(ToolResponse::success(format!("{text} {id}.")));
+        }
+        let lists = ListLearnings::NAME;
+        let text = format!("there is no {id}: use an id from <learnings> or {lists}, or add a new one");
+        Ok(ToolResponse::failure(ToolErrorCode::NotFound, text))
+    }
+}
+
+/// Lists learnings, also those that the prompt does not contain. They are listed in full: a page has at most 40 KB.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct ListLearnings(Listing<LearningId, 20>);
+
+impl BuiltIn for ListLearnings {
+    const NAME: &'static str = "list_learnings";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
+
+    fn description(_: &Outside) -> String {
+        "Find what you have learnt for this goal, newest first, in full. <learnings> has only some."
+            .to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        Ok(Plan::record(LearningList(self.0.query()?)))
+    }
+}
+
+#[derive(Debug)]
+struct LearningList(ListQuery<LearningId>);
+
+impl Access for LearningList {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let found = tx.excerpts(KnowledgeKind::Learning, &self.0, i32::MAX).await?;
+        let line = |found| excerpt::<LearningId>(found, "", i32::MAX);
+        Ok(page(found.into_iter().map(line).collect(), &self.0, KnowledgeKind::Learning))
+    }
+}
+
+/// Items of a page if the call does not set `limit`.
+const DEFAULT_ITEMS: u32 = 10;
+
+/// Arguments of a tool that lists, with pages of at most `MAX` items.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(bound = "", rename = "Listing")]
+struct Listing<Id, const MAX: u32> {
+    /// Only what has one of these words, or one like it.
+    query: Option<String>,
+    #[schemars(range(min = 1, max = MAX), description = format!("How many at max; {DEFAULT_ITEMS} when left out."))]
+    limit: Option<u32>,
+    /// An id: only what is older than this one.
+    #[schemars(with = "Option<String>")]
+    before: Option<Id>,
+}
+
+impl<Id, const MAX: u32> Listing<Id, MAX> {
+    fn query(self) -> Result<ListQuery<Id>, Refusal> {
+        line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
+        let limit = limit(self.limit, DEFAULT_ITEMS, MAX)?;
+        Ok(ListQuery { query: self.query, limit, before: self.before })
+    }
+}
+
+/// A page of a list of documents, shortened; the tool `reads` returns one whole.
+#[derive(Debug)]
+struct Documents<Id> {
+    kind: KnowledgeKind,
+    query: ListQuery<Id>,
+    reads: &'static str,
+}
+
+impl<Id: Copy + std::fmt::Debug + Display + From<Uuid> + Into<Uuid> + Send + Sync> Access for Documents<Id> {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let chars = tx.knowledge_limits().excerpt_chars;
+        let found = tx.excerpts(self.kind, &self.query, chars).await?;
+        let lines = found.into_iter().map(|found| excerpt::<Id>(found, self.reads, chars)).collect();
+        Ok(page(lines, &self.query, self.kind))
+    }
+}
+
+/// A whole document; `lists` shows the ids there are.
+async fn document<Id: Copy + Display + Into<Uuid>>(
+    mut tx: RecordTx<'_>,
+    kind: KnowledgeKind,
+    id: Id,
+    lists: &str,
+) -> Result<ToolResponse> {
+    let Some(item) = tx.item(kind, id).await? else { return Ok(not_found(id, lists)) };
+    let text = format!("{}\n{}", item.title.unwrap_or_default(), item.content);
+    let text = untrusted::stored(item.untrusted, &id.to_string(), text);
+    Ok(ToolResponse::success(format!("{id}: {text}")))
+}
+
+/// One item of a list. A shortened text gives its length, and the tool `reads` that returns it whole.
+pub(super) fn excerpt<Id: From<Uuid> + Display>(excerpt: Excerpt, reads: &str, most_chars: i32) -> String {
+    let Excerpt { id, title, text, chars, untrusted } = excerpt;
+    let id = Id::from(id);
+    let text = title.map(|title| format!("{title}\n{text}")).unwrap_or(text);
+    let text = untrusted::stored(untrusted, &id.to_string(), text);
+    let rest = if chars > most_chars { format!("… [{chars} characters: {reads}]") } else { String::new() };
+    format!("{id}: {text}{rest}")
+}
+
+/// A page of a list; `rows` has one row more than asked for, if there are more.
+fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind) -> ToolResponse {
+    let what = kind.rules().plural;
+    if rows.is_empty() {
+        return ToolResponse::success(match (&listing.query, &listing.before) {
+            (Some(_), _) => format!("There are no {what} like that."),
+            (None, Some(_)) => format!("There are no older {what}."),
+            (None, None) => format!("There are no {what} yet."),
+        });
+    }
+    let most = usize::try_from(listing.limit).unwrap_or(usize::MAX);
+    if rows.len() > most {
+        rows.truncate(most);
+        rows.push(format!("There are older {what}: ask again with `before` set to the last id here."));
+    }
+    ToolResponse::success(rows.join("\n\n"))
+}

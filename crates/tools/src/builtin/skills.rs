@@ -1,0 +1,164 @@
+//! Skills: instructions for kinds of tasks, with files.
+
+use houston_domain::capability::Capability;
+use houston_domain::focus::Tier;
+use houston_domain::skill::entry::{self, TEXT_FILE, instructions};
+use houston_domain::skill::{SkillSummary, USE_SKILL, file};
+use houston_domain::tool_call::{EffectClass, ToolResponse};
+use houston_store::Result;
+use houston_store::record::RecordTx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::run_code::RunCode;
+use crate::input::{Refusal, invalid};
+use crate::outside::Outside;
+use crate::record::Access;
+use crate::skills::{Skills, not_found};
+use crate::tool::{CallContext, Plan};
+use crate::typed::{BuiltIn, Needs};
+
+/// The skills of the run. One without may have calls in its history.
+fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
+    Ok(context.skills.as_deref().ok_or_else(|| not_found("there are no skills".to_owned()))?)
+}
+
+/// Lists the names and purposes of the skills that a run has.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSkills {}
+
+impl BuiltIn for ListSkills {
+    const NAME: &'static str = "list_skills";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
+    const NEEDS: Option<Needs> = Some(Needs::Skills);
+
+    fn description(_: &Outside) -> String {
+        "List skills: instructions for kinds of tasks, with name and purpose.".to_owned()
+    }
+
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let lines: Vec<String> = skills(context)?.available().iter().map(entry::line).collect();
+        Ok(Plan::Answer(ToolResponse::success(lines.join("\n"))))
+    }
+}
+
+/// Reads the instructions of a skill, once per session.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UseSkill {
+    #[schemars(description = format!("A name from <skills> or {}.", ListSkills::NAME))]
+    name: String,
+}
+
+impl BuiltIn for UseSkill {
+    const NAME: &'static str = USE_SKILL;
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
+    const NEEDS: Option<Needs> = Some(Needs::Skills);
+    const IS_FOR_CODE: bool = false;
+
+    fn description(_: &Outside) -> String {
+        "Read a skill: instructions to follow for a kind of task.".to_owned()
+    }
+
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let skills = skills(context)?;
+        let skill = skills.find(&self.name)?;
+        if skills.is_read(&skill.name) {
+            let text = format!(
+                "You have read {} in this conversation already: follow what it says above.",
+                skill.name
+            );
+            return Ok(Plan::Answer(ToolResponse::success(text)));
+        }
+        Ok(match skills.bundled(skill) {
+            Some(bundled) => {
+                let files: Vec<String> = bundled.files.keys().cloned().collect();
+                Plan::Answer(ToolResponse::success(instructions(&bundled.text, &files)))
+            }
+            None => Plan::record(ReadText(skill.clone())),
+        })
+    }
+}
+
+/// Reads the text of a stored skill.
+#[derive(Debug)]
+struct ReadText(SkillSummary);
+
+impl Access for ReadText {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let SkillSummary { name, source, .. } = &self.0;
+        Ok(match tx.skill_text(*source, name).await? {
+            Some(skill) => ToolResponse::success(instructions(&skill.text, &skill.files)),
+            None => not_found(format!("the skill {name} was deleted")),
+        })
+    }
+}
+
+/// Reads a file of a skill, or all of its SKILL.md.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadSkillFile {
+    /// The skill.
+    name: String,
+    /// As the skill names it: references/….md, scripts/….js.
+    path: String,
+}
+
+impl BuiltIn for ReadSkillFile {
+    const NAME: &'static str = "read_skill_file";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
+    const NEEDS: Option<Needs> = Some(Needs::Skills);
+    const TIER: Tier = Tier::Detail;
+
+    fn description(_: &Outside) -> String {
+        format!(
+            "Read a file of a skill. A script in JavaScript or TypeScript can be run with {}, if you have that tool; others \
+             cannot be run.",
+            RunCode::NAME
+        )
+    }
+
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let path = self.path.trim().trim_start_matches("./").to_owned();
+        let skills = skills(context)?;
+        let skill = skills.find(&self.name)?;
+        if path != TEXT_FILE && !file::is_path(&path) {
+            return Err(invalid(format!(
+                "`path` must be {TEXT_FILE}, or a file in scripts/, references/ or assets/, as references/api.md"
+            )));
+        }
+        Ok(match skills.bundled(skill) {
+            Some(bundled) => {
+                let text = if path == TEXT_FILE { Some(&bundled.text) } else { bundled.files.get(&path) };
+                Plan::Answer(text.map_or_else(|| missing(&skill.name, &path), ToolResponse::success))
+            }
+            None => Plan::record(ReadFile { skill: skill.clone(), path }),
+        })
+    }
+}
+
+/// Reads a file of a stored skill.
+#[derive(Debug)]
+struct ReadFile {
+    skill: SkillSummary,
+    path: String,
+}
+
+impl Access for ReadFile {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let (SkillSummary { name, source, .. }, path) = (&self.skill, &self.path);
+        let text = match path.as_str() {
+            TEXT_FILE => tx.skill_text(*source, name).await?.map(|skill| skill.text),
+            path => tx.skill_file(*source, name, path).await?,
+        };
+        Ok(text.map_or_else(|| missing(name, path), ToolResponse::success))
+    }
+}
+
+fn missing(skill: &str, path: &str) -> ToolResponse {
+    not_found(format!("the skill {skill} has no file {path}: {USE_SKILL} names its files"))
+}

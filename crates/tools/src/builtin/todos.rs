@@ -1,0 +1,327 @@
+//! The todos of the user.
+
+use chrono::{DateTime, Utc};
+use houston_domain::capability::Capability;
+use houston_domain::id::TodoId;
+use houston_domain::knowledge::{MAX_QUERY_CHARS, MAX_TITLE_CHARS};
+use houston_domain::todo::{Due, MAX_ADDED_TODOS, MAX_DETAILS_BYTES, MAX_LIST_CHARS, Priority, TodoStatus};
+use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Result;
+use houston_store::record::RecordTx;
+use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::input::{Refusal, invalid, limit, line, text};
+use crate::outside::Outside;
+use crate::record::{Access, created};
+use crate::tool::{CallContext, Plan};
+use crate::typed::BuiltIn;
+use crate::untrusted;
+
+/// What takes away the time at which a todo is due.
+const NO_DUE: &str = "none";
+
+/// Changes the user's todos. Written with the step: exactly once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManageTodos {
+    action: Action,
+    /// One line each; for update, one.
+    #[serde(default)]
+    #[schemars(length(max = MAX_ADDED_TODOS))]
+    titles: Vec<String>,
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", length(max = MAX_ADDED_TODOS))]
+    ids: Vec<TodoId>,
+    details: Option<String>,
+    /// 2026-12-01, 2026-12-01T15:00 in the user's time zone, or with an offset; none removes it.
+    due: Option<String>,
+    #[schemars(with = "Option<String>", extend("enum" = ["low", "normal", "high"]))]
+    priority: Option<Priority>,
+    /// The name of a list, such as shopping.
+    list: Option<String>,
+    /// For update of one: moves it before this id.
+    #[schemars(with = "Option<String>")]
+    before: Option<TodoId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Add,
+    Update,
+    Complete,
+    Reopen,
+    Delete,
+}
+
+impl BuiltIn for ManageTodos {
+    const NAME: &'static str = "manage_todos";
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Todos);
+
+    fn description(_: &Outside) -> String {
+        format!(
+            "The user's todos. add: one for each of titles, with the other fields. update: sets the given fields of ids. \
+             complete, reopen, delete: those of ids ({}).",
+            ListTodos::NAME
+        )
+    }
+
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let action = self.action;
+        if action == Action::Add && self.titles.is_empty() {
+            return Err(invalid("`add` needs `titles`"));
+        }
+        if action != Action::Add && self.ids.is_empty() {
+            return Err(invalid("this action needs `ids`"));
+        }
+        if self.titles.len().max(self.ids.len()) > MAX_ADDED_TODOS {
+            return Err(invalid(format!("at most {MAX_ADDED_TODOS} todos at a time")));
+        }
+        let is_of_one = self.before.is_some() || !self.titles.is_empty();
+        if action == Action::Update && is_of_one && (self.ids.len(), self.titles.len() <= 1) != (1, true) {
+            return Err(invalid(
+                "`titles` and `before` of `update` are for one of `ids` only, with one title",
+            ));
+        }
+        let fields = self.fields(context)?;
+        let Self { mut titles, ids, before, .. } = self;
+        if matches!(action, Action::Add | Action::Update) {
+            titles.iter().try_for_each(|title| line("titles", title.as_str(), MAX_TITLE_CHARS))?;
+        }
+        Ok(Plan::record(match action {
+            Action::Add => Call::Add { fields, titles },
+            Action::Update => {
+                let change = TodoChange { title: titles.pop(), ..fields.change() };
+                if change == TodoChange::default() && before.is_none() {
+                    let reason =
+                        "nothing to change: give `titles`, `details`, `due`, `priority`, `list` or `before`";
+                    return Err(invalid(reason));
+                }
+                Call::Change { ids, change, before, now: context.now }
+            }
+            Action::Complete | Action::Reopen => {
+                let change = TodoChange { done: Some(action == Action::Complete), ..TodoChange::default() };
+                Call::Change { ids, change, before: None, now: context.now }
+            }
+            Action::Delete => Call::Delete(ids),
+        }))
+    }
+}
+
+/// What a call sets besides titles.
+#[derive(Debug)]
+struct Fields {
+    details: Option<String>,
+    due: Option<Option<Due>>,
+    priority: Option<Priority>,
+    list: Option<String>,
+}
+
+impl ManageTodos {
+    fn fields(&self, context: &CallContext) -> Result<Fields, Refusal> {
+        let due = self.due.as_deref().map(|text| match text.trim() {
+            "" | NO_DUE => Ok(None),
+            text => Due::parse(text, context.zone).map(Some),
+        });
+        // What is empty takes a value away.
+        let given = |value: &Option<String>| match value.as_deref().map(str::trim) {
+            Some("") => Some(String::new()),
+            _ => value.clone(),
+        };
+        let (details, list) = (given(&self.details), given(&self.list));
+        text("details", details.as_deref().filter(|text| !text.is_empty()), MAX_DETAILS_BYTES)?;
+        let due = due.transpose().map_err(|error| invalid(format!("`due`: {error}")))?;
+        line("list", list.as_deref().filter(|text| !text.is_empty()), MAX_LIST_CHARS)?;
+        Ok(Fields { details, due, priority: self.priority, list })
+    }
+}
+
+impl Fields {
+    fn change(self) -> TodoChange {
+        let Self { details, due, priority, list } = self;
+        TodoChange { list, title: None, details, priority, due, done: None }
+    }
+
+    fn todo(&self, id: uuid::Uuid, title: &str) -> NewTodo {
+        NewTodo {
+            id: TodoId(id),
+            list: self.list.clone().unwrap_or_default(),
+            title: title.to_owned(),
+            details: self.details.clone().unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            due: self.due.clone().flatten(),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Call {
+    Add { fields: Fields, titles: Vec<String> },
+    Change { ids: Vec<TodoId>, change: TodoChange, before: Option<TodoId>, now: DateTime<Utc> },
+    Delete(Vec<TodoId>),
+}
+
+impl Access for Call {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        match self {
+            Self::Add { fields, titles } => {
+                let ids = tx.ids().rows(titles.len());
+                let new: Vec<NewTodo> =
+                    titles.iter().zip(ids).map(|(title, id)| fields.todo(id, title)).collect();
+                let done = tx.create_todos(&new).await;
+                let line = |todo: &NewTodo| format!("Added {}: {}", todo.id, todo.title);
+                created(done, || new.iter().map(line).collect::<Vec<_>>().join("\n"))
+            }
+            Self::Change { ids, change, before, now } => {
+                if let (Some(next), [id]) = (before, ids.as_slice())
+                    && !tx.put_todo_before(*id, *next).await?
+                {
+                    return Ok(missing(2));
+                }
+                let changed = tx.change_todos(ids, change).await?;
+                let lines: Vec<String> = changed.iter().map(|todo| described(todo, *now)).collect();
+                Ok(answer(ids.len(), lines.len(), &lines.join("\n")))
+            }
+            Self::Delete(ids) => {
+                let gone = usize::try_from(tx.delete_todos(ids).await?).unwrap_or(usize::MAX);
+                Ok(answer(ids.len(), gone, &format!("Deleted {gone}.")))
+            }
+        }
+    }
+}
+
+fn missing(count: usize) -> ToolResponse {
+    let these = if count == 1 { "there is no such todo" } else { "one of these todos does not exist" };
+    let text = format!("{these}: {} shows the ids there are", ListTodos::NAME);
+    ToolResponse::failure(ToolErrorCode::NotFound, text)
+}
+
+/// What the model reads when `done` of `asked` todos existed.
+fn answer(asked: usize, done: usize, text: &str) -> ToolResponse {
+    match asked.saturating_sub(done) {
+        0 => ToolResponse::success(text),
+        _ if done == 0 => missing(asked),
+        left => {
+            ToolResponse::success(format!("{text}\n{left} of the ids do not exist: see {}.", ListTodos::NAME))
+        }
+    }
+}
+
+/// Todos if the call does not set `limit`.
+const DEFAULT_ITEMS: u32 = 20;
+/// A page of one line each has about 10 KB.
+const MAX_ITEMS: u32 = 100;
+/// Characters of details that a list has.
+const DETAILS_CHARS: usize = 200;
+
+/// Lists todos.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListTodos {
+    /// Default: open.
+    #[schemars(with = "Option<String>", extend("enum" = ["open", "done", "all"]))]
+    status: Option<TodoStatus>,
+    /// Only those of this list.
+    list: Option<String>,
+    /// Only those due by then, overdue ones among them: `now`, 2026-12-01 or 2026-12-01T15:00.
+    due_by: Option<String>,
+    /// Only those with this text.
+    query: Option<String>,
+    /// Only those added in this conversation.
+    #[serde(default)]
+    here: bool,
+    #[schemars(range(min = 1, max = MAX_ITEMS))]
+    limit: Option<u32>,
+    /// The last id of the page before.
+    #[schemars(with = "Option<String>")]
+    after: Option<TodoId>,
+}
+
+impl BuiltIn for ListTodos {
+    const NAME: &'static str = "list_todos";
+    const EFFECT: EffectClass = EffectClass::Read;
+    const CAPABILITY: Option<Capability> = Some(Capability::Todos);
+
+    fn description(_: &Outside) -> String {
+        "The user's todos, in their order, with ids and due times.".to_owned()
+    }
+
+    fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        let due_by = self.due_by.map(|text| match text.trim() {
+            "now" => Ok(context.now),
+            text => Due::parse(text, context.zone).map(|due| due.at),
+        });
+        let limit = limit(self.limit, DEFAULT_ITEMS, MAX_ITEMS)?;
+        line("list", self.list.as_deref(), MAX_LIST_CHARS)?;
+        let due_by = due_by.transpose().map_err(|error| invalid(format!("`due_by`: {error}")))?;
+        line("query", self.query.as_deref(), MAX_QUERY_CHARS)?;
+        let query = TodoQuery {
+            status: self.status.unwrap_or_default(),
+            list: self.list,
+            due_by,
+            text: self.query,
+            written_for: None,
+            after: self.after,
+            limit: i64::from(limit) + 1,
+        };
+        Ok(Plan::record(List { query, here: self.here, now: context.now }))
+    }
+}
+
+#[derive(Debug)]
+struct List {
+    query: TodoQuery,
+    here: bool,
+    now: DateTime<Utc>,
+}
+
+impl Access for List {
+    async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
+        let mut todos = tx.todos(&self.query, self.here).await?;
+        let most = usize::try_from(self.query.limit - 1).unwrap_or(usize::MAX);
+        let has_more = todos.len() > most;
+        todos.truncate(most);
+        let mut lines: Vec<String> = todos.iter().map(|todo| described(todo, self.now)).collect();
+        if lines.is_empty() {
+            lines.push("There are no such todos.".to_owned());
+        }
+        if has_more {
+            lines.push("There are more: ask again with `after` set to the last id here.".to_owned());
+        }
+        Ok(ToolResponse::success(lines.join("\n")))
+    }
+}
+
+/// `todo_0190…: Buy milk (high, due 2026-12-01, overdue, list: errands)`, with its details in a line below.
+fn described(todo: &Todo, now: DateTime<Utc>) -> String {
+    let mut facts = Vec::new();
+    if todo.done_at.is_some() {
+        facts.push("done".to_owned());
+    }
+    if todo.priority != Priority::Normal {
+        facts.push(todo.priority.as_str().to_owned());
+    }
+    if let Some((local, zone, at)) = &todo.due {
+        facts.push(if local.contains('T') { format!("due {local} {zone}") } else { format!("due {local}") });
+        if *at <= now && todo.done_at.is_none() {
+            facts.push("overdue".to_owned());
+        }
+    }
+    let mut text = todo.title.clone();
+    if !todo.list.is_empty() {
+        facts.push(format!("list: {}", todo.list));
+    }
+    if !facts.is_empty() {
+        text = format!("{text} ({})", facts.join(", "));
+    }
+    if !todo.details.is_empty() {
+        let short: String = todo.details.chars().take(DETAILS_CHARS).collect();
+        let rest = if short.len() < todo.details.len() { "…" } else { "" };
+        text = format!("{text}\n  {}{rest}", short.replace('\n', "\n  "));
+    }
+    let id = todo.id.to_string();
+    format!("{id}: {}", untrusted::stored(todo.untrusted, &id, text))
+}

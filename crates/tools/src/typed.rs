@@ -1,0 +1,166 @@
+//! [`BuiltIn`]: a tool that is the type of its arguments, with everything about it in one place.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use houston_domain::capability::Capability;
+use houston_domain::field::Entity;
+use houston_domain::focus::Tier;
+use houston_domain::guard::ToolFacts;
+use houston_domain::snippet::SnippetTool;
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::input::Refusal;
+use crate::outside::Outside;
+use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Situation, Tool};
+use crate::{input, schema};
+
+/// A tool, implemented by the type of its arguments. Their schema follows from the type ([`schema`]): what documents a field
+/// describes it to the model. `Given` is what its calls need besides their arguments.
+pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'static {
+    /// The name. It is written here only; other code uses this constant.
+    const NAME: &'static str;
+    /// What may be repeated after a crash.
+    const EFFECT: EffectClass;
+    /// How long a call may take.
+    const TIMEOUT: Duration = Duration::from_secs(120);
+    /// What it enables an agent to do, for the prompt.
+    const CAPABILITY: Option<Capability> = None;
+    /// How much of a thing it answers with.
+    const TIER: Tier = Tier::Brief;
+    /// What an agent must have to be offered it.
+    const NEEDS: Option<Needs> = None;
+    /// Whether code may call it.
+    const IS_FOR_CODE: bool = true;
+    /// Whether its arguments may contain expressions of plans.
+    const TAKES_EXPRESSIONS: bool = false;
+    /// The thing it changes: the table of its fields describes those of the arguments that have their names.
+    const CHANGES: Option<Entity> = None;
+
+    /// The description for the model.
+    fn description(given: &Given) -> String;
+
+    /// Changes what depends on the installation in another way than the description.
+    fn adapt(_definition: &mut ToolDefinition, _given: &Given) {}
+
+    /// Whether the installation has what it takes.
+    fn is_available(_given: &Given) -> bool {
+        true
+    }
+
+    /// What guards rely on.
+    fn facts(effect: EffectClass) -> ToolFacts {
+        ToolFacts::of_effect(effect)
+    }
+
+    /// What it needs for code that may call `tools`; none unless it runs code.
+    fn calling(_given: &Given, _tools: &[ToolDefinition]) -> Option<Given> {
+        None
+    }
+
+    /// See [`Tool::snippet_tool`].
+    fn snippet_tool(_given: &Given, _tool: &SnippetTool) -> Option<SharedTool> {
+        None
+    }
+
+    /// What to do. Pure: nothing happens before the plan is carried out.
+    fn plan(self, context: &CallContext, given: &Given) -> Result<Plan, Refusal>;
+}
+
+/// What an agent must have to be offered a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// A kind that reaches other conversations of its user. Without it the tool is offered, and says so.
+    Reach,
+    /// A kind that makes plans.
+    Plans,
+    /// A closed session.
+    Sessions,
+    /// A skill.
+    Skills,
+}
+
+/// The tool with what its calls need.
+pub(crate) fn shared<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static>(given: Given) -> SharedTool {
+    let mut schema = schema::brief::<T>();
+    if let Some(entity) = T::CHANGES {
+        schema["properties"] = entity.properties(schema["properties"].take());
+    }
+    let mut definition = ToolDefinition {
+        name: T::NAME.to_owned(),
+        description: T::description(&given),
+        input_schema: schema.into(),
+        effect: T::EFFECT,
+        timeout: T::TIMEOUT,
+    };
+    T::adapt(&mut definition, &given);
+    Arc::new(Typed::<T, Given> { definition, given, of: PhantomData })
+}
+
+struct Typed<T, Given> {
+    definition: ToolDefinition,
+    given: Given,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, Given> {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn offered(&self, situation: Situation) -> bool {
+        let has_needs = match T::NEEDS {
+            None | Some(Needs::Reach) => true,
+            Some(Needs::Plans) => situation.makes_plans,
+            Some(Needs::Sessions) => situation.has_sessions,
+            Some(Needs::Skills) => situation.has_skills,
+        };
+        has_needs && T::is_available(&self.given)
+    }
+
+    fn is_for_code(&self) -> bool {
+        T::IS_FOR_CODE
+    }
+
+    fn calling(&self, tools: &[ToolDefinition]) -> Option<SharedTool> {
+        T::calling(&self.given, tools).map(shared::<T, Given>)
+    }
+
+    fn snippet_tool(&self, tool: &SnippetTool) -> Option<SharedTool> {
+        T::snippet_tool(&self.given, tool)
+    }
+
+    fn facts(&self) -> ToolFacts {
+        T::facts(self.definition.effect)
+    }
+
+    fn tier(&self) -> Tier {
+        T::TIER
+    }
+
+    fn capability(&self) -> Option<Capability> {
+        T::CAPABILITY
+    }
+
+    fn takes_expressions(&self) -> bool {
+        T::TAKES_EXPRESSIONS
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let arguments: T = input::read(T::NAME, input).map_err(|InvalidInput(reason)| match T::CHANGES {
+            // The refusal of an unknown field names what may be changed, and by whom.
+            Some(entity) if reason.contains("unknown field") => {
+                InvalidInput(format!("{reason}; {}", entity.updatable()))
+            }
+            _ => InvalidInput(reason),
+        })?;
+        arguments.plan(context, &self.given).or_else(|refusal| match refusal {
+            Refusal::Invalid(reason) => Err(InvalidInput(format!("{}: {reason}", T::NAME))),
+            Refusal::Answer(response) => Ok(Plan::Answer(response)),
+        })
+    }
+}
