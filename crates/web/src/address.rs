@@ -12,6 +12,11 @@ use std::str::FromStr;
 #[cfg(test)]
 mod tests;
 
+/// Allowed ports on the public internet.
+pub(crate) const PORTS: [u16; 4] = [80, 443, 8080, 8443];
+/// The same, for error messages.
+pub(crate) const ALLOWED_PORTS: &str = "80, 443, 8080 and 8443";
+
 /// IPv4 ranges that are not public: first address, length of the prefix, what it is.
 const V4: [([u8; 4], u32, &str); 19] = [
     ([0, 0, 0, 0], 8, "an address of this machine"),

@@ -1,7 +1,7 @@
 //! The client through which all requests to named addresses go.
 
 use std::error::Error as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::address::Range;
 use crate::connector::Connector;
 use crate::error::{Phase, Refusal, WebError};
 use crate::network::{Dial, Lookup, SystemLookup, Tcp};
-use crate::request::{Hop, Request};
+use crate::request::{Hop, Limits, Request};
 use crate::response::{Answer, Response};
 use crate::target::{ListedHost, Reach, Target};
 use crate::tls::Tls;
@@ -27,32 +27,34 @@ const MAX_HEADERS: usize = 100;
 
 const USER_AGENT: &str = concat!("houston/", env!("CARGO_PKG_VERSION"));
 
-/// Limits of one request, redirects included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// For looking the name up, connecting and TLS, of each hop.
-    pub connect: Duration,
-    /// From the call to the last byte of the answer.
-    pub whole: Duration,
-    /// Bytes of the answer's body after decompression; the rest is not read.
-    pub body: usize,
-    /// Redirects that are followed.
-    pub redirects: usize,
-}
-
-impl Default for Limits {
-    /// connect 5 s, whole 20 s, body 2 MiB, 5 redirects.
-    fn default() -> Self {
-        Self { connect: Duration::from_secs(5), whole: Duration::from_secs(20), body: 2 << 20, redirects: 5 }
-    }
-}
-
 /// Sends requests. Cheap to clone; clones share connections, clients that are built separately share nothing.
 #[derive(Clone)]
 pub struct Client {
     http: HyperClient<Connector, Full<Bytes>>,
     reach: Arc<Reach>,
     limits: Limits,
+}
+
+/// [`Tls::system`], read when the first client needs it.
+#[derive(Debug, Default)]
+pub struct SystemTls(OnceLock<Tls>);
+
+impl SystemTls {
+    /// A client for the host of this URL, which an operator has named.
+    ///
+    /// # Errors
+    /// Why there is none, for people: the text is not an http or https URL, or rustls rejects its own settings.
+    pub fn client_for(&self, url: &str, limits: Limits) -> Result<Client, String> {
+        let host = ListedHost::of(url).map_err(|error| error.to_string())?;
+        let tls = match self.0.get() {
+            Some(tls) => tls,
+            None => {
+                let tls = Tls::system().map_err(|error| format!("TLS does not start: {error}"))?;
+                self.0.get_or_init(|| tls)
+            }
+        };
+        Ok(Client::listed(vec![host], tls.clone()).limits(limits).build())
+    }
 }
 
 /// Builds a [`Client`].

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::target::ALLOWED_PORTS;
+use crate::address::ALLOWED_PORTS;
 
 /// A request that was refused before it was sent, or before it was repeated at the address of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

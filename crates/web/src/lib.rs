@@ -21,7 +21,7 @@
 //!   [`Client::listed`] reaches the hosts that the operator lists, and nothing else. The two share no connections.
 //! - Redirects: at most five, each judged like a first request, never from https to http. Another origin receives no
 //!   header of the caller but `accept`, `accept-language` and `user-agent`. A request that writes is not repeated.
-//! - A request ends within [`client::Limits::whole`], and no more than [`client::Limits::body`] bytes of a body are
+//! - A request ends within [`Limits::whole`], and no more than [`Limits::body`] bytes of a body are
 //!   decompressed.
 //! - Secrets are in headers with sensitive values. They are sent to public hosts over https only, and no error and no
 //!   `Debug` output contains one. Errors contain no query of a URL and no address behind a name.
@@ -66,10 +66,10 @@ pub mod target;
 pub mod tls;
 pub mod webhook;
 
-pub use client::{Client, Limits};
+pub use client::{Client, SystemTls};
 pub use error::{Fault, Phase, Refusal, WebError};
-pub use request::{ContentTypes, Request};
+pub use request::{ContentTypes, Limits, Request};
 pub use response::{Answer, Response};
 pub use sink::Sinks;
 pub use target::{ListedHost, Reach, Target};
-pub use tls::{SystemTls, Tls};
+pub use tls::Tls;

@@ -1,5 +1,7 @@
 //! A request, and what becomes of it when the server redirects.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
@@ -11,6 +13,26 @@ use crate::target::{Reach, Target};
 
 #[cfg(test)]
 mod tests;
+
+/// Limits of one request, redirects included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For looking the name up, connecting and TLS, of each hop.
+    pub connect: Duration,
+    /// From the call to the last byte of the answer.
+    pub whole: Duration,
+    /// Bytes of the answer's body after decompression; the rest is not read.
+    pub body: usize,
+    /// Redirects that are followed.
+    pub redirects: usize,
+}
+
+impl Default for Limits {
+    /// connect 5 s, whole 20 s, body 2 MiB, 5 redirects.
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(5), whole: Duration::from_secs(20), body: 2 << 20, redirects: 5 }
+    }
+}
 
 /// Headers that the connection sets, or that would change how a message is framed or where a proxy sends it.
 const OF_THE_CONNECTION: [HeaderName; 11] = [

@@ -9,9 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::body::Decoder;
-use crate::client::Limits;
 use crate::error::{Phase, WebError};
-use crate::request::ContentTypes;
+use crate::request::{ContentTypes, Limits};
 use crate::target::Target;
 
 /// Content types of text outside of `text/*`; types that end with `+json`, `+xml` or `+yaml` are text, too.

@@ -8,7 +8,8 @@ use chrono::{DateTime, Utc};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::client::{Client, Limits};
+use crate::client::Client;
+use crate::request::Limits;
 use crate::request::Request;
 use crate::target::{ListedHost, Reach, Target};
 use crate::tls::Tls;

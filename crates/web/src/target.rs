@@ -4,16 +4,11 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::address::{Range, not_public};
+use crate::address::{PORTS, Range, not_public};
 use crate::error::Refusal;
 
 #[cfg(test)]
 mod tests;
-
-/// Allowed ports on the public internet.
-const PORTS: [u16; 4] = [80, 443, 8080, 8443];
-/// The same, for error messages.
-pub(crate) const ALLOWED_PORTS: &str = "80, 443, 8080 and 8443";
 
 /// Top-level names that are not on the public internet: reserved by RFC 2606, 6761, 6762 (appendix G), 7686, 8375 and
 /// 9476, and names that routers and companies use.

@@ -1,13 +1,10 @@
 //! TLS of outgoing connections: rustls on ring.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
-
-use crate::client::{Client, Limits};
-use crate::target::ListedHost;
 
 /// Which certificates a client trusts. Cheap to clone; reading those of the machine is not.
 #[derive(Clone)]
@@ -44,28 +41,6 @@ impl Tls {
                 .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
-    }
-}
-
-/// [`Tls::system`], read when the first client needs it.
-#[derive(Debug, Default)]
-pub struct SystemTls(OnceLock<Tls>);
-
-impl SystemTls {
-    /// A client for the host of this URL, which an operator has named.
-    ///
-    /// # Errors
-    /// Why there is none, for people: the text is not an http or https URL, or rustls rejects its own settings.
-    pub fn client_for(&self, url: &str, limits: Limits) -> Result<Client, String> {
-        let host = ListedHost::of(url).map_err(|error| error.to_string())?;
-        let tls = match self.0.get() {
-            Some(tls) => tls,
-            None => {
-                let tls = Tls::system().map_err(|error| format!("TLS does not start: {error}"))?;
-                self.0.get_or_init(|| tls)
-            }
-        };
-        Ok(Client::listed(vec![host], tls.clone()).limits(limits).build())
     }
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use houston_web::client::Limits;
-use houston_web::{Client, ContentTypes, Fault, Phase, Request, WebError};
+use houston_web::{Client, ContentTypes, Fault, Limits, Phase, Request, WebError};
 use http::Method;
 
 use crate::certificate;
