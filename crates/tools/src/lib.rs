@@ -34,7 +34,9 @@
 //! 3. `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions` writes what models are sent of it to
 //!    `tests/it/definitions.json`: review that.
 //!
-//! Agents whose types name it under `tools` (`jobs/agents/*.toml`) may call it.
+//! What guards rely on follows from the effect class; a category other than `custom` is stated with `facts`, or in
+//! `[tools.<name>]` of `jobs/guards.toml`: a test of `domain` asks for one. Agents whose types name the tool under `tools`
+//! (`jobs/agents/*.toml`) may call it.
 //!
 //! A tool that takes long reports how far it is with [`CallContext::progress`]: `context.progress.report(3.0, Some(10.0),
 //! "page 3")`, as often as it likes; streams show at most four reports a second of a call, and nothing is stored. One that
