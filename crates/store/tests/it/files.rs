@@ -136,33 +136,6 @@ async fn reset_deletes_files_only_with_all_knowledge() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migration_of_files_fits_a_database_in_use() {
-    let test = TestStore::start().await;
-    test.sql("drop table houston.workspace_files");
-    test.sql("drop index houston.knowledge_untrusted");
-    for table in ["knowledge_items", "compressions"] {
-        test.sql(&format!("alter table houston.{table} drop column untrusted"));
-    }
-    test.sql(&format!(
-        "insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, title, content)
-         values (gen_random_uuid(), '{}', 'note', '{}', 't', 'c')",
-        test.tenant.0, test.goal.0
-    ));
-    test.sql(include_str!("../../../../migrations/20261124000700_workspace_files.sql"));
-    test.sql(&format!(
-        "insert into houston.workspace_files (agentable_id, path, tenant_id, content, sha256, bytes, created_at, updated_at)
-         values ('{}', 'b', '{}', 'x', '', 1, now(), now())",
-        test.goal.0, test.tenant.0
-    ));
-    test.sql(include_str!("../../../../migrations/20261124001100_untrusted_rows.sql"));
-    test.sql(include_str!("../../../../migrations/20261125080000_workspace_folders.sql"));
-    test.sql("delete from houston.workspace_files where path = 'b' and not untrusted");
-    write(&test, test.goal, "a");
-    test.post("after it").await;
-    assert_eq!(paths(&test, test.goal).await, ["a"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn pages_of_files_follow_the_bytes_of_their_paths() {
     let test = TestStore::start().await;
     for path in ["b", "a/ä", "a-b", "B", "a/b"] {
