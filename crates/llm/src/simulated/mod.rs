@@ -34,7 +34,7 @@
 //! are not called; without `send_message` it answers in plain text. After a message was
 //! sent, it ends with "Done.".
 //!
-//! Of calls with the latency `batch` the answer is ready a second later.
+//! Calls with the latency `batch` are submitted, and answered when they are asked for again.
 //!
 //! Directives in the user's text control the answer in load and fault tests. A line with `/sim` may contain any of
 //! these:
@@ -59,7 +59,7 @@ mod paced_stream;
 mod rules;
 mod typed;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -95,21 +95,15 @@ impl Simulated {
         Self { description, delay: Duration::from_millis(15) }
     }
 
-    /// What a call gets whose answer is not ready; `None`: its answer.
+    /// What a call gets that is submitted or withdrawn; `None`: its answer.
     fn later(&self, request: &Request<'_>) -> Option<Event> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         match request.submitting {
             Submitting::Withdraw(_) => Some(Event::Gone),
-            Submitting::Fetch(call) => match call.id.parse::<u128>() {
-                Ok(ready) if ready > now => Some(Event::Submitted(Box::new(call.clone()))),
-                Ok(_) => None,
-                Err(_) => Some(Event::Gone),
-            },
             Submitting::Allowed if request.latency == Latency::Batch => {
-                let (model, id) = (self.description.to_string(), (now + 1_000).to_string());
+                let (model, id) = (self.description.to_string(), "later".to_owned());
                 Some(Event::Submitted(Box::new(SubmittedCall { model, id, tier: Tier::Batch })))
             }
-            Submitting::Allowed | Submitting::No => None,
+            Submitting::Fetch(_) | Submitting::Allowed | Submitting::No => None,
         }
     }
 
