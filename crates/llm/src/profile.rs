@@ -113,7 +113,7 @@ pub enum CacheControl {
     Options,
 }
 
-/// How a provider takes calls that it answers later: see [`submission`](crate::submission).
+/// How a provider takes calls that it answers later: see [`Submitting`](crate::Submitting).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Submits {
