@@ -211,8 +211,11 @@ impl HttpModel {
     ) -> Result<EventStream, ModelError> {
         let mut attempt = Attempt::first(self);
         match request.submitting {
-            Submitting::Fetch(call) => return self.fetch(&attempt, request, call, (context, headers)).await,
-            Submitting::Withdraw(call) => return Ok(self.withdraw(&attempt, call, headers).await),
+            // Boxed, like what follows: hardly a call is submitted.
+            Submitting::Fetch(call) => {
+                return Box::pin(self.fetch(&attempt, request, call, (context, headers))).await;
+            }
+            Submitting::Withdraw(call) => return Ok(Box::pin(self.withdraw(&attempt, call, headers)).await),
             Submitting::No | Submitting::Allowed => {}
         }
         let cache = cache::resolved(request.cache, request.pauses, self.cache_prices.as_ref());
@@ -220,10 +223,9 @@ impl HttpModel {
         let with = |latency| Request { cache, latency, ..*request };
         let mut latency = request.latency;
         loop {
-            let asked = with(latency);
-            let sent = attempt.encode(&asked);
-            if let Some(way) = attempt.profile.submits_for(&asked) {
-                match self.submit(&attempt, way, &sent, &headers).await? {
+            let sent = attempt.encode(&with(latency));
+            if let Some(way) = attempt.profile.submits_for(&with(latency)) {
+                match Box::pin(self.submit(&attempt, way, &sent, &headers)).await? {
                     Ok(submitted) => return Ok(submitted),
                     Err(refused) if way.is_unknown_to(&refused) => attempt.stop_submitting(),
                     // Sent as usual, the request is refused for the same reason, and corrected.

@@ -92,7 +92,7 @@ impl Price {
         let has = |terms: &Terms| matches!(&*self.0, Kind::Listed { tariff, .. } if tariff.has(terms));
         let share = |hundredths| (Terms::new(), Decimal::new(hundredths, 2));
         match tier {
-            None => share(100),
+            None => (Terms::new(), Decimal::ONE),
             Some(Tier::Flex) if has(&flex) => (flex, Decimal::ONE),
             Some(Tier::Flex | Tier::Batch) if has(&batch) => (batch, Decimal::ONE),
             Some(Tier::Flex | Tier::Batch) => share(50),

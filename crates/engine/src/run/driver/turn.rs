@@ -53,10 +53,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Box::pin(self.wait_for(None, Vec::new())).await;
         }
         // What was submitted is fetched, whatever the request would be now.
-        let awaited = self.model.submission().map(|submission| submission.input_tokens);
-        let tokens = match awaited {
-            Some(tokens) => tokens,
-            None => match self.before_call().await? {
+        let tokens = match self.model.submission() {
+            Some(submission) => submission.input_tokens,
+            None => match Box::pin(self.before_call()).await? {
                 Ok(tokens) => tokens,
                 Err(flow) => return Ok(flow),
             },
