@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::client_offer::ClientOffer;
 use crate::model::Tier;
 
 /// A model call that a provider has accepted and answers later.
@@ -19,7 +20,7 @@ pub struct SubmittedCall {
 }
 
 /// What a run remembers of such a call. Stored with it, as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     /// The call.
     #[serde(flatten)]
@@ -30,6 +31,9 @@ pub struct Submission {
     pub input_tokens: u64,
     /// The iteration of the run whose answer it is.
     pub iteration: u32,
+    /// What the client had offered the run when it was made: the answer fits that, whatever later messages offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Box<ClientOffer>>,
 }
 
 /// The shortest and the longest time between two looks.
@@ -70,6 +74,7 @@ mod tests {
             at,
             input_tokens: 1,
             iteration: 1,
+            offer: None,
         };
         let (mut now, mut looks, mut pause) = (at, 0, Duration::ZERO);
         while !submission.is_overdue(now) {

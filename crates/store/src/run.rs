@@ -22,7 +22,6 @@ pub mod record;
 pub mod run_context;
 pub mod shared_state;
 pub mod step;
-mod submission;
 pub mod sweep;
 pub(crate) mod system_message;
 pub mod task;
@@ -36,6 +35,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
+use houston_domain::submission::Submission;
+use sqlx::types::Json;
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
@@ -152,6 +153,25 @@ macro_rules! run {
             ended_at: r.ended_at,
         }
     }};
+}
+
+impl RunStore {
+    /// Remembers the model call that a run has submitted. One that is left after its answer has another iteration than the run,
+    /// and counts as none.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn keep_submission(&self, run: RunId, submission: &Submission) -> Result<()> {
+        sqlx::query!(
+            "-- store::run::keep_submission
+            update houston.runs set submission = $2 where id = $1",
+            run.0,
+            Json(submission) as _
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
 }
 
 impl TenantStore<'_> {

@@ -93,7 +93,6 @@ pub(crate) trait RunStorage: Sync {
     fn intervention(&self, run: RunId) -> impl Query<Option<Intervention>>;
     fn acquit_others(&self, agentable: AgentableId) -> impl Query<()>;
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost>;
-    fn submission(&self, run: RunId) -> impl Query<Option<Submission>>;
     fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()>;
     fn spent(&self, agentable: AgentableId, run: RunId) -> impl Query<Spent>;
     /// The text that a call names; `None`: there is none that the agentable may read.
@@ -284,10 +283,6 @@ impl RunStorage for RunStore {
 
     fn cost_of_run(&self, run: RunId) -> impl Query<Cost> {
         RunStore::cost_of_run(self, run)
-    }
-
-    fn submission(&self, run: RunId) -> impl Query<Option<Submission>> {
-        RunStore::submission(self, run)
     }
 
     fn keep_submission(&self, run: RunId, submission: &Submission) -> impl Query<()> {

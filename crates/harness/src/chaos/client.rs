@@ -98,12 +98,11 @@ impl ClientPool {
             (number, content)
         };
         let mut body = json!({ "content": content });
-        // Never both in one goal: an answer that is on its way is judged by the form that a later message wants.
-        if seed.permille(TYPED) && goal.is_multiple_of(2) {
+        if seed.permille(TYPED) {
             body["output"] = json!({"schema": {"type": "object", "properties": {"answer": {"type": "string"}},
                 "required": ["answer"]}});
         }
-        if seed.permille(PATIENT) && !goal.is_multiple_of(2) {
+        if seed.permille(PATIENT) {
             body["model_policy"] = json!({"latency": "batch"});
         }
         let request = Request {

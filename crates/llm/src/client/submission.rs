@@ -28,6 +28,9 @@ use crate::profile::{Profile, Submits};
 use crate::wire::Wire;
 use crate::wire::tool_schema::Originals;
 
+/// Longest id of a call, in bytes: several times those of today.
+const LONGEST_ID: usize = 256;
+
 /// How a call is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -199,8 +202,10 @@ impl HttpModel {
         }
         let body = read(response, LONGEST_BODY, self.http.timeouts.idle).await.map_err(|(error, _)| error)?;
         let id = serde_json::from_slice::<State<'_>>(&body).ok().and_then(|state| state.id);
-        let Some(id) = id else {
-            return Err(error::invalid("the provider did not say under which id it will answer"));
+        // It is stored, and is a part of addresses.
+        let is_id = |id: &String| id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_graphic());
+        let Some(id) = id.filter(is_id) else {
+            return Err(error::invalid("the provider named no id under which it will answer"));
         };
         let model = self.context.description.to_string();
         Ok(Ok(only(Event::Submitted(Box::new(SubmittedCall { model, id, tier: way.tier() })))))

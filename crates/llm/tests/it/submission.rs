@@ -202,3 +202,22 @@ async fn calls_that_need_an_answer_are_not_submitted() {
     assert!(matches!(came, Came::Answer(_)), "{came:?}");
     assert_eq!(seen.lock().unwrap()[0].1["background"], Value::Null);
 }
+
+/// What is no id is not stored, and not made a part of an address.
+#[tokio::test]
+async fn answer_without_a_usable_id_is_an_error() {
+    for id in [json!(null), json!(7), json!("a\u{0}b"), json!("x y"), json!("x".repeat(300))] {
+        let answers = vec![("200 OK", json!({"id": id, "status": "queued", "output": []}))];
+        let (model, _) = provider("openai", "gpt-6.2-sol", answers);
+        let entries = entries();
+        let request = Request {
+            entries: &entries,
+            max_output_tokens: 10,
+            latency: Latency::Batch,
+            submitting: Submitting::Allowed,
+            ..Request::default()
+        };
+        let error = model.stream(&request).await.err().unwrap();
+        assert_eq!(error.code.as_str(), "INVALID_RESPONSE", "{id}: {error}");
+    }
+}

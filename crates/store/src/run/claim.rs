@@ -8,6 +8,7 @@ use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
 use houston_domain::model::Usage;
+use houston_domain::submission::Submission;
 
 use crate::claim::batch::Outcome;
 use crate::error::Result;
@@ -121,6 +122,8 @@ pub struct ClaimedRun {
     pub booked: Option<i64>,
     /// Where the run belongs in a trace: a `traceparent`.
     pub traceparent: Option<String>,
+    /// The model call that it has submitted last: the answer may have come since.
+    pub submission: Option<Box<Submission>>,
     /// What the run starts from, if it was asked for and could be read together with the claim.
     pub context: Option<Box<RunContext>>,
 }

@@ -86,6 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         notice: &str,
         error: Option<&ModelError>,
     ) -> Result<DriveOutcome, Interrupted> {
+        self.withdraw_submitted().await;
         let open = self.open_calls().await?;
         let mut step = self.journal.next_step();
         close_calls(&mut self.run, &mut step, status, open);

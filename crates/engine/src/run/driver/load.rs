@@ -11,6 +11,7 @@ use houston_domain::compression;
 use houston_domain::event::Event;
 use houston_domain::history::Role;
 use houston_domain::local_time::parse_zone;
+use houston_domain::model_policy::Latency;
 use houston_domain::tool_source::SourceSummary;
 use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
@@ -81,6 +82,7 @@ impl<'e, S: RunStorage> RunDriver<'e, S> {
             self.journal.next_message = open;
         }
         let kind = self.journal.services.setup(&self.attempt.kind).unwrap_or(&self.setup).clone();
+        self.attempt.submission = self.model.take_submission();
         let loaded = load(&mut self.journal, &self.attempt, &self.registration.live, kind, None).await?;
         let Loaded { setup, answered_by, model, tools, run } = loaded;
         (self.setup, self.answered_by, self.model, self.tools, self.run) =
@@ -137,6 +139,11 @@ async fn load<S: RunStorage>(
         Some(context) => *context,
         None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
     };
+    let open = journal.open_iteration;
+    let submission = attempt.submission.clone().filter(|submission| submission.iteration == open);
+    if let Some(submission) = &submission {
+        context.client.clone_from(&submission.offer);
+    }
     let (answered_by, setup) = answering_agent(journal, attempt, &context, kind).await?;
     if attempt.number > 1 {
         let cost = journal.retrying(|storage| storage.cost_of_run(run)).await?;
@@ -176,7 +183,15 @@ async fn load<S: RunStorage>(
     if let Some(prices) = setup.prices.with_policy(setup.agent_type.model_policy, &pauses) {
         setup = Arc::new(Setup { prices, ..Setup::clone(&setup) });
     }
-    Ok(loaded(journal, attempt, Arc::clone(live), (context, pauses), answered_by, (setup, tools)))
+    let is_patient = setup.agent_type.model_policy.latency.is_some_and(Latency::is_patient);
+    let offer = context.client.clone().filter(|_| is_patient);
+    let mut loaded =
+        loaded(journal, attempt, Arc::clone(live), (context, pauses), answered_by, (setup, tools));
+    loaded.model.offered(offer);
+    if let Some(submission) = submission {
+        loaded.model.await_submitted(*submission);
+    }
+    Ok(loaded)
 }
 
 fn tool_runner(setup: &Arc<Setup>, context: &RunContext) -> Box<ToolRunner> {

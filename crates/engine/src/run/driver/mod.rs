@@ -54,6 +54,7 @@ use houston_domain::agent::step::Next;
 use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;
+use houston_domain::submission::Submission;
 use houston_queue::Lane;
 use houston_spans::Span;
 use houston_store::claim::ClaimedRun;
@@ -128,6 +129,8 @@ struct Attempt {
     failed: i32,
     /// Whether the run waited before this attempt, or another worker lost it.
     was_left: bool,
+    /// The model call that the run has submitted last.
+    submission: Option<Box<Submission>>,
 }
 
 impl Attempt {
@@ -142,6 +145,7 @@ impl Attempt {
             is_given_up,
             failed_attempts,
             event,
+            submission,
             ..
         } = claimed;
         let was_left =
@@ -156,6 +160,7 @@ impl Attempt {
             is_given_up,
             failed: failed_attempts,
             was_left,
+            submission,
         }
     }
 
@@ -345,7 +350,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if !matches!(self.run.next(self.journal.now()), Next::CallTools(_)) {
             // A run with open calls waited for those, if it waited.
             self.oversight.may_have_asked = self.attempt.was_left;
-            if self.find_submission().await? {
+            if self.model.submission().is_some() {
                 return Ok(ControlFlow::Continue(()));
             }
             if reads {
@@ -359,10 +364,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Workers have lost the run since the last commit while the model was to be called: its provider may have begun to answer each of
-    /// them, and how much it wrote is not known. The next commit counts what they have sent.
+    /// them, and how much it wrote is not known. The next commit counts what they have sent. Those that asked for an answer which
+    /// comes later have sent nothing.
     fn book_lost_calls(&mut self) {
         let is_calling = self.setup.driver.is_none() && !self.setup.is_plan();
-        if self.attempt.lost() == 0 || !is_calling || self.run.next(self.journal.now()) != Next::CallModel {
+        let has_asked = self.model.submission().is_none();
+        if self.attempt.lost() == 0
+            || !is_calling
+            || !has_asked
+            || self.run.next(self.journal.now()) != Next::CallModel
+        {
             return;
         }
         let tokens = self.model.estimate(self.run.history(), self.tools.offer());

@@ -105,6 +105,25 @@ async fn run_waits_for_an_answer_that_comes_later() {
     assert_eq!(seen, ["allowed", "fetch b1", "fetch b1", "allowed", "fetch b2"]);
 }
 
+/// The answer was asked for with the offer of the first message. What was written meanwhile has one of its own: none.
+#[tokio::test(start_paused = true)]
+async fn answer_is_read_with_the_offer_that_it_was_asked_for_with() {
+    let model = ScriptedModel::new([submitted("b1"), says("{\"n\": 1}"), says("More.")]);
+    let process = Process::new(Arc::clone(&model) as Arc<_>, Vec::new());
+    let policy = ModelPolicy { latency: Some(Latency::Batch), ..ModelPolicy::default() };
+    let mut context = context(Some(policy));
+    context.client.as_mut().unwrap().output = Some(Output::any_object());
+    let mut claimed = process.claimed.clone();
+    claimed.context = Some(Box::new(context));
+    waits(process.drive_claim(claimed, 1).await.unwrap());
+    process.storage.post("And more?");
+    assert_eq!(process.resumed(2).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    let texts: Vec<String> = process.storage.history().iter().map(Entry::text).collect();
+    assert!(texts[1] == "{\"n\": 1}" && texts[2].contains("And more?") && texts[3] == "More.", "{texts:?}");
+    let expected = [("allowed", Latency::Batch), ("fetch b1", Latency::Batch), ("no", Latency::Interactive)];
+    assert_eq!(asked(&model), expected.map(|(submitting, latency)| (submitting.to_owned(), latency)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn call_without_an_answer_is_made_as_usual() {
     let model = ScriptedModel::new([submitted("b1"), gone(), says("Done.")]);

@@ -1,14 +1,14 @@
 //! Model calls that their provider answers later: the run waits for the answer as it waits for people, and no worker holds it
-//! meanwhile. Nothing is read of what its user writes until the answer has come, because the answer does not know it.
+//! meanwhile. Nothing is read of what its user writes until the answer has come, because the answer does not know it; and the answer
+//! is read with what the client had offered when the call was made.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use houston_domain::submission::{Submission, SubmittedCall};
+use houston_domain::submission::SubmittedCall;
 use tokio::time::timeout;
 
 use super::{Flow, RunDriver};
-use crate::error::Interrupted;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::Held;
 
@@ -16,29 +16,14 @@ use crate::run::tool_runner::Held;
 const WITHDRAWING: Duration = Duration::from_secs(5);
 
 impl<S: RunStorage> RunDriver<'_, S> {
-    /// Finds the call that the run has submitted before. Returns whether its answer is waited for.
-    pub(super) async fn find_submission(&mut self) -> Result<bool, Interrupted> {
-        let is_patient =
-            self.setup.agent_type.model_policy.latency.is_some_and(|latency| latency.is_patient());
-        if !is_patient || self.attempt.number == 1 {
-            return Ok(false);
-        }
-        let run = self.journal.run();
-        let found = self.journal.retrying(|storage| storage.submission(run)).await?;
-        let open = self.journal.open_iteration;
-        let Some(found) = found.filter(|submission| submission.iteration == open) else { return Ok(false) };
-        self.model.await_submitted(found);
-        Ok(true)
-    }
-
     /// Waits for the answer of a call, which the provider has accepted now or before. `input_tokens`: those of its request.
     pub(super) async fn wait_for_submitted(&mut self, call: SubmittedCall, input_tokens: u64) -> Flow {
         let (run, agentable, now) = (self.journal.run(), self.journal.agentable(), self.journal.now());
         let submission = match self.model.take_submission() {
             Some(known) if known.call == call => *known,
             _ => {
-                let iteration = self.journal.open_iteration;
-                let submission = Submission { call, at: now, input_tokens, iteration };
+                let of = (now, self.journal.open_iteration);
+                let submission = self.model.submitted(call, of, input_tokens);
                 self.journal.retrying(|storage| storage.keep_submission(run, &submission)).await?;
                 submission
             }

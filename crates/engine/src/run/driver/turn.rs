@@ -69,7 +69,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         match outcome {
             ModelOutcome::Answered { answer, usage, reasoning, message } => {
                 let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;
-                self.finish_turn(turn).await
+                let flow = self.finish_turn(turn).await?;
+                if flow.is_continue() && self.model.has_fetched() {
+                    // What was read after the answer may have an offer of its own.
+                    Box::pin(self.reload()).await?;
+                }
+                Ok(flow)
             }
             ModelOutcome::Failed { error, streamed } => {
                 Box::pin(self.model_failed(error, streamed, tokens)).await
@@ -81,6 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
             ModelOutcome::Stopped(Stop::OutOfTime) => {
+                Box::pin(self.withdraw_submitted()).await;
                 Box::pin(self.end(RunStatus::MaxDuration)).await.map(ControlFlow::Break)
             }
         }

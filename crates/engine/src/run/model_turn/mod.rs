@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use houston_domain::attachment::ContextAttachments;
+use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
@@ -82,8 +84,12 @@ struct Frame {
     more: Option<u32>,
     /// The call whose answer is waited for.
     submission: Option<Box<Submission>>,
+    /// Whether the last answer was that of a submitted call.
+    has_fetched: bool,
     /// Whether a call that was submitted has got no answer: it is made as usual now.
     hurries: bool,
+    /// What the client offers the run, if its calls may be submitted.
+    offer: Option<Box<ClientOffer>>,
 }
 
 /// What one call is made with besides the history.
@@ -145,7 +151,9 @@ impl ModelTurn {
             raises: Raises::default(),
             more: None,
             submission: None,
+            has_fetched: false,
             hurries: false,
+            offer: None,
         });
         Self { setup, live, frame, answering, budget, images, attachments, inert: false }
     }
@@ -163,6 +171,26 @@ impl ModelTurn {
     /// What people have added to the budgets, in case that an answer is asked for again.
     pub(crate) fn raise(&mut self, raises: Raises) {
         self.frame.raises = raises;
+    }
+
+    /// What the client offers the run: kept with a call that is submitted.
+    pub(crate) fn offered(&mut self, offer: Option<Box<ClientOffer>>) {
+        self.frame.offer = offer;
+    }
+
+    /// A call that the provider has accepted, as it is remembered.
+    pub(crate) fn submitted(
+        &self,
+        call: SubmittedCall,
+        (at, iteration): (DateTime<Utc>, u32),
+        input_tokens: u64,
+    ) -> Submission {
+        Submission { call, at, input_tokens, iteration, offer: self.frame.offer.clone() }
+    }
+
+    /// Whether the last answer was that of a submitted call.
+    pub(crate) fn has_fetched(&self) -> bool {
+        self.frame.has_fetched
     }
 
     /// The call whose answer is waited for.
@@ -385,7 +413,8 @@ impl ModelTurn {
                 ModelOutcome::Gone
             }
             Ok(Ok(Read::Answer(answer))) => {
-                self.frame.submission = None;
+                self.frame.has_fetched = self.frame.submission.take().is_some();
+                self.frame.hurries = false;
                 houston_faults::fault!("C8")?;
                 let usage = Usage { cost: journal.cost_since(owed), ..answer.usage };
                 let first = answerer.first.map(|first| first - began);

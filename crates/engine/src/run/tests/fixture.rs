@@ -271,6 +271,7 @@ impl Process {
         let Self { storage, services, holder, .. } = self;
         if attempt > 1 {
             storage.claim();
+            claimed.submission = storage.submission();
         }
         claimed.attempt = attempt;
         drive_claimed(storage, services, holder, claimed, Default::default())
@@ -356,6 +357,7 @@ fn claimed(ids: &Ids) -> ClaimedRun {
         event: Committed { seq: 1, run_id: run, at: DateTime::UNIX_EPOCH, event, body: None },
         posted: Vec::new(),
         booked: None,
+        submission: None,
         context: None,
     }
 }

@@ -126,6 +126,11 @@ impl MemoryStorage {
         (rows.until_fault, rows.later_fault) = (count, Some(fault));
     }
 
+    /// The call that the run has submitted last.
+    pub(crate) fn submission(&self) -> Option<Box<Submission>> {
+        self.rows().submission.clone().map(Box::new)
+    }
+
     pub(crate) fn is_released(&self) -> bool {
         self.rows().lock_is_lost
     }
@@ -376,10 +381,6 @@ impl RunStorage for MemoryStorage {
 
     async fn cost_of_run(&self, _: RunId) -> Result<Cost> {
         Ok(Cost::NOTHING)
-    }
-
-    async fn submission(&self, _: RunId) -> Result<Option<Submission>> {
-        Ok(self.rows().submission.clone())
     }
 
     async fn keep_submission(&self, _: RunId, submission: &Submission) -> Result<()> {

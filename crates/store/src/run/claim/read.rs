@@ -138,7 +138,7 @@ impl Claims {
                    k.next_attempt_at is not null as "has_time!", k.holder_is_alive as "holder_is_alive!",
                    cardinality(k.died_with) as "deaths!",
                    r.attempt as "attempt?", r.iterations as "iterations?", r.cancel_seq as "cancel_seq?",
-                   r.traceparent as "traceparent?",
+                   r.traceparent as "traceparent?", r.submission as "submission?",
                    coalesce(r.created_at, clock_timestamp()) as "requested_at!", r.status as "status?",
                    array[r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens,
                          r.reasoning_tokens] as "usage?: Vec<Option<i64>>",
@@ -341,6 +341,8 @@ impl Claims {
                         .map_or(row.traceparent, |post| post.row.traceparent().map(str::to_owned)),
                     posted: Vec::new(),
                     booked: admission.map(|admission| admission.tokens),
+                    // One that this process cannot read is asked for anew.
+                    submission: row.submission.and_then(|submission| serde_json::from_value(submission).ok()),
                     context: None,
                 },
             });

@@ -103,6 +103,7 @@ pub(crate) async fn claim(
     .fetch_optional(pool)
     .await?;
     Ok(row.map(|row| ClaimedRun {
+        submission: None,
         traceparent: None,
         fence: Fence { agentable, epoch: row.epoch, token },
         tenant: TenantId(row.tenant_id),
