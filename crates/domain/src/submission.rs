@@ -29,8 +29,9 @@ pub struct Submission {
     pub at: DateTime<Utc>,
     /// Estimated tokens of the request.
     pub input_tokens: u64,
-    /// The iteration of the run whose answer it is.
-    pub iteration: u32,
+    /// How many entries of the history the run had written. It has more as soon as the answer is committed: then this is no call
+    /// that is waited for.
+    pub entries: usize,
     /// What the client had offered the run when it was made: the answer fits that, whatever later messages offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Box<ClientOffer>>,
@@ -73,7 +74,7 @@ mod tests {
             },
             at,
             input_tokens: 1,
-            iteration: 1,
+            entries: 1,
             offer: None,
         };
         let (mut now, mut looks, mut pause) = (at, 0, Duration::ZERO);

@@ -156,8 +156,8 @@ macro_rules! run {
 }
 
 impl RunStore {
-    /// Remembers the model call that a run has submitted. One that is left after its answer has another iteration than the run,
-    /// and counts as none.
+    /// Remembers the model call that a run has submitted. It stays after its answer, and counts as none then: see
+    /// [`Submission::entries`].
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.

@@ -139,8 +139,8 @@ async fn load<S: RunStorage>(
         Some(context) => *context,
         None => journal.retrying(|storage| storage.context(agentable, run, *notes, limits)).await?,
     };
-    let open = journal.open_iteration;
-    let submission = attempt.submission.clone().filter(|submission| submission.iteration == open);
+    let entries = context.run_entries;
+    let submission = attempt.submission.clone().filter(|submission| submission.entries == entries);
     if let Some(submission) = &submission {
         context.client.clone_from(&submission.offer);
     }

@@ -1,18 +1,21 @@
 //! How models are called: as the message says, else the kind; and what the pauses so far say.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use houston_domain::agent::limits::LimitChanges;
 use houston_domain::answering::{Output, Sampling};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::client_offer::ClientOffer;
+use houston_domain::guard::{Risk, ToolFacts};
 use houston_domain::history::{Block, Entry};
 use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
+use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::EffectClass;
-use houston_store::claim::ClaimedRun;
 use houston_store::run_context::RunContext;
+use serde_json::json;
 
 use super::DriveOutcome;
 use crate::prompt::preview::settings::settings;
@@ -96,8 +99,7 @@ async fn run_waits_for_an_answer_that_comes_later() {
     waits(process.resumed(2).await.unwrap());
     // The message is read with the answer, and answered by a call of its own.
     waits(process.resumed(3).await.unwrap());
-    let answered = ClaimedRun { iterations: 1, ..process.claimed.clone() };
-    assert_eq!(process.drive_claim(answered, 4).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    assert_eq!(process.resumed(4).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
     let texts: Vec<String> = process.storage.history().iter().map(Entry::text).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
     assert!(texts[1].contains("Done.") && texts[2].contains("And more?") && texts[3].contains("More."));
@@ -122,6 +124,26 @@ async fn answer_is_read_with_the_offer_that_it_was_asked_for_with() {
     assert!(texts[1] == "{\"n\": 1}" && texts[2].contains("And more?") && texts[3] == "More.", "{texts:?}");
     let expected = [("allowed", Latency::Batch), ("fetch b1", Latency::Batch), ("no", Latency::Interactive)];
     assert_eq!(asked(&model), expected.map(|(submitting, latency)| (submitting.to_owned(), latency)));
+}
+
+/// The calls of the answer wait for a person, and the next worker finds them open: the answer was given.
+#[tokio::test(start_paused = true)]
+async fn answer_that_was_fetched_is_not_fetched_again() {
+    let model = ScriptedModel::new([submitted("b1"), calls_tools(&[("c1", "wipe")]), says("Done.")]);
+    let facts = ToolFacts { risk: Risk::Destructive, ..ToolFacts::of_effect(EffectClass::Effect) };
+    let wipe = TestTool::new("wipe", EffectClass::Effect, Behaviour::Answers).with_facts(facts);
+    let wiped = Arc::clone(&wipe.executed);
+    let process = Process::changed(Arc::clone(&model) as Arc<_>, vec![wipe], |agent_type| {
+        agent_type.model_policy.latency = Some(Latency::Batch);
+    });
+    waits(process.drive(1).await.unwrap());
+    let outcome = process.resumed(2).await.unwrap();
+    assert!(matches!(outcome, DriveOutcome::Waiting { after: None, .. }), "{outcome:?}");
+    process.storage.close_question(QuestionState::Answered, Some(json!({"decision": "approve"})));
+    assert_eq!(process.resumed(3).await.unwrap(), DriveOutcome::Ended(RunStatus::Completed));
+    assert_eq!(wiped.load(Ordering::Relaxed), 1);
+    let seen = asked(&model).into_iter().map(|(submitting, _)| submitting).collect::<Vec<_>>();
+    assert_eq!(seen, ["allowed", "fetch b1", "allowed"]);
 }
 
 #[tokio::test(start_paused = true)]

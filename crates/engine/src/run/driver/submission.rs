@@ -22,7 +22,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let submission = match self.model.take_submission() {
             Some(known) if known.call == call => *known,
             _ => {
-                let of = (now, self.journal.open_iteration);
+                let of = (now, self.run.own_entries());
                 let submission = self.model.submitted(call, of, input_tokens);
                 self.journal.retrying(|storage| storage.keep_submission(run, &submission)).await?;
                 submission

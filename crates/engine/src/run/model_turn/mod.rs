@@ -182,10 +182,10 @@ impl ModelTurn {
     pub(crate) fn submitted(
         &self,
         call: SubmittedCall,
-        (at, iteration): (DateTime<Utc>, u32),
+        (at, entries): (DateTime<Utc>, usize),
         input_tokens: u64,
     ) -> Submission {
-        Submission { call, at, input_tokens, iteration, offer: self.frame.offer.clone() }
+        Submission { call, at, input_tokens, entries, offer: self.frame.offer.clone() }
     }
 
     /// Whether the last answer was that of a submitted call.
