@@ -99,6 +99,8 @@ create table houston.sessions (
     unique (agentable_id, number)
 );
 create index sessions_unsummarised on houston.sessions (summary_due_at) where summary_due_at is not null;
+-- By tenant: tenants take turns.
+create index sessions_unsummarised_of_tenant on houston.sessions (tenant_id, summary_due_at) where summary_due_at is not null;
 -- One index for the words of all agentables. Each vector contains its agentable's id as a word, so a search reads
 -- entries of one agentable only. (An index on agentable and words would need the extension btree_gin, which not every
 -- Postgres has.)

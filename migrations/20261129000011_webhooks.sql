@@ -84,6 +84,8 @@ create table houston.open_deliveries (
     due_at timestamptz not null,
     -- who attempts it
     claim uuid,
+    -- how many processes have ended with the next delivery, before what became of it was stored
+    deaths smallint not null default 0,
     primary key (webhook_id, agentable_id)
 );
 create index open_deliveries_due on houston.open_deliveries (webhook_id, due_at);

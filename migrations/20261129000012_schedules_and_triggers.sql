@@ -61,6 +61,8 @@ create table houston.triggers (
     -- What is evaluated of a trigger could end the process. The mark stays when it does.
     -- When the evaluation that runs has ended, or its process is dead.
     evaluated_until timestamptz,
+    -- Which process evaluates it, by the end of the ids of its workers: while one of them lives, the process does.
+    evaluated_by text,
     -- How many processes have died while they evaluated it.
     deaths smallint not null default 0
 );

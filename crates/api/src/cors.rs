@@ -9,6 +9,8 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use crate::named_user::USER_HEADER;
+
 /// How long a browser may keep the answer to a preflight request.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
@@ -71,16 +73,16 @@ impl CorsConfig {
         }
         let origins = self.origins.iter().filter_map(|origin| HeaderValue::from_str(&origin.0).ok());
         let sent = ["idempotency-key", "if-none-match", "last-event-id", "x-request-id", "traceparent"]
-            .map(HeaderName::from_static);
+            .map(HeaderName::from_static)
+            .into_iter()
+            .chain([USER_HEADER]);
         let read =
             ["x-request-id", "idempotent-replayed", "ratelimit", "ratelimit-policy", "houston-missing-cells"]
                 .map(HeaderName::from_static);
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-            .allow_headers(
-                sent.into_iter().chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>(),
-            )
+            .allow_headers(sent.chain([header::AUTHORIZATION, header::CONTENT_TYPE]).collect::<Vec<_>>())
             .expose_headers(
                 read.into_iter()
                     .chain([header::ETAG, header::LOCATION, header::RETRY_AFTER])

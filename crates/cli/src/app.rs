@@ -144,7 +144,8 @@ impl App {
         }
         loaded.mcp.pool = Some(pool);
         registry.set_skills(loaded.skills.clone());
-        arguments.command.run(crate::commands::Context { loaded, registry, folder: arguments.folder })
+        let Arguments { command, jobs, folder, .. } = arguments;
+        command.run(crate::commands::Context { loaded, registry, folder, jobs })
     }
 }
 

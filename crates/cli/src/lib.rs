@@ -50,6 +50,7 @@ mod system;
 mod systemd;
 mod telemetry;
 mod toolbox;
+mod trial;
 
 pub use app::App;
 

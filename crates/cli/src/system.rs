@@ -20,7 +20,7 @@ use houston_store::lease::WorkerDescription;
 use houston_store::moves::Moves;
 use houston_tools::Registry;
 use houston_web::Sinks;
-use houston_worker::{Running, Webhooks, Worker};
+use houston_worker::{LoneWorker, Running, TryAlone, Webhooks, Worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +45,8 @@ pub(crate) struct System {
     pub(crate) stop: CancellationToken,
     /// Cancelled when no run and no request is left.
     pub(crate) gone: CancellationToken,
+    /// Tries runs in processes of their own.
+    alone: Option<TryAlone>,
 }
 
 /// The connections to one cell.
@@ -150,7 +152,12 @@ impl System {
         let (runs, keys) = (stores.map(|store| store.runs().clone()), loaded.secret_keys.clone());
         let rows = StoredRows::new(runs, copies.clone(), keys, Arc::clone(&ids));
         loaded.mcp.own.store_in(Arc::new(rows));
-        Ok(Self { copies, cells, loaded, ids, tracker, stop: CancellationToken::new(), gone })
+        Ok(Self { copies, cells, loaded, ids, tracker, stop: CancellationToken::new(), gone, alone: None })
+    }
+
+    /// The same whose workers try a run alone before it is given up.
+    pub(crate) fn with_trials(self, alone: TryAlone) -> Self {
+        Self { alone: Some(alone), ..self }
     }
 
     /// Starts a worker for each cell.
@@ -175,7 +182,46 @@ impl System {
         models: &Models,
     ) -> Result<Running, Failure> {
         let orchestrator = &self.loaded.settings.orchestrator;
-        let engine = Engine::new(Parts {
+        let engine = self.engine(cell, registry, models)?;
+        let engine = if self.alone.is_some() { engine.with_trials() } else { engine };
+        let worker = Worker {
+            engine: Arc::new(engine),
+            store: cell.store.runs().clone(),
+            background: cell.store.background().clone().in_process(process),
+            database_url: cell.database_url.clone(),
+            redis: Some(cell.redis.clone()),
+            hints: cell.hints.clone(),
+            bus: cell.bus.clone(),
+            ids: Arc::clone(&self.ids),
+            metrics: Arc::clone(&self.loaded.instruments.metrics),
+            process,
+            description: description(),
+            lease: orchestrator.lease,
+            sweep: orchestrator.sweep,
+            worker: orchestrator.worker,
+            slots: slots.clone(),
+            monitor: self.loaded.settings.health_monitor.clone(),
+            schedules: Schedules {
+                feed: self.loaded.settings.feed_generation.clone(),
+                check_in: self.loaded.settings.agent_check_in.clone(),
+            },
+            triggers: self.loaded.settings.triggers,
+            alone: self.alone.clone(),
+            webhooks: Webhooks {
+                config: self.loaded.settings.webhooks.clone(),
+                sinks: self.sinks(),
+                keys: self.loaded.secret_keys.clone(),
+                copies: Some(self.copies.clone()),
+            },
+        };
+        let running = worker
+            .start(&self.tracker, stop.clone(), CancellationToken::new())
+            .context("cannot start the worker")?;
+        Ok(running)
+    }
+
+    fn engine(&self, cell: &Cell, registry: &Registry, models: &Models) -> Result<Engine, Failure> {
+        Ok(Engine::new(Parts {
             store: cell.store.runs().clone(),
             bus: cell.bus.clone(),
             hints: cell.hints.clone(),
@@ -195,40 +241,30 @@ impl System {
         .with_observers(self.loaded.callbacks.observers.clone())
         .with_metrics(Arc::clone(&self.loaded.instruments.metrics))
         .with_spans(self.loaded.instruments.spans.clone())
-        .with_pdf_reader(self.loaded.pdf.clone());
-        let worker = Worker {
-            engine: Arc::new(engine),
+        .with_pdf_reader(self.loaded.pdf.clone()))
+    }
+
+    /// A worker for a single run of this cell.
+    pub(crate) fn lone_worker(
+        &self,
+        cell: &Cell,
+        registry: &Registry,
+        models: &Models,
+    ) -> Result<LoneWorker, Failure> {
+        let orchestrator = &self.loaded.settings.orchestrator;
+        Ok(LoneWorker {
+            engine: Arc::new(self.engine(cell, registry, models)?),
             store: cell.store.runs().clone(),
-            background: cell.store.background().clone(),
             database_url: cell.database_url.clone(),
-            redis: Some(cell.redis.clone()),
             hints: cell.hints.clone(),
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
             metrics: Arc::clone(&self.loaded.instruments.metrics),
-            process,
+            process: self.ids.next::<WorkerId>().process(),
             description: description(),
             lease: orchestrator.lease,
             sweep: orchestrator.sweep,
-            worker: orchestrator.worker,
-            slots: slots.clone(),
-            monitor: self.loaded.settings.health_monitor.clone(),
-            schedules: Schedules {
-                feed: self.loaded.settings.feed_generation.clone(),
-                check_in: self.loaded.settings.agent_check_in.clone(),
-            },
-            triggers: self.loaded.settings.triggers,
-            webhooks: Webhooks {
-                config: self.loaded.settings.webhooks.clone(),
-                sinks: self.sinks(),
-                keys: self.loaded.secret_keys.clone(),
-                copies: Some(self.copies.clone()),
-            },
-        };
-        let running = worker
-            .start(&self.tracker, stop.clone(), CancellationToken::new())
-            .context("cannot start the worker")?;
-        Ok(running)
+        })
     }
 
     /// Sends to webhooks.

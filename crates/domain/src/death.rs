@@ -4,12 +4,17 @@
 //! step is no longer suspected: its deaths are forgotten. So the other runs of a process that died explain less and
 //! less of its death, and what is left is explained by the run that died with it each time.
 //!
-//! A run is given up only if enough processes died with it and every other run that died with them has committed a step
-//! since. Until that is known, it waits for a while; then it is tried once more, because its user waits. After twice as
+//! The best witness is a process that drives nothing else: a run that enough workers died with is tried by one, a child of a
+//! worker's process. It is given up if that process dies and its parent lives; [`verdict`] says what becomes of it. So a poisoned
+//! run kills `limit` workers and one child, and one more for each parent that dies at the same time, and an innocent one is never
+//! given up, whatever kills its workers.
+//!
+//! A program that Houston runs inside cannot be started again for one run. There the deaths decide, in [`judge`]: a run is given
+//! up only if enough processes died with it and every other run that died with them has committed a step since. Until that is known, it waits for a while; then it is tried once more, because its user waits. After twice as
 //! many deaths it is not tried before the others have shown what they are. If several runs wait for each other, they are
 //! tried one after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
 //!
-//! So a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it, or
+//! So there a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it, or
 //! run that is cancelled before it has shown what it is.
 
 use crate::id::{AgentableId, ProcessId};
@@ -43,6 +48,27 @@ pub enum Verdict {
     Wait,
     /// It is tried once more.
     Try,
+}
+
+/// What a process that drove a run alone has shown about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// It was driven until it rested, and the process lived.
+    Lives,
+    /// The process died, or driving the run failed in it.
+    Kills,
+    /// Nothing: the process could not be started, or was ended from outside.
+    Nothing,
+}
+
+/// What becomes of a run after a process has driven it alone; `None`: nothing, it goes on.
+#[must_use]
+pub fn verdict(shown: Shown) -> Option<Verdict> {
+    match shown {
+        Shown::Lives => None,
+        Shown::Kills => Some(Verdict::GiveUp),
+        Shown::Nothing => Some(Verdict::Wait),
+    }
 }
 
 /// Decides about `suspect`, which at least `limit` workers died with. `others` are the other runs that died with the

@@ -70,6 +70,7 @@ pub mod overseer;
 pub mod paused_call;
 pub mod plan;
 pub mod profile;
+pub mod quarantine;
 pub mod question;
 pub mod rate;
 pub mod reach;

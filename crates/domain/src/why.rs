@@ -44,6 +44,8 @@ pub struct Facts {
     pub questions: Vec<OpenQuestion>,
     /// Whether it is archived.
     pub is_archived: bool,
+    /// Whether its latest run, if it has failed, can be tried again: a message of a user began it, or it is of a plan.
+    pub has_retry: bool,
     /// Whether it is a plan that a person has paused.
     pub is_paused: bool,
     /// Whether an operator has paused the lane of its hints.
@@ -104,7 +106,8 @@ impl Facts {
         }
         if self.state.deaths > 0 {
             let text = format!("{} workers died while they ran it, since its last step.", self.state.deaths);
-            let todo = "Look at the logs of those workers: a tool or a message may kill them.";
+            let todo = "Look at the logs of those workers: a tool or a message may kill them. After three deaths it is tried in a process of its \
+                        own, and given up if that dies, too.";
             reasons.push(Reason::new(Cause::Suspect, text, Some(todo)));
         }
         let explained = self.health.reasons(&reasons);
@@ -132,6 +135,10 @@ impl Facts {
             return Reason::new(Cause::Idle, "It has never run.", Some("Post a message."));
         };
         let todo = match run.status {
+            RunStatus::Failed | RunStatus::DeadLettered if !self.has_retry => {
+                "Mend the cause. No message of a user began it, so it cannot be tried again: what began it must do so anew, such as the \
+                 agent that created the task."
+            }
             RunStatus::Failed => "Mend the cause, then `POST /v1/runs/retry`.",
             RunStatus::DeadLettered => {
                 "Look at the logs of the workers that died, then `POST /v1/runs/retry`."

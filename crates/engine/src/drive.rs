@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, RunToken};
-use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff, Trial};
 use houston_store::run_context::ContextLimits;
 use tracing::Instrument;
 
@@ -33,18 +33,33 @@ impl Engine {
     /// # Errors
     /// [`houston_store::Error`] when Postgres refuses a statement and waiting does not help. The lock is released first, so
     /// another worker can try.
-    pub async fn drive(
+    pub fn drive(
         &self,
         agentable: AgentableId,
         holder: &Holder,
+    ) -> impl Future<Output = Result<DriveOutcome, houston_store::Error>> + Send {
+        // No future of its own around the other: runs that wait hold it.
+        self.drive_on_trial(agentable, holder, self.trial)
+    }
+
+    /// The same; `trial` decides if so many workers died with the run that it may have to be given up.
+    ///
+    /// # Errors
+    /// Those of [`drive`](Self::drive).
+    pub async fn drive_on_trial(
+        &self,
+        agentable: AgentableId,
+        holder: &Holder,
+        trial: Trial,
     ) -> Result<DriveOutcome, houston_store::Error> {
         if holder.lost.is_cancelled() || holder.drain.is_cancelled() {
             return Ok(DriveOutcome::NotClaimed);
         }
         // Boxed, and so are the calls below: a run that waits should not hold the memory for its claim or its release.
-        let driven = match Box::pin(self.claim(agentable, holder)).await? {
+        let driven = match Box::pin(self.claim(agentable, holder, trial)).await? {
             Claim::Run(claimed) => self.drive_claimed(*claimed, holder),
             Claim::PutOff(put_off) => return Ok(self.put_off(agentable, *put_off)),
+            Claim::Accused => return Ok(DriveOutcome::Accused),
             Claim::Nothing => return Ok(DriveOutcome::NotClaimed),
         };
         driven.await
@@ -62,15 +77,21 @@ impl Engine {
             next_message: self.services.ids.beside(agentable),
             // A fifth longer: the grace has passed when the run begins to wait for others.
             crashes: CrashPolicy { max: *max_crashes, grace, patience: grace + grace / 5 },
+            trial: self.trial,
             context: Some(ContextLimits { notes: context.notes, prompt: context.prompt }),
         }
     }
 
     /// Claims the run, with further attempts while Postgres is unreachable: a hint is delivered only once.
-    async fn claim(&self, agentable: AgentableId, holder: &Holder) -> houston_store::Result<Claim> {
+    async fn claim(
+        &self,
+        agentable: AgentableId,
+        holder: &Holder,
+        trial: Trial,
+    ) -> houston_store::Result<Claim> {
         let mut tries = 0;
         loop {
-            let request = self.claim_request(agentable, holder);
+            let request = ClaimRequest { trial, ..self.claim_request(agentable, holder) };
             let error = match self.store.claim(request).await {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => error,
@@ -180,7 +201,7 @@ impl Engine {
             Err(_panic) => {
                 tracing::error!(%agentable, "a run panicked");
                 Box::pin(self.abandon(agentable, token, holder, true)).await;
-                Ok(DriveOutcome::Lost)
+                Ok(DriveOutcome::Panicked)
             }
         }
     }

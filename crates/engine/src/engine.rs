@@ -12,6 +12,7 @@ use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender};
 use houston_spans::Spans;
 use houston_store::RunStore;
+use houston_store::claim::Trial;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
 use houston_tools::pdf::PdfReader;
@@ -36,6 +37,7 @@ use crate::setup::{Setup, SetupError};
 pub struct Engine {
     pub(crate) store: RunStore,
     pub(crate) services: Services,
+    pub(crate) trial: Trial,
     titles: Titles,
     sessions: Sessions,
 }
@@ -106,7 +108,7 @@ impl Engine {
             metrics: Arc::default(),
             spans: Spans::default(),
         };
-        Ok(Self { store, services, titles, sessions })
+        Ok(Self { store, services, trial: Trial::None, titles, sessions })
     }
 
     /// The same with hooks that change what runs start with, in this order.
@@ -114,6 +116,12 @@ impl Engine {
     pub fn with_hooks(mut self, hooks: Vec<Arc<dyn RunHook>>) -> Self {
         self.services.setups = self.services.setups.with_hooks(hooks);
         self
+    }
+
+    /// The same where a run that enough workers died with can be tried in a process of its own: [`Self::drive`] claims none.
+    #[must_use]
+    pub fn with_trials(self) -> Self {
+        Self { trial: Trial::Possible, ..self }
     }
 
     /// The same with something that reads PDFs for models that take none; without, these read that there is one.

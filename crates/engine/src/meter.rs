@@ -57,12 +57,12 @@ impl Meter {
         outcome: Result<DriveOutcome, &houston_store::Error>,
     ) {
         let attempt = match outcome {
-            Ok(DriveOutcome::NotClaimed) => return,
+            Ok(DriveOutcome::NotClaimed | DriveOutcome::Accused) => return,
             Ok(DriveOutcome::Ended(_)) => Attempt::Ended,
             Ok(DriveOutcome::Retrying { .. }) => Attempt::Retrying,
             Ok(DriveOutcome::Waiting { .. }) => Attempt::Waiting,
             Ok(DriveOutcome::HandedOver) => Attempt::HandedOver,
-            Ok(DriveOutcome::Lost) => Attempt::Lost,
+            Ok(DriveOutcome::Lost | DriveOutcome::Panicked) => Attempt::Lost,
             Err(_) => Attempt::Error,
         };
         metrics.runs.attempted(self.queue, attempt);

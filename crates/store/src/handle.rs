@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use houston_domain::custom_table::TablePresets;
-use houston_domain::id::{TenantId, TriggerId};
+use houston_domain::id::{ProcessId, TenantId, TriggerId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
@@ -57,6 +57,8 @@ pub struct Shared {
     pub(crate) batchers: Arc<Batchers>,
     /// Whether each write is a statement of its own.
     pub(crate) is_unbatched: bool,
+    /// The process, if it has workers.
+    pub(crate) process: Option<ProcessId>,
     /// Triggers that this process has marked as being evaluated.
     pub(crate) marked_triggers: Arc<Mutex<BTreeSet<TriggerId>>>,
     /// The worker of this process that starts runs when their messages are posted.
@@ -114,6 +116,12 @@ impl RunStore {
     pub fn start_directly(&self, worker: Weak<dyn DirectWorker>) {
         let mut present = self.direct_worker.write().unwrap_or_else(PoisonError::into_inner);
         *present = Some(worker);
+    }
+
+    /// The same for a process whose workers have the end of its ids: what it has in hand is marked as its own.
+    #[must_use]
+    pub fn in_process(self, process: ProcessId) -> Self {
+        Self { shared: Arc::new(Shared { process: Some(process), ..Shared::clone(&self.shared) }) }
     }
 
     /// Which sessions are closed, and when.

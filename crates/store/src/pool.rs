@@ -310,6 +310,7 @@ impl Store {
             folders: None,
             objects: None,
             is_unbatched: false,
+            process: None,
             marked_triggers: Arc::default(),
             direct_worker: Arc::default(),
         })

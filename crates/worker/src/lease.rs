@@ -24,6 +24,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same while nothing is urgent: a renewal, which follows, has time left.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time-out of giving back the lease at the end; after that it expires by itself.
+pub(crate) const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Milliseconds since the machine started, including suspends.
 fn boot_millis() -> u64 {
     let now = clock_gettime(ClockId::Boottime);

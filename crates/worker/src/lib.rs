@@ -5,7 +5,8 @@
 //! - The lease is renewed from an OS thread with its own connection. When `trust_s` has passed since the last renewal, by
 //!   the boot-time clock, runs are dropped. After losing its lease the process continues under a new worker id.
 //! - Only deaths of workers count towards giving up a message. A worker that releases a run, or finds out that it was taken
-//!   for dead, removes itself from the count. Runs with which two workers died are driven one at a time.
+//!   for dead, removes itself from the count. Runs with which two workers died are driven one at a time; one with which three
+//!   died, in a process of its own, whose death is what it is given up for.
 //! - A run that is started when its message is posted in the same process ([`houston_store::direct_start`]) takes a slot like
 //!   one that a hint starts, and is drained like it.
 //! - A hint says "look at this agentable", never "do exactly this": a duplicate, a late or a lost one changes
@@ -43,12 +44,15 @@ mod reaper;
 mod schedule;
 mod sweep;
 mod titles;
+mod trial;
 mod triggers;
 mod webhooks;
 mod worker;
 
 pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
+pub use lease::LeaseThread;
+pub use trial::{LoneWorker, Tried, TryAlone};
 pub use triggers::TriggersConfig;
 pub use webhooks::{Webhooks, WebhooksConfig};
 pub use worker::{Error, Running, Worker};

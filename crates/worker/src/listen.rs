@@ -1,5 +1,5 @@
 //! Listens to `NOTIFY` of Postgres, for messages that other programs post by SQL and for cancel requests. It needs no Redis.
-//! Notifications may be lost; the sweep and the reaper find what was missed.
+//! Notifications may be lost; the sweep and the reaper find what was missed. [`control`] hears requests over the bus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use houston_domain::id::{AgentableId, RunId};
 use houston_engine::Engine;
 use houston_faults::mutation::{self, Mutation};
-use houston_queue::{Hint, Lane, LocalHints, RedisHealth};
+use houston_queue::{DeltaBus, Hint, Lane, LocalHints, Received, RedisHealth};
 use houston_store::RunStore;
 use houston_store::listen::Notification;
 use tokio::sync::Notify;
@@ -74,5 +74,19 @@ impl Listener {
     /// May fail when too many hints wait or the worker is stopping: the sweep finds the agentable.
     fn send_hint(&self, agentable: AgentableId) {
         let _ = self.local.try_send(Lane::Interactive, Hint::run(agentable));
+    }
+}
+
+/// Handles requests of streams and other processes for the runs driven here.
+pub(crate) async fn control(bus: DeltaBus, engine: Arc<Engine>, stop: CancellationToken) {
+    let mut control = bus.subscribe_control();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            received = control.recv() => match received {
+                Received::Item(item) => engine.live().on_control(&item),
+                Received::Lagged => control = bus.subscribe_control(),
+            },
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Worker`]: takes hints, drives runs, and starts the periodic jobs beside them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,8 +10,8 @@ use houston_domain::schedule::Schedules;
 use houston_engine::{DriveOutcome, Engine};
 use houston_metrics::Metrics;
 use houston_queue::{
-    DeltaBus, Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, Received, Redis,
-    RedisHealth, Slots, run_worker,
+    DeltaBus, Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, Redis, RedisHealth, Slots,
+    run_worker,
 };
 use houston_store::RunStore;
 use houston_store::lease::WorkerDescription;
@@ -22,13 +22,11 @@ use tokio_util::task::TaskTracker;
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
-use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, RESIGN_TIMEOUT};
+use crate::trial::{Trials, TryAlone};
 use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
 use crate::{archive, cron, erase, listen, reaper, schedule, sweep, titles};
-
-/// Time-out of giving back the lease at the end; after that it expires by itself.
-const RESIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What [`Worker::start`] needs.
 pub struct Worker {
@@ -70,6 +68,8 @@ pub struct Worker {
     pub webhooks: Webhooks,
     /// `jobs/triggers.toml`.
     pub triggers: TriggersConfig,
+    /// Tries runs in processes of their own, if the engine leaves them to it.
+    pub alone: Option<TryAlone>,
 }
 
 /// Why a worker ended without being asked to stop.
@@ -228,7 +228,7 @@ impl Worker {
             stop: done.clone(),
         };
         tracker.spawn(scheduler.run());
-        tracker.spawn(control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
+        tracker.spawn(listen::control(self.bus.clone(), Arc::clone(&self.engine), done.clone()));
         let monitor = Monitor {
             store: self.background.clone(),
             redis: self.redis.clone(),
@@ -252,8 +252,12 @@ impl Worker {
         tracker: TaskTracker,
     ) -> Result<(), Error> {
         let (engine, holder) = (Arc::clone(&self.engine), current.clone());
+        let trials = self.alone.clone().map(|alone| {
+            let (engine, store) = (Arc::clone(&self.engine), self.store.clone());
+            Arc::new(Trials { engine, store, current: current.clone(), alone, open: Mutex::default() })
+        });
         let retry_hints =
-            RetryHints { local: backend.local_hints(), tracker: tracker.clone(), stop: stop.clone() };
+            RetryHints { local: backend.local_hints(), trials, tracker: tracker.clone(), stop: stop.clone() };
         let direct = Arc::new_cyclic(|this| DirectStarts {
             engine: Arc::clone(&self.engine),
             current: current.clone(),
@@ -315,10 +319,12 @@ fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hin
 /// may be many of them.
 const MAX_TIMER: Duration = Duration::from_secs(60);
 
-/// Sends a hint when a retry is due. The sweep would find the run as well, but later, and the user sees a countdown.
+/// What follows a run that was not driven to its end: sends a hint when a retry is due, and tries it alone if it may kill its
+/// workers. The sweep would find the run as well, but later, and the user sees a countdown.
 #[derive(Clone)]
 pub(crate) struct RetryHints {
     local: LocalHints,
+    trials: Option<Arc<Trials>>,
     tracker: TaskTracker,
     stop: CancellationToken,
 }
@@ -364,6 +370,10 @@ pub(crate) async fn finish(
     if houston_faults::fault!("C15").is_err() {
         return;
     }
+    let outcome = match (outcome, &retry_hints.trials) {
+        (Ok(DriveOutcome::Accused), Some(trials)) => Box::pin(trials.hold(hint.agentable())).await,
+        (outcome, _) => outcome,
+    };
     match outcome {
         Ok(DriveOutcome::Retrying { after, lane }) => retry_hints.send_after(after, lane, hint),
         Ok(DriveOutcome::Waiting { after: Some(after), lane }) if after <= MAX_TIMER => {
@@ -372,19 +382,5 @@ pub(crate) async fn finish(
         Ok(DriveOutcome::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
         Ok(outcome) => tracing::debug!(agentable = %hint.agentable(), ?outcome, "drive ended"),
         Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),
-    }
-}
-
-/// Handles requests of streams and other processes for the runs driven here.
-async fn control(bus: DeltaBus, engine: Arc<Engine>, stop: CancellationToken) {
-    let mut control = bus.subscribe_control();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            received = control.recv() => match received {
-                Received::Item(item) => engine.live().on_control(&item),
-                Received::Lagged => control = bus.subscribe_control(),
-            },
-        }
     }
 }

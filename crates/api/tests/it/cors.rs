@@ -16,13 +16,13 @@ async fn pages_of_the_listed_origins_may_call() {
     let asks = [
         PAGE,
         ("access-control-request-method", "POST"),
-        ("access-control-request-headers", "authorization,content-type,idempotency-key"),
+        ("access-control-request-headers", "authorization,content-type,houston-user,idempotency-key"),
     ];
     let preflight = request(api.address, "OPTIONS", &api.path("/messages"), &asks, "").await;
     assert_eq!(preflight.status, 200, "{}", preflight.text());
     assert_eq!(preflight.header("access-control-allow-origin"), PAGE.1);
     assert!(preflight.header("access-control-allow-methods").contains("POST"));
-    for header in ["authorization", "content-type", "idempotency-key", "last-event-id"] {
+    for header in ["authorization", "content-type", "houston-user", "idempotency-key", "last-event-id"] {
         assert!(preflight.header("access-control-allow-headers").contains(header), "{header}");
     }
     let key = bearer(KEY);

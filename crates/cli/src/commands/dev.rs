@@ -23,7 +23,7 @@ use crate::output::{self, print, print_stderr};
 use crate::server_supervisor::ServerSupervisor;
 use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
-use crate::{connect, invocation, lifecycle, models};
+use crate::{connect, invocation, lifecycle, models, trial};
 
 /// The name of the demo's tenant, and the external id of its user.
 pub(crate) const DEMO: &str = "demo";
@@ -95,7 +95,8 @@ async fn develop(
     let listeners = Listeners::open(&context.loaded).await?;
     let explainer = Explainer::new(context.loaded.clone(), context.registry.clone()).with_models(&models)?;
     let explainer = Arc::new(explainer);
-    let system = System::new(context.loaded, &stores, &addresses.cells)?;
+    let alone = trial::in_children(&context, addresses, true);
+    let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
     let demo = demo(&system, &folder).await?;
     let key_file = folder.join(KEY_FILE);
     let signals = lifecycle::on_signals(system.stop.clone())?;

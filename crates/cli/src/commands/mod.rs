@@ -66,6 +66,8 @@ pub(crate) struct Context {
     pub(crate) loaded: Loaded,
     pub(crate) registry: Registry,
     pub(crate) folder: PathBuf,
+    /// The folder that overrides files of `jobs/`.
+    pub(crate) jobs: Option<PathBuf>,
 }
 
 impl Context {

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use houston_domain::id::AgentableId;
 
 use super::{Context, Failure, runtime};
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
 use crate::system::System;
-use crate::{connect, lifecycle, models, systemd};
+use crate::{connect, lifecycle, models, systemd, trial};
 
 /// Drive runs.
 #[derive(Debug, Args)]
@@ -19,6 +20,9 @@ pub(crate) struct Work {
     /// do not exist
     #[arg(long)]
     embedded: bool,
+    /// Drive this run alone and end: what workers do with a run that others died with
+    #[arg(long, hide = true, value_name = "ID")]
+    only: Option<uuid::Uuid>,
 }
 
 impl Work {
@@ -30,14 +34,24 @@ impl Work {
             let settings = &context.loaded.settings;
             let stores = connect::stores(settings, &addresses).await?;
             connect::prepare_schema(&stores, settings, !addresses.embedded.is_empty()).await?;
-            if addresses.embedded.iter().any(|servers| servers.database_url().is_some()) {
+            let has_own = addresses.embedded.iter().any(|servers| servers.database_url().is_some());
+            if has_own || (self.embedded && self.only.is_some()) {
                 context.use_key_of_folder()?;
             }
             let models = models::build(&context.loaded).await.map_err(anyhow::Error::from)?;
+            if let Some(only) = self.only {
+                let system = System::new(context.loaded, &stores, &addresses.cells)?;
+                let signals = lifecycle::on_signals(system.stop.clone())?;
+                tokio_util::task::TaskTracker::new().spawn(signals);
+                let code = trial::drive(&system, &context.registry, &models, AgentableId(only)).await;
+                tokio::join!(system.close_quickly(), export.stop());
+                return code;
+            }
             for line in &models.summary {
                 print_stderr(&format!("model: {line}"));
             }
-            let system = System::new(context.loaded, &stores, &addresses.cells)?;
+            let alone = trial::in_children(&context, &addresses, has_own);
+            let system = System::new(context.loaded, &stores, &addresses.cells)?.with_trials(alone);
             let signals = lifecycle::on_signals(system.stop.clone())?;
             houston_faults::fault!("C4").map_err(anyhow::Error::from)?;
             let metrics = MetricsListener::bind(&system.loaded.settings).await?;

@@ -131,6 +131,8 @@ mod titles;
 #[cfg(test)]
 mod traces_of_runs;
 #[cfg(test)]
+mod trials;
+#[cfg(test)]
 mod triggers;
 #[cfg(test)]
 mod upgrades;

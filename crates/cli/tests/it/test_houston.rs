@@ -31,8 +31,13 @@ pub(crate) struct TestHouston {
 
 /// The path of the binary that has the tool `ring_bell`.
 fn with_bell() -> PathBuf {
+    beside_houston("examples/custom_tool")
+}
+
+/// The path of another program that is built with `houston`.
+pub(crate) fn beside_houston(name: &str) -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_houston"));
-    let example = binary.parent().unwrap().join("examples/custom_tool");
+    let example = binary.parent().unwrap().join(name);
     assert!(example.exists(), "{} is missing: build the examples", example.display());
     example
 }

@@ -3,6 +3,8 @@ use uuid::Uuid;
 
 use super::*;
 
+mod trials;
+
 const LIMIT: usize = 3;
 
 fn process(number: usize) -> ProcessId {

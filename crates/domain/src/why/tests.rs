@@ -51,6 +51,7 @@ fn facts(state: RuntimeState) -> Facts {
         state,
         questions: vec![],
         is_archived: false,
+        has_retry: true,
         is_paused: false,
         is_lane_paused: false,
         open_tasks: 0,
@@ -199,6 +200,14 @@ fn without_an_open_run_the_latest_one_says_why() {
     let failed = RuntimeState { last_error: Some(failure("wrong key")), ..state(RunStatus::Failed) };
     let reasons = facts(failed).reasons();
     assert!(reasons[0].text.contains("AUTH: wrong key") && reasons[0].todo.is_some(), "{reasons:?}");
+    for status in [RunStatus::Failed, RunStatus::DeadLettered] {
+        let todo = |has_retry| {
+            let reasons = Facts { has_retry, ..facts(state(status)) }.reasons();
+            reasons[0].todo.clone().unwrap()
+        };
+        assert!(todo(true).contains("retry"), "{}", todo(true));
+        assert!(!todo(false).contains("retry"), "a task, which no message of a user began: {}", todo(false));
+    }
     for (status, cause) in [
         (RunStatus::MessageSent, Cause::Idle),
         (RunStatus::Cancelled, Cause::Cancelled),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use houston_domain::agent::budget::{Budget, Spent};
 use houston_domain::id::{Ids, RunId};
+use houston_domain::quarantine::{InHand, MAX_DEATHS, Sorted, sorted};
 use houston_llm::Ledger;
 use houston_store::RunStore;
 use houston_store::session_summary::{NewSummary, PendingSummary};
@@ -70,16 +71,28 @@ impl Sessions {
         let settings = self.store.archiving().settings;
         let lease = Duration::from_secs(settings.summary_lease_s);
         let taken = self.store.take_pending_summaries(lease, settings.summaries_at_once.into()).await?;
+        let count = taken.len();
+        // An attempt that left nothing may have ended its process. The health monitor gives up what is attempted too often.
+        let deaths = |one: &PendingSummary| (one.attempts - 1).min(MAX_DEATHS);
+        let Sorted { now: taken, later, .. } = sorted(taken, deaths, InHand::Nothing);
+        self.give_back(&later).await?;
         let writing = join_all(taken.iter().map(|one| self.summarise(one)));
         tokio::select! {
             written = writing => written.into_iter().collect::<houston_store::Result<Vec<()>>>()?,
             () = stop.cancelled() => {
-                let sessions: Vec<_> = taken.iter().map(|one| one.session).collect();
-                self.store.return_pending_summaries(&sessions).await?;
+                self.give_back(&taken).await?;
                 Vec::new()
             }
         };
-        Ok(taken.len())
+        Ok(count)
+    }
+
+    async fn give_back(&self, taken: &[PendingSummary]) -> houston_store::Result<()> {
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let sessions: Vec<_> = taken.iter().map(|one| one.session).collect();
+        self.store.return_pending_summaries(&sessions).await
     }
 
     async fn summarise(&self, one: &PendingSummary) -> houston_store::Result<()> {

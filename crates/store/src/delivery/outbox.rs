@@ -51,6 +51,8 @@ pub struct ClaimedDelivery {
     pub seq: i64,
     /// Attempts before this one.
     pub attempts: i32,
+    /// How many processes have ended with it: see [`houston_domain::quarantine`].
+    pub deaths: i32,
     /// When the delivery was made.
     pub created_at: DateTime<Utc>,
     /// Where it is sent.
@@ -153,10 +155,13 @@ impl RunStore {
             due as (
                 select webhook_id, agentable_id from turns where turn <= room order by turn limit $5),
             claimed as (
-                update houston.open_deliveries o set due_at = $6, claim = $7 from due d
+                -- A claim that was not settled is the mark of a process that has ended.
+                update houston.open_deliveries o
+                   set due_at = $6, claim = $7, deaths = o.deaths + case when o.claim is null then 0 else 1 end
+                  from due d
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
-                returning o.webhook_id, o.agentable_id)
-            select d.id, d.tenant_id, d.webhook_id, d.agentable_id, d.seq, d.attempts, d.created_at, h.url, h.sealed,
+                returning o.webhook_id, o.agentable_id, o.deaths)
+            select c.deaths, d.id, d.tenant_id, d.webhook_id, d.agentable_id, d.seq, d.attempts, d.created_at, h.url, h.sealed,
                    case when h.old_until > $1 then h.old_sealed end as old_sealed, h.run_id, h.push_id, h.context,
                    -- Positions are those of the run that begins at or before them.
                    (select r.traceparent from houston.runs r
@@ -189,6 +194,7 @@ impl RunStore {
             agentable: AgentableId(row.agentable_id),
             seq: row.seq,
             attempts: row.attempts,
+            deaths: row.deaths.into(),
             created_at: row.created_at,
             url: row.url,
             sealed: row.sealed,
@@ -234,6 +240,34 @@ impl RunStore {
             Some((owners.get(&delivery.agentable)?.clone(), event))
         });
         Ok(events.collect())
+    }
+
+    /// Gives back deliveries that were claimed and not begun: they are due at `at`. One whose claim is another one's now is left.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn give_back_deliveries(&self, claimed: &[ClaimedDelivery], at: DateTime<Utc>) -> Result<()> {
+        let webhooks: Vec<Uuid> = claimed.iter().map(|delivery| delivery.webhook.0).collect();
+        let agentables: Vec<Uuid> = claimed.iter().map(|delivery| delivery.agentable.0).collect();
+        let claims: Vec<Uuid> = claimed.iter().map(|delivery| delivery.claim).collect();
+        sqlx::query!(
+            "-- store::outbox::give_back
+            with held as (
+                select o.webhook_id, o.agentable_id
+                  from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as g (webhook, agentable, claim)
+                  join houston.open_deliveries o
+                    on o.webhook_id = g.webhook and o.agentable_id = g.agentable and o.claim = g.claim
+                 order by o.webhook_id, o.agentable_id for no key update of o)
+            update houston.open_deliveries o set claim = null, due_at = $4
+              from held h where o.webhook_id = h.webhook_id and o.agentable_id = h.agentable_id",
+            &webhooks,
+            &agentables,
+            &claims,
+            at
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 
     /// Stores what became of a delivery. Returns whether the claim was still the caller's: if not, another process sends it
@@ -283,7 +317,7 @@ impl RunStore {
                  where d.webhook_id = $1 and d.agentable_id = $2 and d.state = 'pending'
                    and (d.id <> $3 or $8::timestamptz is not null) limit 1),
             next as (
-                update houston.open_deliveries set due_at = coalesce($8, $7), claim = null
+                update houston.open_deliveries set due_at = coalesce($8, $7), claim = null, deaths = 0
                  where webhook_id = $1 and agentable_id = $2 and exists (select from more))
             delete from houston.open_deliveries
              where webhook_id = $1 and agentable_id = $2 and not exists (select from more)",

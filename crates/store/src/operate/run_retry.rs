@@ -58,7 +58,7 @@ impl NoRetry {
 }
 
 /// Among how many of the latest messages of the thread the one that began the run is looked for.
-const LATEST_MESSAGES: i64 = 1_000;
+pub(crate) const LATEST_MESSAGES: i64 = 1_000;
 
 /// A message that is posted again opens a run, or is read by one that a user has opened meanwhile.
 pub const DOUBLE_TEXTING: DoubleTexting = DoubleTexting::Enqueue;

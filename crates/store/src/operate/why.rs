@@ -7,6 +7,7 @@ use houston_domain::why::{Facts, HealthFacts, OpenQuestion};
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::run_retry::LATEST_MESSAGES;
 
 /// How many open questions are read.
 const QUESTIONS: i64 = 20;
@@ -25,6 +26,11 @@ impl TenantStore<'_> {
             select l.open_tasks, a.status as "status?",
                    coalesce((select p.paused and p.ended_at is null from houston.plans p
                               where p.tenant_id = $1 and p.agentable_id = l.agentable_id), false) as "is_paused!",
+                   exists (select from houston.plans p where p.tenant_id = $1 and p.agentable_id = l.agentable_id)
+                   or exists (select from (select m.run_id, m.source from houston.messages m
+                                            where m.tenant_id = $1 and m.agentable_id = l.agentable_id
+                                            order by m.seq desc limit $4) as m
+                               where m.run_id = l.run_id and m.source = 'user') as "has_retry!",
                    (select count(*) from houston.plan_steps s
                      where s.tenant_id = $1 and s.plan_id = l.agentable_id and s.task_id is not null
                        and s.ended_at is null) as "open_steps!",
@@ -39,7 +45,8 @@ impl TenantStore<'_> {
              where l.tenant_id = $1 and l.agentable_id = $2"#,
             self.tenant.0,
             agentable.0,
-            lane
+            lane,
+            LATEST_MESSAGES
         )
         .fetch_optional(&self.pool)
         .await?
@@ -48,6 +55,7 @@ impl TenantStore<'_> {
             state,
             questions: self.questions_of(agentable).await?,
             is_archived: row.status.as_deref() == Some(ARCHIVED),
+            has_retry: row.has_retry,
             is_paused: row.is_paused,
             is_lane_paused: row.is_lane_paused,
             open_tasks: row.open_tasks,

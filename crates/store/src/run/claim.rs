@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::claim::CrashLimit;
+use houston_domain::death::Verdict;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Committed;
 use houston_domain::id::{AgentableId, MessageId, RunId, RunToken, TenantId, UserId, WorkerId};
@@ -58,6 +59,27 @@ impl CrashPolicy {
     }
 }
 
+/// What decides about a run that enough workers died with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trial {
+    /// Which other runs died with the same workers: no process can try it alone.
+    #[default]
+    None,
+    /// A process that tries it alone: it is not claimed, and the answer is [`Claim::Accused`].
+    Possible,
+    /// What that process has shown; [`Verdict::Try`] when it claims itself.
+    Shown(Verdict),
+}
+
+impl Trial {
+    fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::None | Self::Possible => None,
+            Self::Shown(verdict) => Some(verdict),
+        }
+    }
+}
+
 /// A request of a worker for a run.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimRequest {
@@ -71,6 +93,8 @@ pub struct ClaimRequest {
     pub next_message: MessageId,
     /// When the run is given up.
     pub crashes: CrashPolicy,
+    /// What decides then.
+    pub trial: Trial,
     /// What of the run's context is read with the claim; `None`: nothing.
     pub context: Option<ContextLimits>,
 }
@@ -148,6 +172,8 @@ pub enum Claim {
     Run(Box<ClaimedRun>),
     /// It waits until a time.
     PutOff(Box<PutOff>),
+    /// So many workers died with it that a process must try it alone.
+    Accused,
     /// There is nothing to claim.
     Nothing,
 }
@@ -166,8 +192,9 @@ impl RunStore {
     /// - the user already has [`Fairness::max_running`](crate::Fairness::max_running) held runs;
     /// - one more death would reach `crashes.max` while the worker drives another run of which that is true: such
     ///   runs are driven one at a time, so that it becomes clear which one kills its worker;
-    /// - `crashes.max` workers died with the run, but `crashes.grace` has not passed yet, or another run that died with
-    ///   one of them may be the cause (see [`houston_domain::death`]).
+    /// - `crashes.max` workers died with the run, but `crashes.grace` has not passed yet; or it must be tried alone first; or,
+    ///   where no process can do that, another run that died with one of them may be the cause (see
+    ///   [`houston_domain::death`]).
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
@@ -195,10 +222,11 @@ impl RunStore {
         next_message: MessageId,
         crashes: CrashPolicy,
     ) -> Result<Option<ClaimedRun>> {
-        let request = ClaimRequest { agentable, worker, token, next_message, crashes, context: None };
+        let trial = Trial::None;
+        let request = ClaimRequest { agentable, worker, token, next_message, crashes, trial, context: None };
         match self.claim(request).await? {
             Claim::Run(run) => Ok(Some(*run)),
-            Claim::PutOff(_) | Claim::Nothing => Ok(None),
+            Claim::PutOff(_) | Claim::Accused | Claim::Nothing => Ok(None),
         }
     }
 }

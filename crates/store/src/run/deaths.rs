@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::handle::RunStore;
 
 /// The end of a worker's id in its text form: what all workers of a process have in common.
-fn end_of_id(process: ProcessId) -> String {
+pub(crate) fn end_of_id(process: ProcessId) -> String {
     let text = Uuid::from_u64_pair(0, process.0).to_string();
     text[text.len() - 17..].to_owned()
 }

@@ -304,6 +304,29 @@ impl RunStore {
         Ok(free.fetch_all(&self.pool).await?)
     }
 
+    /// Deletes the row of a worker whose process has ended, as its parent knows, and counts the death of the run that it held.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn bury(&self, worker: WorkerId) -> Result<()> {
+        sqlx::query!(
+            "-- store::lease::bury
+            with gone as (delete from houston.workers where id = $1),
+            held as (
+                select l.agentable_id from houston.runs r
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
+                 where r.worker_id = $1 and r.status = 'running'
+                 order by l.agentable_id for no key update of l)
+            update houston.run_locks l
+               set died_with = l.died_with || $1::uuid, holder = null, wake = true, woken_at = statement_timestamp()
+              from held where l.agentable_id = held.agentable_id",
+            worker.0
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
     /// Deletes the rows of workers whose lease has expired, and of these suspected workers unless they have renewed
     /// since. Returns the reaped ids. A wrong guess loses nothing: every write of a run is fenced.
     ///

@@ -102,7 +102,7 @@ impl RunStore {
         Ok(has.fetch_one(&self.pool).await?)
     }
 
-    /// Triggers that are due at `now`, the longest overdue first.
+    /// Triggers that are due at `now`, the longest overdue first. If more are due than `limit`, tenants take turns.
     ///
     /// # Errors
     /// As [`Self::has_triggers`].
@@ -121,6 +121,32 @@ impl RunStore {
             agentable: AgentableId(agentable),
             due_at,
         };
+        let found: Vec<_> = rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect();
+        if i64::try_from(found.len()).is_ok_and(|count| count < limit) {
+            return Ok(found);
+        }
+        // More are due than one look fires.
+        let rows = sqlx::query!(
+            r#"-- store::trigger_firing::due_in_turns
+            with recursive t as (
+                -- The tenants, each found by one step in the index.
+                (select f.tenant_id from houston.triggers f where f.enabled order by f.tenant_id limit 1)
+                union all
+                select (select f.tenant_id from houston.triggers f
+                         where f.enabled and f.tenant_id > t.tenant_id order by f.tenant_id limit 1)
+                  from t where t.tenant_id is not null)
+            select d.id as "id!", d.agentable_id as "agentable_id!", d.next_at as "next_at!"
+              from t cross join lateral (
+                   select o.*, row_number() over (order by o.next_at, o.id) as turn
+                     from (select f.id, f.agentable_id, f.next_at from houston.triggers f
+                            where f.tenant_id = t.tenant_id and f.enabled and f.next_at <= $1
+                            order by f.next_at, f.id limit $2) o) d
+             order by d.turn, d.next_at limit $2"#,
+            now,
+            limit
+        )
+        .fetch_all(&self.pool)
+        .await?;
         Ok(rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect())
     }
 
@@ -142,8 +168,13 @@ impl RunStore {
 
     /// Evaluates the templates of a trigger, which is marked meanwhile.
     async fn filled(&self, trigger: Locked, cause: &Cause, now: DateTime<Utc>) -> Result<Filled> {
-        let mut evaluation =
-            Evaluation { position: None, trigger: Some(trigger.id), until: now + TURN, turn: TURN };
+        let mut evaluation = Evaluation {
+            position: None,
+            trigger: Some(trigger.id),
+            until: now + TURN,
+            turn: TURN,
+            process: self.process,
+        };
         self.during(&mut evaluation, trigger.fill(cause)).await?
     }
 

@@ -6,9 +6,10 @@ use std::sync::{MutexGuard, PoisonError};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use houston_domain::event::Event;
-use houston_domain::id::{AgentableId, RunId, TenantId, TriggerId, UserId};
+use houston_domain::id::{AgentableId, ProcessId, RunId, TenantId, TriggerId, UserId};
 use houston_domain::message::Source;
 use houston_domain::plan::ExpressionError;
+use houston_domain::quarantine::MAX_DEATHS;
 use houston_domain::trigger::effect::{Firing, MAX_FIRINGS};
 use houston_domain::trigger::keyword::MAX_MESSAGE_WORK;
 use houston_domain::trigger::{Cause, Chain, Rule, When};
@@ -21,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::event::EventPosition;
 use crate::handle::RunStore;
 use crate::owned_event::OwnedEvent;
+use crate::run::deaths::end_of_id;
 
 /// How far back the cause of a run is followed: a task, its parent, the task whose end opened the parent's run, …
 const MAX_HOPS: usize = 8;
@@ -72,8 +74,7 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// How many processes may die while they evaluate a trigger, before it is set aside; and what its owner reads.
-const MAX_DEATHS: i32 = 2;
+/// What the owner of a trigger reads that was set aside.
 const SET_ASIDE: &str = "the process that evaluated it ended: after two times the trigger is switched off; switch it on to try again";
 
 /// A trigger whose evaluation has ended a process.
@@ -124,13 +125,15 @@ impl RunStore {
             return Ok(Listened::Idle);
         }
         let (next, has_more) = (page.next, page.has_more);
-        let verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
+        let mut verdicts = self.verdicts((listening, page.events), &position, now, reading.turn).await?;
         let mut tx = self.pool.begin().await?;
         if !move_on(&mut *tx, &position, &next).await? {
             return Ok(Listened::Idle);
         }
-        let count = if verdicts.heard.is_empty() { 0 } else { note(&mut tx, &verdicts).await? };
-        note_failures(&mut tx, &verdicts.failed).await?;
+        let mut failed = std::mem::take(&mut verdicts.failed);
+        let count =
+            if verdicts.heard.is_empty() { 0 } else { note(&mut tx, &verdicts, &mut failed, now).await? };
+        note_failures(&mut tx, &failed).await?;
         tx.commit().await?;
         Ok(Listened::Read { heard: count, has_more })
     }
@@ -167,7 +170,9 @@ impl RunStore {
         let (plain, others): (Vec<_>, Vec<_>) =
             (0..listening.len()).partition(|nth| listening[*nth].when.is_plain());
         let mut verdicts = Verdicts { listening, events, ..Verdicts::default() };
-        let mut evaluation = Evaluation { position: Some(position), trigger: None, until: now + turn, turn };
+        let (trigger, process) = (None, self.process);
+        let mut evaluation =
+            Evaluation { position: Some(position), trigger, until: now + turn, turn, process };
         if !plain.is_empty() {
             verdicts = self.during(&mut evaluation, verdicts.after(plain, now)).await??;
         }
@@ -220,7 +225,8 @@ impl RunStore {
             return Ok(());
         }
         sqlx::query!(
-            "-- store::trigger_reader::unmark\nupdate houston.triggers set evaluated_until = null where id = any ($1)",
+            "-- store::trigger_reader::unmark
+            update houston.triggers set evaluated_until = null, evaluated_by = null where id = any ($1)",
             &marked
         )
         .execute(&self.pool)
@@ -233,7 +239,8 @@ impl RunStore {
         self.marked_triggers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the deaths of processes that were evaluating a trigger, and sets aside what has caused two of them.
+    /// Counts the deaths of processes that were evaluating a trigger, and sets aside what has caused two of them. A process that
+    /// could not reach Postgres to say that it goes on is not dead while it has a worker.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
@@ -241,9 +248,13 @@ impl RunStore {
         let settled = sqlx::query!(
             r#"-- store::trigger_reader::settle
             update houston.triggers t
-               set evaluated_until = null, deaths = t.deaths + 1, enabled = t.enabled and t.deaths + 1 < $2,
+               set evaluated_until = null, evaluated_by = null, deaths = t.deaths + 1, enabled = t.enabled and t.deaths + 1 < $2,
                    refused = t.refused + 1, refusal = $3
-              from (select id from houston.triggers where evaluated_until < $1 for no key update skip locked) as l
+              from (select e.id from houston.triggers e
+                     where e.evaluated_until < $1
+                       and not exists (select from houston.workers w
+                                        where right(w.id::text, 17) = e.evaluated_by and w.alive_until > clock_timestamp())
+                       for no key update of e skip locked) as l
              where t.id = l.id returning t.id, t.deaths"#,
             now,
             MAX_DEATHS,
@@ -299,6 +310,8 @@ pub(super) struct Evaluation<'p> {
     /// When the process counts as dead, if it does not say that it goes on.
     pub(super) until: DateTime<Utc>,
     pub(super) turn: TimeDelta,
+    /// The process that evaluates, if it has workers.
+    pub(super) process: Option<ProcessId>,
 }
 
 impl Evaluation<'_> {
@@ -316,9 +329,11 @@ impl Evaluation<'_> {
         }
         if let Some(trigger) = self.trigger {
             sqlx::query!(
-                "-- store::trigger_reader::mark\nupdate houston.triggers set evaluated_until = $2 where id = $1",
+                "-- store::trigger_reader::mark
+                update houston.triggers set evaluated_until = $2, evaluated_by = $3 where id = $1",
                 trigger.0,
-                self.until
+                self.until,
+                self.process.map(end_of_id)
             )
             .execute(pool)
             .await?;
@@ -532,15 +547,47 @@ fn said_by_user(event: &OwnedEvent) -> Option<&str> {
     Some(&body.content)
 }
 
+/// How many events that its triggers have heard may wait in a tenant. Past that they are refused, as the owners of the triggers read:
+/// what has waited for so long would come too late.
+const MAX_WAITING: i64 = 10_000;
+
+fn backlog() -> String {
+    format!(
+        "backlog: {MAX_WAITING} events that triggers of this tenant have heard wait already; give them narrower rules"
+    )
+}
+
+/// How many events that its triggers have heard wait in each of these tenants, up to the limit.
+async fn waiting(connection: &mut PgConnection, tenants: Vec<Uuid>) -> Result<HashMap<Uuid, i64>> {
+    let rows = sqlx::query!(
+        r#"-- store::trigger_reader::waiting
+        select t.id as "id!", (select count(*) from (select from houston.trigger_firings f
+                                                      where f.tenant_id = t.id limit $2) as w) as "waiting!"
+          from (select distinct u.id from unnest($1::uuid[]) as u (id)) as t"#,
+        &tenants,
+        MAX_WAITING
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.waiting)).collect())
+}
+
 /// Notes what was heard, but for what the triggers have caused themselves. Returns how many. The times are of the database, so
 /// that what one reader notes is later than what another has noted before.
-async fn note(connection: &mut PgConnection, verdicts: &Verdicts) -> Result<usize> {
+async fn note(
+    connection: &mut PgConnection,
+    verdicts: &Verdicts,
+    failed: &mut BTreeMap<TriggerId, Failures>,
+    now: DateTime<Utc>,
+) -> Result<usize> {
     let heard = verdicts.heard.iter().map(|(nth, at)| (&verdicts.listening[*nth], &verdicts.events[*at]));
     let heard: Vec<_> = heard.collect();
     // What a user writes has no other cause, whichever run is open.
     let caused = heard.iter().filter(|(_, event)| said_by_user(event).is_none());
     let runs = caused.flat_map(|(_, event)| runs_of(event)).collect();
     let chains = chains(&mut *connection, runs).await?;
+    let tenants = heard.iter().map(|(_, event)| event.tenant.0).collect();
+    let mut waiting = waiting(&mut *connection, tenants).await?;
     let mut count = 0;
     for (listening, event) in heard {
         let chain = match said_by_user(event) {
@@ -550,6 +597,13 @@ async fn note(connection: &mut PgConnection, verdicts: &Verdicts) -> Result<usiz
                 .fold(Chain::default(), |chain, other| chain.with(other)),
         };
         if chain.then(listening.id).is_none() {
+            continue;
+        }
+        let of_tenant = waiting.entry(event.tenant.0).or_default();
+        if *of_tenant >= MAX_WAITING {
+            let failures = failed.entry(listening.id).or_default();
+            failures.count += 1;
+            failures.last = Firing { refusal: Some(backlog()), ..Firing::about(&cause(event), now) };
             continue;
         }
         let triggers: Vec<Uuid> = chain.triggers.iter().map(|trigger| trigger.0).collect();
@@ -571,6 +625,7 @@ async fn note(connection: &mut PgConnection, verdicts: &Verdicts) -> Result<usiz
         .execute(&mut *connection)
         .await?;
         count += usize::from(noted.rows_affected() == 1);
+        *of_tenant += 1;
     }
     Ok(count)
 }

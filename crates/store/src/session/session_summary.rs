@@ -51,18 +51,34 @@ pub struct NewSummary<'a> {
 }
 
 impl RunStore {
-    /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`.
+    /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`. Tenants take turns.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_pending_summaries(&self, lease: Duration, limit: i64) -> Result<Vec<PendingSummary>> {
         let rows = sqlx::query!(
             "-- store::session_summary::take
+            with recursive t as (
+                -- The tenants, each found by one step in the index.
+                (select u.tenant_id from houston.sessions u where u.summary_due_at is not null order by u.tenant_id limit 1)
+                union all
+                select (select u.tenant_id from houston.sessions u
+                         where u.summary_due_at is not null and u.tenant_id > t.tenant_id order by u.tenant_id limit 1)
+                  from t where t.tenant_id is not null),
+            -- Of each tenant the longest overdue come first, and of all tenants the first ones.
+            turns as (
+                select d.id, d.summary_due_at,
+                       row_number() over (partition by t.tenant_id order by d.summary_due_at, d.id) as turn
+                  from t cross join lateral (
+                       select u.id, u.summary_due_at from houston.sessions u
+                        where u.tenant_id = t.tenant_id and u.summary_due_at <= now()
+                        order by u.summary_due_at limit $2 for no key update skip locked) d),
+            taken as (
+                select u.id, a.kind from (select id from turns order by turn, summary_due_at limit $2) n
+                  join houston.sessions u on u.id = n.id join houston.agentables a on a.id = u.agentable_id)
             update houston.sessions s
                set summary_due_at = statement_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
-              from (select u.id, a.kind from houston.sessions u join houston.agentables a on a.id = u.agentable_id
-                     where u.summary_due_at <= now() order by u.summary_due_at limit $2
-                       for no key update of u skip locked) taken
+              from taken
              where s.id = taken.id
             returning s.id, s.tenant_id, s.agentable_id, taken.kind, s.first_position, s.last_position, s.summary,
                       s.summary_attempts",

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use houston_domain::death::Verdict;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{AgentableId, RunToken, WorkerId};
 use houston_domain::step::RunTransition;
 use houston_store::RunStore;
-use houston_store::claim::{ClaimedRun, CrashPolicy};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, Trial};
 use houston_store::lease::LeaseConnection;
 
 use crate::fairness::{goals_of, post_to};
@@ -308,4 +309,71 @@ async fn giving_up_waits_for_a_worker_that_may_be_alive() {
     sleeper.release_locks(id).await.unwrap();
     test.sql("update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null");
     assert_eq!(claim().await.unwrap().unwrap().deaths, 2, "the run continues");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accused_run_is_given_up_for_its_death_alone() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
+    for _ in 0..3 {
+        test.die_with(test.goal).await;
+    }
+    let claim = async |worker: WorkerId, trial: Trial| {
+        let request = ClaimRequest {
+            agentable: test.goal,
+            worker,
+            token: test.ids.next(),
+            next_message: test.ids.next(),
+            crashes: CRASHES,
+            trial,
+            context: None,
+        };
+        test.runs().claim(request).await.unwrap()
+    };
+    // The first claim notes the last death.
+    assert!(matches!(claim(test.worker, Trial::Possible).await, Claim::Nothing));
+    for _ in 0..2 {
+        assert!(matches!(claim(test.worker, Trial::Possible).await, Claim::Accused), "it is left to a child");
+    }
+    let child = test.lease().await.worker();
+    let Claim::Run(tried) = claim(child, Trial::Shown(Verdict::Try)).await else {
+        panic!("the child claims it")
+    };
+    assert_eq!((tried.deaths, tried.is_given_up), (3, false));
+    assert!(matches!(claim(test.worker, Trial::Possible).await, Claim::Nothing), "the child drives it");
+    test.runs().bury(child).await.unwrap();
+    // Buried once more, nothing changes.
+    test.runs().bury(child).await.unwrap();
+    let Claim::Run(given_up) = claim(test.worker, Trial::Shown(Verdict::GiveUp)).await else {
+        panic!("it is free")
+    };
+    assert_eq!((given_up.deaths, given_up.is_given_up), (4, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_whose_trial_showed_nothing_waits() {
+    let test = TestStore::start().await;
+    test.post("hello").await;
+    for _ in 0..3 {
+        test.die_with(test.goal).await;
+    }
+    assert!(test.claim_by(test.goal, test.worker).await.is_none(), "its last death is noted");
+    let crashes = CrashPolicy { grace: Duration::from_secs(3600), ..CRASHES };
+    let request = |trial| ClaimRequest {
+        agentable: test.goal,
+        worker: test.worker,
+        token: test.ids.next(),
+        next_message: test.ids.next(),
+        crashes,
+        trial,
+        context: None,
+    };
+    let shown = Trial::Shown(Verdict::Wait);
+    assert!(matches!(test.runs().claim(request(shown)).await.unwrap(), Claim::Nothing));
+    assert!(
+        matches!(test.runs().claim(request(Trial::Possible)).await.unwrap(), Claim::Nothing),
+        "not yet again"
+    );
+    test.sql("update houston.run_locks set next_attempt_at = now() where next_attempt_at is not null");
+    assert!(matches!(test.runs().claim(request(Trial::Possible)).await.unwrap(), Claim::Accused));
 }

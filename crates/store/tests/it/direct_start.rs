@@ -8,7 +8,7 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, WorkerId};
 use houston_domain::knowledge::PromptLimits;
 use houston_store::Fairness;
-use houston_store::claim::{ClaimRequest, ClaimedRun, CrashPolicy};
+use houston_store::claim::{ClaimRequest, ClaimedRun, CrashPolicy, Trial};
 use houston_store::direct_start::{DirectSlot, DirectWorker};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::{NewPost, Posted};
@@ -50,6 +50,7 @@ impl DirectWorker for TestWorker {
             token: self.ids.next(),
             next_message: self.ids.beside(agentable),
             crashes: CrashPolicy::default(),
+            trial: Trial::None,
             context: Some(limits()),
         };
         Some(Box::new(TestSlot { request, done: Arc::clone(&self.done) }))

@@ -8,7 +8,7 @@ use houston_domain::model::Usage;
 use houston_domain::rate::{Quota, RateLimits, TokenQuota, WhenExceeded};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
-use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff};
+use houston_store::claim::{Claim, ClaimRequest, ClaimedRun, CrashPolicy, PutOff, Trial};
 use houston_store::idempotency::IdempotencyKey;
 use houston_store::rate::{Ask, Standing, Whose};
 use houston_store::{Fairness, Store};
@@ -136,6 +136,7 @@ async fn claim(test: &TestStore, store: &Store, agentable: AgentableId) -> Claim
         token: test.ids.next(),
         next_message: test.ids.next(),
         crashes: CrashPolicy::default(),
+        trial: Trial::None,
         context: None,
     };
     store.runs().claim(request).await.unwrap()

@@ -14,7 +14,7 @@ use houston_store::{Archiving, Error};
 use proptest::prelude::*;
 
 use crate::step::answer;
-use crate::test_store::TestStore;
+use crate::test_store::{TestStore, goal};
 
 /// A store that closes the sessions of goals after an hour of quiet.
 pub(crate) async fn archiving() -> TestStore {
@@ -395,4 +395,27 @@ fn sessions_always_partition_the_history() {
         Ok(())
     });
     outcome.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn summaries_are_written_for_tenants_in_turns() {
+    let test = archiving().await;
+    exchange(&test, "Tokyo").await;
+    two_hours_pass(&test);
+    assert!(test.runs().close_quiet(test.goal, test.ids.next()).await.unwrap());
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let theirs = goal(&test.store, &test.ids, stranger).await;
+    let copies = |count: i32, tenant: uuid::Uuid, goal: uuid::Uuid, due: &str| {
+        test.sql(&format!(
+            "insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
+                                           completed_at, completion_reason, summary, summary_due_at)
+             select gen_random_uuid(), '{tenant}', '{goal}', 100 + n, 1, 2, now(), now(), 'reset', 'x', now() - interval '{due}'
+               from generate_series(1, {count}) n"
+        ));
+    };
+    copies(50, test.tenant.0, test.goal.0, "1 hour");
+    copies(1, stranger.0, theirs.0, "1 minute");
+    let taken = test.runs().take_pending_summaries(std::time::Duration::from_secs(600), 4).await.unwrap();
+    assert_eq!(taken.len(), 4);
+    assert_eq!(taken.iter().filter(|one| one.tenant == stranger).count(), 1, "{taken:?}");
 }

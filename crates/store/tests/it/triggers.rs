@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
-use houston_domain::id::{AgentableId, TriggerId};
+use houston_domain::id::{AgentableId, ProcessId, TriggerId};
 use houston_domain::plan::{answer_evaluation, evaluate_elsewhere};
 use houston_domain::trigger::{Misfire, When};
 use houston_store::trigger::{Trigger, TriggerChange};
@@ -252,7 +252,8 @@ async fn trigger_whose_evaluation_ends_processes_is_set_aside() {
     test.post("hello").await;
     let now = test.ids.clock().now();
     for deaths in 0..=2 {
-        let runs = test.runs().clone();
+        // A process without workers.
+        let runs = test.runs().clone().in_process(ProcessId(deaths));
         let reading = Reading { turn: TimeDelta::seconds(10), ..READING };
         let mut dies = JoinSet::new();
         dies.spawn(async move { runs.listen_for_triggers(reading, now).await });
@@ -364,4 +365,77 @@ async fn tenants_take_turns_with_what_triggers_have_heard() {
     };
     assert_eq!(heard(3, 10).await, [(false, 1), (true, 1), (false, 2)], "each its turn, the oldest first");
     assert_eq!(heard(10, 3).await.len(), 5, "three of one and two of the other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_has_a_worker_did_not_die_with_a_trigger() {
+    let test = TestStore::start().await;
+    let id = make(&test, event("message.posted")).await;
+    let (now, worker) = (test.ids.clock().now(), test.worker.0);
+    test.sql(&format!(
+        "update houston.triggers set evaluated_until = now() - interval '1 hour', evaluated_by = right('{worker}', 17)"
+    ));
+    // Postgres was away: the process could not say that it goes on.
+    assert_eq!(test.runs().settle_evaluations(now).await.unwrap(), []);
+    test.sql(&format!("delete from houston.workers where id = '{worker}'"));
+    let settled = test.runs().settle_evaluations(now).await.unwrap();
+    assert_eq!(settled.iter().map(|one| (one.id, one.is_off)).collect::<Vec<_>>(), [(id, false)]);
+}
+
+/// As many triggers of the owner of this goal as `count`, which are due since so many minutes.
+fn due(test: &TestStore, of: TriggerId, goal: AgentableId, count: i32, minutes: i32) {
+    let (of, goal) = (of.0, goal.0);
+    test.sql(&format!(
+        "insert into houston.triggers
+         select (jsonb_populate_record(t, jsonb_build_object(
+                    'id', gen_random_uuid(), 'agentable_id', a.id, 'tenant_id', a.tenant_id, 'user_id', a.user_id,
+                    'next_at', now() - interval '{minutes} minutes'))).*
+           from houston.triggers t, houston.agentables a, generate_series(1, {count}) n
+          where t.id = '{of}' and a.id = '{goal}'"
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn due_triggers_of_a_tenant_hold_back_no_other_tenant() {
+    let test = TestStore::start().await;
+    let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
+    let theirs = goal(&test.store, &test.ids, stranger).await;
+    let one = make(&test, every_ten_minutes(Misfire::Skip)).await;
+    due(&test, one, test.goal, 50, 60);
+    due(&test, one, theirs, 1, 1);
+    let now = test.ids.clock().now();
+    let found = test.runs().due_triggers(now, 10).await.unwrap();
+    assert_eq!(found.len(), 10);
+    assert_eq!(found.iter().filter(|due| due.agentable == theirs).count(), 1, "{found:?}");
+    assert_eq!(test.runs().due_triggers(now, 1000).await.unwrap().len(), 51);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_past_what_may_wait_are_refused_with_the_reason() {
+    let test = TestStore::start().await;
+    let id = make(&test, event("message.posted")).await;
+    let (trigger, tenant, goal) = (id.0, test.tenant.0, test.goal.0);
+    test.sql(&format!(
+        "insert into houston.trigger_firings (trigger_id, tenant_id, agentable_id, parent_id, seq, topic, cause, chain, depth, created_at)
+         select '{trigger}', '{tenant}', '{goal}', '{goal}', 1000000 + n, 'message.posted', '{{}}', '{{}}', 0, now()
+           from generate_series(1, 9999) n"
+    ));
+    for text in ["one", "two", "three"] {
+        test.post(text).await;
+    }
+    let now = test.ids.clock().now();
+    let mut heard = 0;
+    while let Listened::Read { heard: more, has_more } =
+        test.runs().listen_for_triggers(Reading { limit: 1000, ..READING }, now).await.unwrap()
+    {
+        heard += more;
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(heard, 1, "the last that may wait");
+    let (refused, why) = test.requests().trigger(id).await.unwrap().refused;
+    assert_eq!(refused, 2, "{why:?}");
+    assert!(why.unwrap().starts_with("backlog: 10000 events"));
+    assert!(test.requests().trigger(id).await.unwrap().enabled);
 }

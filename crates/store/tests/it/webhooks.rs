@@ -386,3 +386,41 @@ async fn webhook_for_which_too_much_waits_is_switched_off() {
     assert_eq!((usual.enabled, usual.disabled_because), (true, None));
     assert_eq!(test.runs().switch_off_backlogged_webhooks(now).await.unwrap(), 0, "once");
 }
+
+/// The process that claimed deliveries ends, and the time of its claims with it.
+fn ends(test: &TestStore) {
+    test.sql(
+        "update houston.open_deliveries set due_at = now() - interval '1 second' where claim is not null",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_end_with_a_delivery_are_counted() {
+    let test = TestStore::start().await;
+    let other = goal(&test.store, &test.ids, test.tenant).await;
+    subscribe(&test, &["**"], None).await;
+    for goal in [test.goal, other] {
+        turn(&test, goal).await;
+    }
+    read(&test, 100).await;
+    let now = test.ids.clock().now();
+    let deaths = |claimed: &[ClaimedDelivery]| claimed.iter().map(|one| one.deaths).collect::<Vec<_>>();
+    let first = claim(&test, 4).await;
+    assert_eq!(deaths(&first), [0, 0]);
+    ends(&test);
+    let second = claim(&test, 4).await;
+    assert_eq!(deaths(&second), [1, 1]);
+    let fine = Answer { status: Some(204), error: None };
+    assert!(test.runs().settle_delivery(&second[0], Settled::Delivered, fine, now).await.unwrap());
+    test.runs().give_back_deliveries(&second[1..], now).await.unwrap();
+    assert!(
+        !test.runs().settle_delivery(&second[1], Settled::Delivered, fine, now).await.unwrap(),
+        "it was given back"
+    );
+    let third = claim(&test, 4).await;
+    assert_eq!(deaths(&third), [0, 1], "the next one of the first, and the second one again");
+    // A claim that is over gives nothing back.
+    test.runs().give_back_deliveries(&second, now).await.unwrap();
+    ends(&test);
+    assert_eq!(deaths(&claim(&test, 4).await), [1, 2]);
+}

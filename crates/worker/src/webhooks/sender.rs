@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{TenantId, WebhookId};
+use houston_domain::quarantine::{InHand, Sorted, sorted};
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_metrics::worker::Delivery;
@@ -28,9 +29,16 @@ use super::{Shared, push};
 /// connection of its own would never give it back.
 type Sending = JoinSet<()>;
 
+/// After which time a delivery is due again that was given back, because it is sent beside less.
+const GIVEN_BACK: TimeDelta = TimeDelta::seconds(1);
+/// What the owner reads of a delivery that was set aside.
+const SET_ASIDE: &str = "each process that sent it ended before there was an answer, the last one while it sent nothing else: it is not sent until it is asked \
+     for again";
+
 /// Sends until stopped, and lets what is being sent end.
 pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: CancellationToken) {
-    let mut outbox = Outbox { shared, sending: Sending::new(), open: HashMap::new(), after: None };
+    let mut outbox =
+        Outbox { shared, sending: Sending::new(), open: HashMap::new(), after: None, waits_alone: false };
     loop {
         let pause = outbox.begin().await;
         let deadline = tokio::time::Instant::now() + pause;
@@ -57,10 +65,20 @@ pub(super) async fn run(shared: Shared, stop: CancellationToken, kill: Cancellat
 struct Outbox {
     shared: Shared,
     sending: Sending,
-    /// The tenant and the webhook of each task that sends.
-    open: HashMap<Id, (TenantId, WebhookId)>,
+    /// What each task sends.
+    open: HashMap<Id, Open>,
     /// The last webhook that was claimed for, if there may be others after it.
     after: Option<WebhookId>,
+    /// Whether a delivery waits until it can be sent alone: until then nothing else is claimed.
+    waits_alone: bool,
+}
+
+/// A delivery that is sent.
+struct Open {
+    tenant: TenantId,
+    webhook: WebhookId,
+    /// How many processes have ended with it.
+    deaths: i32,
 }
 
 impl Outbox {
@@ -85,11 +103,12 @@ impl Outbox {
             return Ok(false);
         }
         let room = webhooks.config.at_once.saturating_sub(self.sending.len());
-        if room == 0 {
+        let in_hand = InHand::of(self.open.values().map(|open| open.deaths));
+        if room == 0 || !in_hand.takes_more(self.waits_alone) {
             return Ok(true);
         }
-        let busy = counts(self.open.values().map(|(_, webhook)| *webhook));
-        let busy_tenants = counts(self.open.values().map(|(tenant, _)| *tenant));
+        let busy = counts(self.open.values().map(|open| open.webhook));
+        let busy_tenants = counts(self.open.values().map(|open| open.tenant));
         let now = ids.clock().now();
         let due = DueDeliveries {
             busy: &busy,
@@ -105,11 +124,21 @@ impl Outbox {
         // Full: the others get their turn with the next claim.
         let is_full = claimed.len() >= room;
         self.after = claimed.iter().map(|delivery| delivery.webhook).max().filter(|_| is_full);
+        let Sorted { now: claimed, later, set_aside, waits_alone } =
+            sorted(claimed, |delivery| delivery.deaths, in_hand);
+        self.waits_alone = waits_alone;
+        if !later.is_empty() {
+            store.give_back_deliveries(&later, now + GIVEN_BACK).await?;
+        }
+        for delivery in &set_aside {
+            self::set_aside(&self.shared, delivery).await;
+        }
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
-            let (shared, whose) = (self.shared.clone(), (delivery.tenant, delivery.webhook));
+            let shared = self.shared.clone();
+            let open = Open { tenant: delivery.tenant, webhook: delivery.webhook, deaths: delivery.deaths };
             let sends = self.sending.spawn(async move { deliver(&shared, &delivery, event).await });
-            self.open.insert(sends.id(), whose);
+            self.open.insert(sends.id(), open);
         }
         Ok(true)
     }
@@ -183,6 +212,19 @@ async fn deliver(shared: &Shared, delivery: &ClaimedDelivery, event: Option<(Eve
     }
     if let Some(error) = attempt.error {
         tracing::debug!(delivery = %delivery.id, webhook = %delivery.webhook, error, ?settled, "a delivery failed");
+    }
+}
+
+/// Gives up a delivery that processes end with.
+async fn set_aside(shared: &Shared, delivery: &ClaimedDelivery) {
+    let (id, webhook, deaths) = (delivery.id, delivery.webhook, delivery.deaths);
+    tracing::error!(delivery = %id, %webhook, deaths, "a delivery was set aside: processes ended while they sent it");
+    let answer = Answer { status: None, error: Some(SET_ASIDE) };
+    match shared.store.settle_delivery(delivery, Settled::Dead, answer, shared.ids.clock().now()).await {
+        Ok(_) => shared.metrics.worker.delivered(Delivery::Dead),
+        Err(error) => {
+            tracing::warn!(%error, delivery = %id, "a delivery could not be set aside; the next look does")
+        }
     }
 }
 

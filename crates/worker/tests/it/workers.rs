@@ -191,6 +191,7 @@ impl TestCluster {
             schedules: schedules(),
             webhooks: self.webhooks.clone(),
             triggers: triggers(),
+            alone: None,
         };
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
         let running = worker.start(&self.tracker, stop.clone(), kill.clone()).unwrap();

@@ -178,7 +178,8 @@ mod tests {
     /// `houston mcp add` of a server with this command, with the settings of a folder.
     fn added(folder: &Path, kind: &str, command: &str) -> Result<ExitCode, String> {
         let loaded = crate::config::load(Some(folder), &crate::toolbox::built_in()).unwrap();
-        let context = Context { loaded, registry: Registry::default(), folder: folder.join("data") };
+        let (registry, folder) = (Registry::default(), folder.join("data"));
+        let context = Context { loaded, registry, folder, jobs: None };
         let add = Add {
             server: "mine".to_owned(),
             kinds: vec![kind.to_owned()],

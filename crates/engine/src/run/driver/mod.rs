@@ -81,6 +81,8 @@ use crate::setup::Setup;
 pub enum DriveOutcome {
     /// There was nothing to claim: another worker has the lock, no run is open, or its retry is not due.
     NotClaimed,
+    /// It was not claimed: so many workers died with it that a process must try it alone.
+    Accused,
     /// The run ended with this status.
     Ended(RunStatus),
     /// The run failed and has another attempt.
@@ -101,6 +103,8 @@ pub enum DriveOutcome {
     HandedOver,
     /// The lock was lost; the worker that has it continues the run.
     Lost,
+    /// Driving it panicked. That counts like the death of a worker.
+    Panicked,
 }
 
 /// Whether the drive goes on, or how it ended.

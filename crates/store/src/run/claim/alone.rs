@@ -10,7 +10,7 @@ use super::batch::Claims;
 use super::read::Candidate;
 use super::turn::{Session, turn};
 use super::write::ClaimRow;
-use super::{Claim, ClaimRequest, ClaimedRun};
+use super::{Claim, ClaimRequest, ClaimedRun, Trial};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::move_messages;
@@ -24,12 +24,17 @@ impl RunStore {
         let mut tx = self.pool.begin().await?;
         // Decided before any lock is taken, so that many hints for a user at the limit cause reads only.
         let Some(candidate) = claims.candidate(&mut tx, request).await? else { return Ok(Claim::Nothing) };
-        let verdict = match claims.decide(&candidate, 0, limit, None) {
+        let shown = request.trial.verdict();
+        let verdict = match claims.decide(&candidate, 0, limit, shown) {
             Decision::Refused => return Ok(Claim::Nothing),
             Decision::PutOff => {
                 // Counted in a transaction of its own, which waits for no disk while it holds the user's row.
                 tx.rollback().await?;
                 return self.put_off(&claims, request, &candidate).await;
+            }
+            Decision::Accused if request.trial == Trial::Possible => {
+                tx.rollback().await?;
+                return Ok(Claim::Accused);
             }
             Decision::Accused => {
                 // Other cells are asked, so no transaction is kept open.
@@ -38,7 +43,7 @@ impl RunStore {
                 tx = self.pool.begin().await?;
                 Some((candidate.version, verdict))
             }
-            Decision::Started(_) | Decision::Doubted => None,
+            Decision::Started(_) | Decision::Doubted => shown.map(|verdict| (candidate.version, verdict)),
         };
         let claimed = match claims.claim_locked(&mut tx, request, verdict).await {
             Err(error) if is_taken(&error) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use houston_domain::id::AgentableId;
 use houston_domain::knowledge::PromptLimits;
 use houston_store::RunStore;
-use houston_store::claim::{ClaimRequest, ClaimedRun};
+use houston_store::claim::{ClaimRequest, ClaimedRun, Trial};
 use houston_store::direct_start::{DirectSlot, DirectWorker};
 use houston_store::run_context::ContextLimits;
 use sqlx::PgPool;
@@ -80,6 +80,7 @@ impl Scene<'_> {
             token: self.ids().next(),
             next_message: self.ids().beside(agentable),
             crashes: crashes(),
+            trial: Trial::None,
             context: Some(context),
         };
         self.side.slots.offered.lock().unwrap().insert(agentable, request);

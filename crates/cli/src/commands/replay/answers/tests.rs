@@ -75,7 +75,7 @@ impl Fixture {
             definitions.push(ToolDefinition { effect: EffectClass::Read, ..definition });
         }
         let folder = std::path::PathBuf::new();
-        let context = Context { loaded, registry, folder };
+        let context = Context { loaded, registry, folder, jobs: None };
         Self { context, calls, checkpoint: checkpoint(), definitions }
     }
 

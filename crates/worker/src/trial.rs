@@ -1,0 +1,182 @@
+//! Runs that are tried alone. All runs of a process die with it, so its death says little about each of them. A run that enough
+//! workers died with is driven by a process that drives nothing else, a child of the worker's: if it dies and its parent lives, the
+//! run is the cause, and is given up. Whatever else kills workers, an innocent run is not.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use houston_domain::death::{Shown, Verdict, verdict};
+use houston_domain::id::{AgentableId, Ids, ProcessId, WorkerId};
+use houston_engine::{DriveOutcome, Engine};
+use houston_metrics::Metrics;
+use houston_queue::{DeltaBus, HintSender};
+use houston_store::RunStore;
+use houston_store::claim::Trial;
+use houston_store::lease::WorkerDescription;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{LeaseConfig, SweepConfig};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, RESIGN_TIMEOUT};
+use crate::{listen, reaper};
+
+/// How often giving a run up is tried while another worker takes the lock for a moment, and the pause between two tries.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What a process has shown that drove a run alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// Whether it lives.
+    pub shown: Shown,
+    /// How the process ended, in words.
+    pub how: String,
+    /// The worker that it was, if it began.
+    pub worker: Option<WorkerId>,
+}
+
+/// Drives a run in a process of its own, until the run rests or the token asks the process to hand it over.
+pub type TryAlone = Arc<dyn Fn(AgentableId, CancellationToken) -> BoxFuture<'static, Tried> + Send + Sync>;
+
+/// The trials of a worker.
+pub(crate) struct Trials {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) store: RunStore,
+    pub(crate) current: Current,
+    pub(crate) alone: TryAlone,
+    /// The runs that are tried.
+    pub(crate) open: Mutex<HashSet<AgentableId>>,
+}
+
+impl Trials {
+    /// Tries the run, and gives it up if it kills its process.
+    pub(crate) async fn hold(&self, agentable: AgentableId) -> houston_store::Result<DriveOutcome> {
+        let holder = self.current.borrow().clone();
+        let Some(holder) = holder.filter(|_| self.open().insert(agentable)) else {
+            return Ok(DriveOutcome::NotClaimed);
+        };
+        let _ended = Ended { trials: self, agentable };
+        tracing::info!(%agentable, "workers died with a run; it is tried in a process of its own");
+        let Tried { shown, how, worker } = (self.alone)(agentable, holder.drain.clone()).await;
+        let Some(verdict) = verdict(shown) else { return Ok(DriveOutcome::NotClaimed) };
+        match shown {
+            Shown::Kills => tracing::error!(%agentable, how, "a run ended the process that drove it alone"),
+            _ => {
+                tracing::warn!(%agentable, how, "a run could not be tried in a process of its own; it waits")
+            }
+        }
+        if let Some(worker) = worker {
+            self.store.bury(worker).await?;
+        }
+        for _ in 0..TRIES {
+            // This worker may have another lease by now.
+            let holder = self.current.borrow().clone();
+            let Some(holder) = holder else { break };
+            let outcome = self.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await?;
+            if shown != Shown::Kills || outcome != DriveOutcome::NotClaimed {
+                return Ok(outcome);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(DriveOutcome::NotClaimed)
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashSet<AgentableId>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets a trial when it is dropped.
+struct Ended<'t> {
+    trials: &'t Trials,
+    agentable: AgentableId,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.trials.open().remove(&self.agentable);
+    }
+}
+
+/// The worker of a process that drives one run, and does nothing else.
+pub struct LoneWorker {
+    /// Drives the run.
+    pub engine: Arc<Engine>,
+    /// The handle to Postgres.
+    pub store: RunStore,
+    /// Connection URL of Postgres, for the connection of the lease.
+    pub database_url: String,
+    /// Sends hints to all workers.
+    pub hints: HintSender,
+    /// Receives requests for transcripts and cancellations.
+    pub bus: DeltaBus,
+    /// Generates ids, and has the clock.
+    pub ids: Arc<Ids>,
+    /// Counts leases.
+    pub metrics: Arc<Metrics>,
+    /// The process.
+    pub process: ProcessId,
+    /// How it introduces itself to operators.
+    pub description: WorkerDescription,
+    /// `[lease]` of `jobs/orchestrator.toml`.
+    pub lease: LeaseConfig,
+    /// `[sweep]` of `jobs/orchestrator.toml`.
+    pub sweep: SweepConfig,
+}
+
+impl LoneWorker {
+    /// Drives the run until it rests, or `stop` asks to hand it over. `begins` is called before it is claimed.
+    ///
+    /// # Errors
+    /// [`LeaseThread`] when the lease thread cannot be started, before `begins` is called.
+    pub async fn drive(
+        self,
+        agentable: AgentableId,
+        tracker: &TaskTracker,
+        stop: CancellationToken,
+        begins: impl FnOnce(WorkerId),
+    ) -> Result<houston_store::Result<DriveOutcome>, LeaseThread> {
+        let (done, hints) = (CancellationToken::new(), self.hints);
+        let keeper = LeaseKeeper {
+            url: self.database_url,
+            worker: WorkerDescription { slots: Some(1), ..self.description },
+            ids: self.ids,
+            process: self.process,
+            config: self.lease,
+            metrics: self.metrics,
+            drain: stop.clone(),
+            done: done.clone(),
+            // It takes no hints.
+            pause_lanes: Arc::new(|_| {}),
+            send_hint: Arc::new(move |lane, hint| hints.send(lane, hint)),
+        };
+        let current = keeper.start()?;
+        let times = reaper::Times::of(self.sweep, self.lease);
+        let (engine, watched) = (Arc::clone(&self.engine), current.clone());
+        tracker.spawn(reaper::run(self.store, engine, watched, times, Arc::new(Notify::new()), done.clone()));
+        tracker.spawn(listen::control(self.bus, Arc::clone(&self.engine), done.clone()));
+        let holder = tokio::select! {
+            holder = held(current.clone()) => holder,
+            () = stop.cancelled() => None,
+        };
+        let driven = match holder {
+            Some(holder) => {
+                begins(holder.worker);
+                self.engine.drive_on_trial(agentable, &holder, Trial::Shown(Verdict::Try)).await
+            }
+            None => Ok(DriveOutcome::NotClaimed),
+        };
+        done.cancel();
+        let mut gone = current;
+        let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
+        Ok(driven)
+    }
+}
+
+/// The first lease.
+async fn held(mut current: Current) -> Option<houston_engine::Holder> {
+    current.wait_for(Option::is_some).await.ok().and_then(|holder| holder.clone())
+}
