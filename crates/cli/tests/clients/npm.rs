@@ -70,7 +70,8 @@ fn people_sign_in_with_an_identity_provider() {
     assert!(report.contains("oidc: a code is used once"), "no test ran:\n{report}");
 }
 
-/// A run in whose first model call its worker was killed, once the next worker has given it up; with its goal.
+/// A run in whose first model call its worker was killed, and then the process that tried it alone, once it was given up; with its
+/// goal.
 fn killing_run(dev: &mut Dev, provider: u16) -> (String, String) {
     // Connections are made, and nothing is answered.
     let silent = std::net::TcpListener::bind(("127.0.0.1", provider)).unwrap();
@@ -81,10 +82,42 @@ fn killing_run(dev: &mut Dev, provider: u16) -> (String, String) {
     let run = text(&dev.post(&format!("/v1/goals/{goal}/messages"), &message), "run_id");
     wait_for_status(dev, &run, "running");
     dev.kill();
-    drop(silent);
     dev.start_again();
+    // Connections are accepted by the system, and the child waits for an answer, until it is killed as a poisoned run would.
+    kill_trial(dev);
     wait_for_status(dev, &run, "dead_lettered");
+    drop(silent);
     (goal, run)
+}
+
+/// Kills the process that drives one run alone, once it has claimed it.
+fn kill_trial(dev: &Dev) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let claimed = "select count(*) from houston.run_locks l join houston.workers w on w.id = l.holder where w.slots = 1";
+    loop {
+        if dev.sql(claimed).trim() == "1" {
+            break;
+        }
+        assert!(Instant::now() < end, "no process tries the run alone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let parent = dev.pid().to_string();
+    for process in std::fs::read_dir("/proc").unwrap().map(|process| process.unwrap().path()) {
+        let read = |name: &str| std::fs::read_to_string(process.join(name)).unwrap_or_default();
+        // The parent is the second field after the name, which is in parentheses.
+        let stat = read("stat");
+        let is_child = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(2)) == Some(&parent);
+        if is_child && read("cmdline").contains("--only") {
+            let id = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(id).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+            .unwrap();
+            return;
+        }
+    }
+    panic!("the process that tries the run alone is gone");
 }
 
 fn wait_for_status(dev: &Dev, run: &str, status: &str) {

@@ -71,10 +71,10 @@ pub(crate) async fn run(server: &mut CrashServer, client: &Client, goal: &str) {
         let victim = server.work(false);
         client.post(&messages(goal), "the message", &message(server.case)).await;
         called(server, SEEN).await;
-        let faulty = server.work(true);
+        // Before the other is started, which may take longer than the step.
         let process = server.process(&victim);
         tokio::task::block_in_place(|| process.kill()).unwrap();
-        faulty
+        server.work(true)
     } else {
         let faulty = server.work(true);
         client.post(&messages(goal), "the message", &message(server.case)).await;

@@ -127,7 +127,9 @@ impl End {
     fn serve(self, pieces: &Pieces, connection: &mut Connection) {
         match self {
             // The server closes the connection, so that the next call must not be sent on it.
-            Self::Refused => return connection.answer("429 Too Many Requests", "connection: close\r\n", "{}"),
+            Self::Refused => {
+                return connection.answer("429 Too Many Requests", "connection: close\r\n", "{}");
+            }
             Self::DroppedUnaccepted => return connection.wait_for_close(),
             _ => connection.begin(),
         }

@@ -253,7 +253,7 @@ impl RunStore {
               from (select e.id from houston.triggers e
                      where e.evaluated_until < $1
                        and not exists (select from houston.workers w
-                                        where right(w.id::text, 17) = e.evaluated_by and w.alive_until > clock_timestamp())
+                                        where right(w.id::text, 17) = e.evaluated_by and w.alive_until > $1)
                        for no key update of e skip locked) as l
              where t.id = l.id returning t.id, t.deaths"#,
             now,
