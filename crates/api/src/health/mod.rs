@@ -35,10 +35,10 @@ endpoint! {
     operation_id = "get_livez",
     summary = "Liveness probe: the process answers.",
     responses(
-        (status = 200, description = "The process answers.", body = String)
+        (status = 200, description = "The process answers.", body = String),
+        (status = 431, description = "The head of the request is too long.")
     ),
-    security(()
-    ),
+    security(()),
 }
 
 /// `GET /livez`: the process answers; nothing else is checked.
@@ -51,7 +51,10 @@ endpoint! {
     tag = "health",
     operation_id = "get_healthz",
     summary = "Alias of /livez.",
-    responses((status = 200, description = "The process answers.", body = String)),
+    responses(
+        (status = 200, description = "The process answers.", body = String),
+        (status = 431, description = "The head of the request is too long.")
+    ),
     security(()),
 }
 
@@ -67,10 +70,10 @@ endpoint! {
     summary = "Readiness probe: whether the process should get requests.",
     responses(
         (status = 200, description = "The process is ready.", body = ReadinessResponse),
+        (status = 431, description = "The head of the request is too long."),
         (status = 503, description = "The process is not ready; `checks` says why.", body = ReadinessResponse)
     ),
-    security(()
-    ),
+    security(()),
 }
 
 /// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
@@ -136,10 +139,10 @@ endpoint! {
     operation_id = "get_version",
     summary = "Get the version of the running release.",
     responses(
-        (status = 200, description = "The release.", body = VersionResponse)
+        (status = 200, description = "The release.", body = VersionResponse),
+        (status = 431, description = "The head of the request is too long.")
     ),
-    security(()
-    ),
+    security(()),
 }
 
 /// `GET /version`: name and version of the running release.
