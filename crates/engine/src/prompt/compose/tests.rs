@@ -338,6 +338,9 @@ fn prompt_beyond_the_limit_loses_items_from_its_end() {
 }
 
 proptest! {
+    // A prompt takes a tenth of a second to compose without optimizations.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// For any context and limit: base and aim are included, the rest is a prefix of the full prompt, the prompt fits if it has
     /// more than the base, and composing is deterministic.
     #[test]
