@@ -56,6 +56,8 @@ pub struct Setup {
     pub model: Arc<dyn Model>,
     /// Prices of the models that may answer.
     pub prices: Prices,
+    /// Which files they take.
+    pub takes: Takes,
     /// What the agent may do with its tools: the layers of the installation, of the kind and of the agent; in the setup of a run,
     /// also those of the tenant, the user and the agentable.
     pub guards: Arc<[Arc<Layer>]>,
@@ -77,6 +79,28 @@ pub struct Setup {
     pub sections: Arc<[PromptSection]>,
     /// What the client wants of the answer; only in the setup of a run.
     pub wanted: Wanted,
+}
+
+/// Which files the models take that may answer. Looked up once: a profile is found among many rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Takes {
+    /// One of them sees.
+    pub images: bool,
+    /// One of them takes PDFs.
+    pub documents: bool,
+    /// All of them do: the text is not needed.
+    pub all_documents: bool,
+}
+
+impl Takes {
+    fn of(model: &dyn Model) -> Self {
+        let models = model.candidates();
+        Self {
+            images: models.iter().any(|model| model.sees()),
+            documents: models.iter().any(|model| model.takes_documents()),
+            all_documents: models.iter().all(|model| model.takes_documents()),
+        }
+    }
 }
 
 /// What a client wants of the answer.
@@ -223,7 +247,7 @@ pub(crate) fn build_setup(
         reply: reply_of(agent_type.reply, &offer),
         limits: config.limits.with(agent_type.limits),
     };
-    let prices = Prices::of(&*model);
+    let (prices, takes) = (Prices::of(&*model), Takes::of(&*model));
     let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
@@ -236,6 +260,7 @@ pub(crate) fn build_setup(
         window,
         model,
         prices,
+        takes,
         guards,
         unknown_tools: Arc::default(),
         off: Arc::default(),

@@ -12,34 +12,13 @@ use houston_domain::attachment::{
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{AttachmentId, ImageId};
 use houston_domain::image::{ContextImages, MAX_IMAGE_BYTES, SentImage, is_sent, to_base64};
-use houston_llm::Description;
 use houston_store::attachment::StoredAttachment;
 
 use super::insertion::Insertion;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-
-/// What the models take that may answer.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Takes {
-    /// One of them sees.
-    images: bool,
-    /// One of them takes PDFs.
-    documents: bool,
-    /// All of them do: the text is not needed.
-    all_documents: bool,
-}
-
-impl Takes {
-    pub(super) fn of(models: &[&Description]) -> Self {
-        Self {
-            images: models.iter().any(|model| model.sees()),
-            documents: models.iter().any(|model| model.takes_documents()),
-            all_documents: models.iter().all(|model| model.takes_documents()),
-        }
-    }
-}
+use crate::setup::Takes;
 
 /// A reference to a file.
 #[derive(Debug, Clone, Copy)]

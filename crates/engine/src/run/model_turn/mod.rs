@@ -32,7 +32,7 @@ use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use self::answer::{Answerer, Bounds, Read, read};
-use self::attachments::{Attachments, Takes};
+use self::attachments::Attachments;
 use self::images::Images;
 use self::insertion::{Insertion, inserted};
 use self::refused::{Refused, SentFile, refused_by, without};
@@ -136,10 +136,8 @@ impl ModelTurn {
     ) -> Self {
         let answering = setup.model.description().clone();
         let budget = ContextBudget::default();
-        let are_seen = setup.model.candidates().into_iter().any(Description::sees);
-        let attachments =
-            Box::new(Attachments::new(attachments, images, Takes::of(&setup.model.candidates())));
-        let images = Box::new(Images::new(images, are_seen));
+        let attachments = Box::new(Attachments::new(attachments, images, setup.takes));
+        let images = Box::new(Images::new(images, setup.takes.images));
         let frame = Box::new(Frame {
             system,
             system_context,
