@@ -7,8 +7,7 @@ use houston_domain::id::{AgentableId, UserId};
 use crate::error::Error;
 use crate::event::Answer;
 use crate::question::{Decision, Question};
-use crate::run::Run;
-use crate::running::Running;
+use crate::run::{Run, Running};
 
 /// How many open questions are listed.
 const QUESTIONS: i64 = 100;

@@ -65,7 +65,6 @@
 //! process in `houston_cli::process::Plan`, and a test in `tests/it`.
 
 mod agent;
-mod builder;
 mod conversation;
 mod error;
 mod event;
@@ -73,11 +72,9 @@ mod happened;
 mod question;
 mod reader;
 mod run;
-mod running;
 mod tool;
 
-pub use agent::Agent;
-pub use builder::{AgentBuilder, AgentGuards, AgentModel};
+pub use agent::{Agent, AgentBuilder, AgentGuards, AgentModel};
 pub use conversation::Conversation;
 pub use error::Error;
 pub use event::{Answer, Event, Failure};

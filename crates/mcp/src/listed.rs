@@ -1,12 +1,16 @@
 //! [`Listed`]: a tool as a server lists it.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
 pub use houston_domain::mcp_server::pin::ListedTool as Listed;
 
+use houston_domain::mcp_server::pin::Pin;
 use houston_domain::tool_schema::read;
 use rmcp::model::Tool;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::pins::{Pin, sha256_of};
 use crate::schema;
 use crate::text::cleaned;
 use crate::trust::Hints;
@@ -72,6 +76,30 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
         _ => 0,
+    }
+}
+
+/// SHA-256 of a JSON value whose keys are sorted, as 64 hex digits.
+fn sha256_of(value: &Value) -> String {
+    hex(&Sha256::digest(sorted(value).to_string().as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, Value> =
+                fields.iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), value)).collect::<Map<_, _>>())
+        }
+        other => other.clone(),
     }
 }
 
@@ -144,5 +172,13 @@ pub(crate) mod tests {
             changed[key] = value;
             assert_ne!(of(&changed).pin.sha256, pin, "{key}");
         }
+    }
+
+    #[test]
+    fn hash_does_not_depend_on_the_order_of_keys() {
+        let one = json!({"b": [{"y": 1, "x": 2}], "a": null});
+        let two: Value = serde_json::from_str(r#"{"a":null,"b":[{"x":2,"y":1}]}"#).unwrap();
+        assert_eq!(sha256_of(&one), sha256_of(&two));
+        assert_ne!(sha256_of(&one), sha256_of(&json!({"b": [{"y": 1, "x": 3}], "a": null})));
     }
 }

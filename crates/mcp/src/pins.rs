@@ -2,13 +2,10 @@
 //! `houston mcp approve`. It goes to all workers with the settings, and its changes can be reviewed like code.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use houston_domain::mcp_server::pin;
 pub use houston_domain::mcp_server::pin::{Pin, Standing};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
 use crate::listed::Listed;
 
@@ -82,44 +79,10 @@ impl Pins {
     }
 }
 
-/// SHA-256 of a JSON value whose keys are sorted, as 64 hex digits.
-pub(crate) fn sha256_of(value: &Value) -> String {
-    hex(&Sha256::digest(sorted(value).to_string().as_bytes()))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        Value::Object(fields) => {
-            let fields: BTreeMap<&String, Value> =
-                fields.iter().map(|(key, value)| (key, sorted(value))).collect();
-            Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), value)).collect::<Map<_, _>>())
-        }
-        other => other.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::listed::tests::listed;
-
-    #[test]
-    fn hash_does_not_depend_on_the_order_of_keys() {
-        let one = json!({"b": [{"y": 1, "x": 2}], "a": null});
-        let two: Value = serde_json::from_str(r#"{"a":null,"b":[{"x":2,"y":1}]}"#).unwrap();
-        assert_eq!(sha256_of(&one), sha256_of(&two));
-        assert_ne!(sha256_of(&one), sha256_of(&json!({"b": [{"y": 1, "x": 3}], "a": null})));
-    }
 
     #[test]
     fn changed_and_new_tools_are_found() {

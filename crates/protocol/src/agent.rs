@@ -7,7 +7,7 @@ use houston_domain::model_policy::ModelPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agentable::nullable;
+use crate::field::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;

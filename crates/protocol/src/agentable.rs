@@ -3,9 +3,10 @@
 use houston_domain::id::{AgentId, RunId, TeamId, UserId};
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::field::nullable;
 use crate::message::AcceptedMessageResponse;
 #[cfg(feature = "openapi")]
 use crate::schema;
@@ -176,11 +177,4 @@ pub struct UpdateAgentable {
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub tools: Option<Option<Vec<String>>>,
-}
-
-/// Reads a field that may be absent (`None`), null (`Some(None)`) or given.
-pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    value: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(value).map(Some)
 }

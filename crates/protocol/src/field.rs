@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The fields of a thing that may be changed.
 ///
@@ -38,4 +38,11 @@ pub struct FieldResponse {
     /// `api`: requests may change it; `agent`: tools; `both`.
     pub updatable_by: String,
     pub description: String,
+}
+
+/// Reads a field that may be absent (`None`), null (`Some(None)`) or given.
+pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }

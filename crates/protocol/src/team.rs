@@ -5,7 +5,7 @@ use houston_domain::id::{AgentId, TeamId};
 use houston_domain::team::Router;
 use serde::{Deserialize, Serialize};
 
-use crate::agentable::nullable;
+use crate::field::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;

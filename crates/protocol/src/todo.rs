@@ -4,7 +4,7 @@ use houston_domain::id::{TodoId, UserId};
 use houston_domain::todo::Priority;
 use serde::{Deserialize, Serialize};
 
-use crate::agentable::nullable;
+use crate::field::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;

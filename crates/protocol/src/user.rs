@@ -8,7 +8,7 @@ use houston_domain::profile::Profile;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use crate::agentable::nullable;
+use crate::field::nullable;
 #[cfg(feature = "openapi")]
 use crate::schema;
 use crate::time::Time;

@@ -9,14 +9,12 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{Error, Failure};
-use crate::servers::Servers;
+use crate::error::{Error, Failure, within};
+use crate::servers::{CONNECT_TIMEOUT, Servers};
 
 /// The default prefix of keys and channels.
 pub const DEFAULT_PREFIX: &str = "houston";
 
-/// Time limit for connecting.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for a command that does not block.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a sending task may continue after its stop.
@@ -166,17 +164,6 @@ impl RedisServer {
 impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redis").field("address", &self.address()).field("prefix", &self.prefix).finish()
-    }
-}
-
-/// Runs one exchange with Redis; [`Failure::Stalled`] if it takes longer than `limit`.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    exchange: impl Future<Output = redis::RedisResult<T>>,
-) -> Result<T, Failure> {
-    match tokio::time::timeout(limit, exchange).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(Failure::Stalled { seconds: limit.as_secs_f32() }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Errors: configuration, a query that gets no answer, and a worker that ends by itself.
 
+use std::time::Duration;
+
 /// Errors of the queue's functions.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -81,6 +83,17 @@ impl Failure {
             Self::Stalled { .. } => false,
             Self::Closed => true,
         }
+    }
+}
+
+/// Runs one exchange with Redis; [`Failure::Stalled`] if it takes longer than `limit`.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    exchange: impl Future<Output = redis::RedisResult<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, exchange).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Failure::Stalled { seconds: limit.as_secs_f32() }),
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 
-use crate::connection::{Redis, within};
-use crate::error::Failure;
+use crate::connection::Redis;
+use crate::error::{Failure, within};
 use crate::health::ConnectionMonitor;
 use crate::hint::Hint;
 use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};

@@ -14,9 +14,10 @@ use redis::{
     RedisResult, Value,
 };
 
-use crate::connection::{CONNECT_TIMEOUT, within};
-use crate::error::Failure;
+use crate::error::{Failure, within};
 
+/// Time limit for connecting.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
 

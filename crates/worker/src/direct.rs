@@ -12,7 +12,7 @@ use houston_store::direct_start::{DirectSlot, DirectWorker};
 use tokio_util::task::TaskTracker;
 
 use crate::lease::Current;
-use crate::worker::{RetryHints, finish};
+use crate::outcome::{RetryHints, finish};
 
 /// Starts runs without hints, in the slots that hints use.
 pub(crate) struct DirectStarts {

@@ -40,6 +40,7 @@ mod erase;
 pub mod health;
 mod lease;
 mod listen;
+mod outcome;
 mod reaper;
 mod schedule;
 mod sweep;

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use houston_domain::id::{Ids, ProcessId};
 use houston_domain::mode::Mode;
 use houston_domain::schedule::Schedules;
-use houston_engine::{DriveOutcome, Engine};
+use houston_engine::Engine;
 use houston_metrics::Metrics;
 use houston_queue::{
     DeltaBus, Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, Redis, RedisHealth, Slots,
@@ -23,6 +23,7 @@ use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
 use crate::direct::DirectStarts;
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, RESIGN_TIMEOUT};
+use crate::outcome::{RetryHints, finish};
 use crate::trial::{Trials, TryAlone};
 use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
@@ -315,41 +316,6 @@ fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hin
     })
 }
 
-/// The longest time for which a timer is set for a run that waits. The sweep finds the others when their time has come; there
-/// may be many of them.
-const MAX_TIMER: Duration = Duration::from_secs(60);
-
-/// What follows a run that was not driven to its end: sends a hint when a retry is due, and tries it alone if it may kill its
-/// workers. The sweep would find the run as well, but later, and the user sees a countdown.
-#[derive(Clone)]
-pub(crate) struct RetryHints {
-    local: LocalHints,
-    trials: Option<Arc<Trials>>,
-    tracker: TaskTracker,
-    stop: CancellationToken,
-}
-
-impl RetryHints {
-    /// Sends a hint at once. The sweep finds the run if the worker accepts none.
-    pub(crate) fn send(&self, lane: Lane, hint: Hint) {
-        let _ = self.local.try_send(lane, hint);
-    }
-
-    fn send_after(&self, wait: Duration, lane: Lane, hint: Hint) {
-        // Slightly late rather than early: the database's clock decides what is due.
-        let wait = wait + Duration::from_millis(5);
-        let (local, stop) = (self.local.clone(), self.stop.clone());
-        self.tracker.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(wait) => {
-                    let _ = local.try_send(lane, hint);
-                }
-            }
-        });
-    }
-}
-
 /// Handles one hint: claims and drives the agentable's run, if there is one.
 async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHints, hint: Hint) {
     let holder = current.borrow().clone();
@@ -359,28 +325,4 @@ async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHint
     }
     let outcome = engine.drive(hint.agentable(), &holder).await;
     finish(outcome, hint, retry_hints).await;
-}
-
-/// Handles the outcome of a run.
-pub(crate) async fn finish(
-    outcome: Result<DriveOutcome, houston_store::Error>,
-    hint: Hint,
-    retry_hints: &RetryHints,
-) {
-    if houston_faults::fault!("C15").is_err() {
-        return;
-    }
-    let outcome = match (outcome, &retry_hints.trials) {
-        (Ok(DriveOutcome::Accused), Some(trials)) => Box::pin(trials.hold(hint.agentable())).await,
-        (outcome, _) => outcome,
-    };
-    match outcome {
-        Ok(DriveOutcome::Retrying { after, lane }) => retry_hints.send_after(after, lane, hint),
-        Ok(DriveOutcome::Waiting { after: Some(after), lane }) if after <= MAX_TIMER => {
-            retry_hints.send_after(after, lane, hint);
-        }
-        Ok(DriveOutcome::NotClaimed) => tracing::trace!(agentable = %hint.agentable(), "nothing to claim"),
-        Ok(outcome) => tracing::debug!(agentable = %hint.agentable(), ?outcome, "drive ended"),
-        Err(error) => tracing::warn!(agentable = %hint.agentable(), %error, "drive failed"),
-    }
 }

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::payload::{self, Head};
 use super::topics::{Channel, Topics};
-use crate::connection::{RESPONSE_TIMEOUT, Redis, within};
-use crate::error::Failure;
+use crate::connection::{RESPONSE_TIMEOUT, Redis};
+use crate::error::{Failure, within};
 use crate::health::ConnectionMonitor;
 
 /// Maximum number of channels per SUBSCRIBE.
