@@ -6,8 +6,6 @@ use houston_domain::question::approval::ApprovalAnswer;
 use houston_domain::question::schema::Mismatch;
 use serde_json::Value;
 
-use crate::error::Error;
-
 /// A question of a run: whether a tool call may be carried out, whether more may be spent, whether to go on.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -80,8 +78,8 @@ impl Question {
     /// The answer as it is stored; `None` for [`Decision::Later`].
     ///
     /// # Errors
-    /// [`Error::Answer`] when it does not fit the question.
-    pub(crate) fn answer(&self, decision: Decision) -> Result<Option<Value>, Error> {
+    /// Where it does not fit the question.
+    pub(crate) fn answer(&self, decision: Decision) -> Result<Option<Value>, Mismatch> {
         let approval = |answer: ApprovalAnswer| serde_json::to_value(answer).ok();
         let answer = match decision {
             Decision::Approve => self.asked.plain_answer(true, None),
@@ -93,9 +91,9 @@ impl Question {
         };
         let answer = answer.ok_or_else(|| {
             let reason = "it is no question of yes or no: use Decision::Answer".to_owned();
-            Error::Answer(Mismatch { pointer: String::new(), reason })
+            Mismatch { pointer: String::new(), reason }
         })?;
-        self.asked.check_answer(&answer).map_err(Error::Answer)?;
+        self.asked.check_answer(&answer)?;
         Ok(Some(answer))
     }
 }

@@ -313,7 +313,7 @@ impl Running {
 
     /// Answers a question; its run goes on.
     pub(crate) async fn answer(&self, question: &Question, decision: Decision) -> Result<(), Error> {
-        let Some(answer) = question.answer(decision)? else { return Ok(()) };
+        let Some(answer) = question.answer(decision).map_err(Error::Answer)? else { return Ok(()) };
         let store = self.process.store(shard(question.id));
         match store.answer_question(question.id, &answer, Some("program")).await? {
             Answered::Now(asked) => {

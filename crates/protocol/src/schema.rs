@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem::ProblemCode;
+use crate::problem_code::ProblemCode;
 
 macro_rules! described {
     ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(
@@ -236,7 +236,7 @@ described! {
 macro_rules! described_as {
     ($($type:ty => $name:ident;)*) => {$(
         impl PartialSchema for $type {
-            fn schema() -> RefOr<Schema> { $name::schema() }
+            fn schema() -> RefOr<Schema> { $crate::schema::$name::schema() }
         }
 
         impl ToSchema for $type {
@@ -244,11 +244,10 @@ macro_rules! described_as {
         }
     )*};
 }
+pub(crate) use described_as;
 
 described_as! {
     crate::time::Time => Time;
-    crate::agui::EntityId => EntityId;
-    crate::agui::StepName => StepName;
 }
 
 impl PartialSchema for ProblemCode {

@@ -6,8 +6,7 @@ use houston_domain::model::ModelAnswer;
 use houston_domain::redaction::without_keys;
 use serde_json::{Value, json};
 
-use crate::record::KeyValue;
-use crate::span::attribute;
+use crate::record::{KeyValue, attribute};
 
 /// Whether spans have contents, and how much of one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

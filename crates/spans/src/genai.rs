@@ -9,11 +9,8 @@ use houston_domain::model::{ModelAnswer, StopReason, Usage};
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 
 use crate::content::cut;
-use crate::record::{SpanKind, Value};
-use crate::span::{Span, attribute, count};
-
-/// The version of the conventions.
-pub const VERSION: &str = "1.41.0";
+use crate::record::{SpanKind, Value, attribute, count};
+use crate::span::Span;
 
 /// Bytes of the name of a tool, or of a step of a plan.
 const MAX_NAME_BYTES: usize = 200;

@@ -2,7 +2,8 @@
 
 use crate::parent::TraceParent;
 use crate::record::SpanKind;
-use crate::span::{Follows, Span, Spans, attribute, count};
+use crate::record::{attribute, count};
+use crate::span::{Follows, Span, Spans};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.
 fn standard(method: &str) -> &'static str {

@@ -1,8 +1,10 @@
 //! The messages of OTLP, version 1, as protobuf: `opentelemetry/proto/trace/v1/trace.proto` has the numbers of the fields.
 
 use crate::context::SpanContext;
-use crate::genai::VERSION;
 use crate::record::{KeyValue, Record, Value};
+
+/// The version of the conventions for attributes.
+const VERSION: &str = "1.41.0";
 
 /// An `ExportTraceServiceRequest` with these spans of a process with these attributes.
 #[must_use]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use houston_domain::id::{MessageId, RunId};
 
 use crate::parent::TraceParent;
+use crate::record::attribute;
 use crate::record::{KeyValue, SpanKind};
-use crate::span::{Follows, Span, Spans, attribute};
+use crate::span::{Follows, Span, Spans};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
 /// traces of hours are of no use. One of a trace that is not sampled stays in it, or it would be sampled.

@@ -102,3 +102,13 @@ impl Record {
         }
     }
 }
+
+/// An attribute.
+pub(crate) fn attribute(key: &'static str, value: impl Into<Value>) -> KeyValue {
+    KeyValue { key, value: value.into() }
+}
+
+/// A count as an attribute.
+pub(crate) fn count(key: &'static str, value: u64) -> KeyValue {
+    attribute(key, i64::try_from(value).unwrap_or(i64::MAX))
+}

@@ -170,16 +170,6 @@ impl Span {
     }
 }
 
-/// An attribute.
-pub(crate) fn attribute(key: &'static str, value: impl Into<Value>) -> KeyValue {
-    KeyValue { key, value: value.into() }
-}
-
-/// A count as an attribute.
-pub(crate) fn count(key: &'static str, value: u64) -> KeyValue {
-    attribute(key, i64::try_from(value).unwrap_or(i64::MAX))
-}
-
 impl fmt::Debug for Spans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spans").field("is_on", &self.is_on()).finish_non_exhaustive()
