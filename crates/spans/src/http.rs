@@ -1,8 +1,7 @@
 //! Spans of requests.
 
 use crate::parent::TraceParent;
-use crate::record::SpanKind;
-use crate::record::{attribute, count};
+use crate::record::{SpanKind, attribute, count};
 use crate::span::{Follows, Span, Spans};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.

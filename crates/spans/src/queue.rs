@@ -5,8 +5,7 @@ use std::time::Duration;
 use houston_domain::id::{MessageId, RunId};
 
 use crate::parent::TraceParent;
-use crate::record::attribute;
-use crate::record::{KeyValue, SpanKind};
+use crate::record::{KeyValue, SpanKind, attribute};
 use crate::span::{Follows, Span, Spans};
 
 /// An attempt that begins later than so long after its message has a trace of its own, which refers to that of the message:
