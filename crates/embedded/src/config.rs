@@ -1,9 +1,9 @@
 //! [`Config`]: which servers to start, and how.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
-use crate::install::Installer;
 use crate::server::Server;
 
 /// Which servers to start, at least one of the two, and how. [`Config::new`] has the defaults:
@@ -55,5 +55,31 @@ impl Config {
     pub(crate) fn servers(&self) -> Vec<Server> {
         let wanted = [(self.postgres, Server::Postgres), (self.redis, Server::Redis)];
         wanted.into_iter().filter_map(|(wanted, server)| wanted.then_some(server)).collect()
+    }
+}
+
+/// A way to install servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installer {
+    /// `apt-get`, as root or through a `sudo` without a password.
+    Apt,
+    /// Homebrew.
+    Brew,
+    /// Relocatable programs from two Python wheels of fixed versions and hashes, into `<folder>/wheels`.
+    Wheels,
+}
+
+impl Installer {
+    /// All installers, in the order in which they should be tried.
+    pub const ALL: [Self; 3] = [Self::Apt, Self::Brew, Self::Wheels];
+}
+
+impl fmt::Display for Installer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apt => "apt-get",
+            Self::Brew => "brew",
+            Self::Wheels => "pip",
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use crate::install::Attempt;
+use crate::config::Installer;
 use crate::server::{Server, Version};
 
 /// Why the servers could not be started, used or stopped.
@@ -241,4 +241,76 @@ fn too_old(rejected: &[Program]) -> String {
         let _ = write!(text, " (too old: {})", list(rejected, ToString::to_string));
     }
     text
+}
+
+/// A failed attempt to install.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The installer.
+    pub installer: Installer,
+    /// Why it failed.
+    pub obstacle: Obstacle,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.installer, self.obstacle)
+    }
+}
+
+/// Why an installer failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// A program it needs is not in `PATH`.
+    #[error("`{program}` is not in PATH")]
+    Absent {
+        /// The program.
+        program: &'static str,
+    },
+    /// It needs root, and `sudo` would ask for a password.
+    #[error("it needs root")]
+    NeedsRoot,
+    /// It refuses to run as root.
+    #[error("it does not run as root")]
+    RefusesRoot,
+    /// The distribution's package is missing or too old.
+    #[error("the package `{package}` is {}", candidate.map_or("not offered".to_owned(), |c| format!("too old: {c}")))]
+    Outdated {
+        /// The package.
+        package: &'static str,
+        /// The version it has, if any.
+        candidate: Option<Version>,
+    },
+    /// A command could not be run.
+    #[error("cannot run {}: {source}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error("{} ended with {status}: {tail}", program.display())]
+    Failed {
+        /// The program.
+        program: PathBuf,
+        /// Its exit status.
+        status: ExitStatus,
+        /// The last lines of its output.
+        tail: Tail,
+    },
+    /// A file could not be written.
+    #[error(transparent)]
+    File(Box<Error>),
+    /// It succeeded, but no server was found afterwards.
+    #[error("it ran, but no server was found afterwards")]
+    NoEffect,
+}
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Self {
+        Self::File(Box::new(error))
+    }
 }

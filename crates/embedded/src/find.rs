@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Config;
-use crate::error::{Error, Program};
+use crate::error::{Error, Obstacle, Program, Tail};
 use crate::layout::Layout;
 use crate::postgres::made_by;
 use crate::server::{Server, Version};
@@ -176,6 +176,36 @@ fn version(program: &Path, read: impl Fn(&str) -> Option<Version>) -> Option<Ver
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).current_dir("/").output().ok()?;
     String::from_utf8_lossy(&output.stdout).split_whitespace().find_map(read)
+}
+
+/// What installers need.
+#[derive(Debug)]
+pub(crate) struct InstallContext<'a> {
+    pub(crate) search: &'a Search,
+    pub(crate) wheels: PathBuf,
+}
+
+impl InstallContext<'_> {
+    pub(crate) fn program(&self, program: &'static str) -> Result<PathBuf, Obstacle> {
+        self.search.command(program).ok_or(Obstacle::Absent { program })
+    }
+
+    /// Runs `command` to its end without input, and returns its output.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Obstacle> {
+        if let Some(path) = self.search.path() {
+            command.env("PATH", path);
+        }
+        let program = PathBuf::from(command.get_program());
+        let output = match command.stdin(Stdio::null()).output() {
+            Ok(output) => output,
+            Err(source) => return Err(Obstacle::Run { program, source }),
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&printed) })
+    }
 }
 
 #[cfg(test)]

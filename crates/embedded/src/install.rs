@@ -3,123 +3,17 @@
 //! Packages of the system come first, because they are maintained and get security updates. The wheels need no root.
 //! Whether an installer succeeded is decided by searching again, not by its exit status alone.
 
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 
-use crate::error::{Error, Program, Tail};
-use crate::find::Search;
+use crate::config::Installer;
+use crate::error::{Attempt, Error, Obstacle, Program};
+use crate::find::{InstallContext, Search};
 use crate::privilege;
 use crate::server::{Server, Version};
 use crate::wheels;
 
 const APT_SCRIPT: &str = include_str!("apt.sh");
-
-/// A way to install servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Installer {
-    /// `apt-get`, as root or through a `sudo` without a password.
-    Apt,
-    /// Homebrew.
-    Brew,
-    /// Relocatable programs from two Python wheels of fixed versions and hashes, into `<folder>/wheels`.
-    Wheels,
-}
-
-impl Installer {
-    /// All installers, in the order in which they should be tried.
-    pub const ALL: [Self; 3] = [Self::Apt, Self::Brew, Self::Wheels];
-}
-
-impl fmt::Display for Installer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Apt => "apt-get",
-            Self::Brew => "brew",
-            Self::Wheels => "pip",
-        })
-    }
-}
-
-/// A failed attempt to install.
-#[derive(Debug)]
-pub struct Attempt {
-    /// The installer.
-    pub installer: Installer,
-    /// Why it failed.
-    pub obstacle: Obstacle,
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.installer, self.obstacle)
-    }
-}
-
-/// Why an installer failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Obstacle {
-    /// A program it needs is not in `PATH`.
-    #[error("`{program}` is not in PATH")]
-    Absent {
-        /// The program.
-        program: &'static str,
-    },
-    /// It needs root, and `sudo` would ask for a password.
-    #[error("it needs root")]
-    NeedsRoot,
-    /// It refuses to run as root.
-    #[error("it does not run as root")]
-    RefusesRoot,
-    /// The distribution's package is missing or too old.
-    #[error("the package `{package}` is {}", candidate.map_or("not offered".to_owned(), |c| format!("too old: {c}")))]
-    Outdated {
-        /// The package.
-        package: &'static str,
-        /// The version it has, if any.
-        candidate: Option<Version>,
-    },
-    /// A command could not be run.
-    #[error("cannot run {}: {source}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-    /// A command failed.
-    #[error("{} ended with {status}: {tail}", program.display())]
-    Failed {
-        /// The program.
-        program: PathBuf,
-        /// Its exit status.
-        status: ExitStatus,
-        /// The last lines of its output.
-        tail: Tail,
-    },
-    /// A file could not be written.
-    #[error(transparent)]
-    File(Box<Error>),
-    /// It succeeded, but no server was found afterwards.
-    #[error("it ran, but no server was found afterwards")]
-    NoEffect,
-}
-
-impl From<Error> for Obstacle {
-    fn from(error: Error) -> Self {
-        Self::File(Box::new(error))
-    }
-}
-
-/// What installers need.
-#[derive(Debug)]
-pub(crate) struct InstallContext<'a> {
-    pub(crate) search: &'a Search,
-    pub(crate) wheels: PathBuf,
-}
 
 /// The program of each of `servers`, in their order. Missing ones are installed by the first of `installers` that succeeds.
 ///
@@ -248,29 +142,6 @@ fn package(server: Server) -> &'static str {
 fn candidate(policy: &str) -> Option<Version> {
     let text = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate:"))?.trim();
     Version::parse(text.split_once(':').map_or(text, |(_epoch, version)| version))
-}
-
-impl InstallContext<'_> {
-    pub(crate) fn program(&self, program: &'static str) -> Result<PathBuf, Obstacle> {
-        self.search.command(program).ok_or(Obstacle::Absent { program })
-    }
-
-    /// Runs `command` to its end without input, and returns its output.
-    pub(crate) fn run(&self, command: &mut Command) -> Result<String, Obstacle> {
-        if let Some(path) = self.search.path() {
-            command.env("PATH", path);
-        }
-        let program = PathBuf::from(command.get_program());
-        let output = match command.stdin(Stdio::null()).output() {
-            Ok(output) => output,
-            Err(source) => return Err(Obstacle::Run { program, source }),
-        };
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let printed = if output.stderr.is_empty() { output.stdout } else { output.stderr };
-        Err(Obstacle::Failed { program, status: output.status, tail: Tail::of(&printed) })
-    }
 }
 
 #[cfg(test)]

@@ -73,8 +73,7 @@ mod spawner;
 mod wheels;
 mod wire;
 
-pub use config::Config;
-pub use error::{Error, Program, Tail};
-pub use install::{Attempt, Installer, Obstacle};
+pub use config::{Config, Installer};
+pub use error::{Attempt, Error, Obstacle, Program, Tail};
 pub use server::{Server, Version};
 pub use servers::Servers;

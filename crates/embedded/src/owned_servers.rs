@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::error::{Error, Program};
+use crate::find::InstallContext;
 use crate::find::Search;
-use crate::install::{InstallContext, find_or_install};
+use crate::install::find_or_install;
 use crate::layout::Layout;
 use crate::lock::{Lock, Note};
 use crate::postgres::Postgres;

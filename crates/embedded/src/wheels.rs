@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, file};
-use crate::install::{InstallContext, Obstacle};
+use crate::error::{Error, Obstacle, file};
+use crate::find::InstallContext;
 use crate::server::Server;
 
 /// One package of the Python index.

@@ -17,26 +17,7 @@ use crate::hint::Hint;
 use crate::intake::{Delivery, Intake};
 use crate::local::LocalHints;
 use crate::reader::Reader;
-use crate::slot::{SlotLayer, Slots};
-
-/// How many hints a worker handles at once, e.g. 16 slots, of which 12 may run background hints:
-///
-/// ```
-/// # use houston_queue::HintSettings;
-/// let settings = HintSettings { max_in_flight: 16, background: 12, maintenance: 2, max_batch: 8 };
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct HintSettings {
-    /// Maximum number of handlers that run at once, at least 1.
-    pub max_in_flight: usize,
-    /// How many of those may run hints of the lanes below the interactive one, at least 1. The rest is reserved for
-    /// interactive hints.
-    pub background: usize,
-    /// How many of those may run hints of the maintenance lane, at least 1.
-    pub maintenance: usize,
-    /// Maximum number of hints per round trip, at least 1; small enough that idle workers share a burst.
-    pub max_batch: usize,
-}
+use crate::slot::{HintSettings, SlotLayer, Slots};
 
 /// The error type of the backend; it has no values, because no failure of Redis ends a worker.
 #[derive(Debug, thiserror::Error)]
@@ -51,14 +32,6 @@ pub struct HintBackend {
     health: RedisHealth,
     tracker: TaskTracker,
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-}
-
-impl HintSettings {
-    /// Settings without reserved slots: hints of every lane may use all of them.
-    #[must_use]
-    pub fn unreserved(max_in_flight: usize, max_batch: usize) -> Self {
-        Self { max_in_flight, background: max_in_flight, maintenance: max_in_flight, max_batch }
-    }
 }
 
 impl HintBackend {

@@ -45,7 +45,7 @@ mod servers;
 mod slot;
 mod supervisor;
 
-pub use backend::{HintBackend, HintSettings, NeverFails};
+pub use backend::{HintBackend, NeverFails};
 pub use connection::{DEFAULT_PREFIX, Redis, RedisServer};
 pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
@@ -55,5 +55,5 @@ pub use intake::{Intake, IntakeCounts};
 pub use lanes::{Lane, depths};
 pub use local::{LocalHints, TrySendError};
 pub use sender::{HintSender, SenderCounts};
-pub use slot::{Slot, SlotLayer, SlotService, Slots};
+pub use slot::{HintSettings, Slot, SlotLayer, SlotService, Slots};
 pub use supervisor::run_worker;

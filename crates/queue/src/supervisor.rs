@@ -61,7 +61,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::backend::HintSettings;
+    use crate::slot::HintSettings;
 
     #[tokio::test]
     async fn worker_that_ends_by_itself_is_an_error() {

@@ -10,7 +10,7 @@ use crate::content::Contents;
 use crate::context::{Sampler, SpanContext};
 use crate::otlp;
 use crate::parent::TraceParent;
-use crate::record::{KeyValue, Limits, Record, SpanKind, Value, attribute};
+use crate::record::{KeyValue, Limits, Record, SpanKind, attribute};
 
 /// Begins spans, if there is a tracer; cheap to clone.
 #[derive(Clone, Default)]
