@@ -11,7 +11,8 @@ use houston_domain::scope::Scope;
 use houston_protocol::agent::AgentResponse;
 use serde_json::{Map, Value};
 
-use crate::shell::{Section, Shell, html};
+use crate::failure::html;
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment};
 use crate::viewer::Viewer;
 

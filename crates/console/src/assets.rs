@@ -76,7 +76,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 /// `GET {prefix}/assets/{version}/{name}`. A page of an older release may ask for an older version: it gets the present one, and
 /// keeps it no longer than the page lives. A file never changes under its address, so that no browser asks whether it has.
 pub(crate) async fn get(
-    State(_): State<crate::router::Site>,
+    State(_): State<crate::Site>,
     Path((asked, name)): Path<(String, String)>,
     accepts: HeaderMap,
 ) -> Response {

@@ -8,9 +8,10 @@ use houston_protocol::audit::AuditRecordResponse;
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
+use crate::failure::html;
 use crate::query::Query;
 use crate::search::parse;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
 

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::api::Refused;
-use crate::runs::parse;
-use crate::shell::{Section, Shell, html};
+use crate::failure::html;
+use crate::runs::{bulk_href, parse};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;
 
@@ -74,7 +75,7 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         action: &asked.action,
         search: &asked.q,
         runs_href,
-        href: href(&viewer, &asked.q),
+        href: bulk_href(&viewer, &asked.q),
         is_done: asked.confirmed,
         outcome: outcome(&changed),
         button: match asked.confirmed {
@@ -85,11 +86,6 @@ pub(crate) async fn change(viewer: Viewer, Form(asked): Form<Asked>) -> Response
         cursor: changed.next_cursor.unwrap_or_default(),
         refused,
     })
-}
-
-/// Where a form sends a change of all runs of a search.
-pub(crate) fn href(viewer: &Viewer, search: &str) -> String {
-    with_query(&viewer.path("/runs/bulk"), &[("q", search)])
 }
 
 /// Counts, or changes page by page. What was refused after some were changed comes second: the others are changed.

@@ -11,8 +11,9 @@ use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 
 use crate::api::Refused;
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{When, plural, segment, with_query};
 use crate::threads::history::{Entry, Prompt, parts, prompt, sides};
 use crate::viewer::Viewer;

@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 
+use crate::Site;
 use crate::api::Refused;
 use crate::failure::Failure;
-use crate::router::Site;
 
 /// `GET` of an address that no page has. People and proxies add a slash at the end.
 pub(crate) async fn no_page(State(site): State<Site>, uri: Uri) -> Response {

@@ -4,7 +4,8 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Response};
 use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
 
-use crate::shell::{Section, Shell, html};
+use crate::failure::html;
+use crate::shell::{Section, Shell};
 use crate::show::{self, When, with_query};
 use crate::viewer::Viewer;
 

@@ -1,13 +1,12 @@
 //! What the API refused, as a page.
 
 use askama::Template;
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
 
 use crate::Console;
 use crate::api::Refused;
 use crate::assets::Assets;
-use crate::shell::html;
-use crate::viewer::Viewer;
 
 /// The answer to a request that the API refused.
 #[derive(Debug)]
@@ -36,13 +35,6 @@ impl Failure {
     }
 }
 
-impl Viewer {
-    /// A page that says what the API refused.
-    pub(crate) fn failed(&self, refused: Refused) -> Failure {
-        Failure::new(&self.console, refused)
-    }
-}
-
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Refused { status, code, detail, request_id } = &self.refused;
@@ -66,5 +58,16 @@ impl IntoResponse for Failure {
             link_text: "Back to the overview",
         };
         (*status, html(&message)).into_response()
+    }
+}
+
+/// The page of a template.
+pub(crate) fn html(page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => Html(text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page of the console cannot be rendered");
+            (StatusCode::INTERNAL_SERVER_ERROR, "This page cannot be rendered.\n").into_response()
+        }
     }
 }

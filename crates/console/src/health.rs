@@ -9,8 +9,9 @@ use houston_protocol::health::{
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
 

@@ -12,8 +12,9 @@ use houston_protocol::tool_source::EndpointsList;
 use rust_decimal::Decimal;
 use serde::Deserialize;
 
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
 

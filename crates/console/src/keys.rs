@@ -12,8 +12,9 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;
 

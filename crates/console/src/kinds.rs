@@ -5,7 +5,8 @@ use axum::response::{IntoResponse as _, Response};
 use chrono::TimeDelta;
 use houston_protocol::kind::{KindResponse, KindsResponse};
 
-use crate::shell::{Section, Shell, html};
+use crate::failure::html;
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;
 

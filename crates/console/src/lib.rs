@@ -98,6 +98,13 @@ pub use outside::{Awaited, Outside, Question, Reply, WantedKey};
 #[derive(Clone)]
 pub struct Console(Arc<Parts>);
 
+/// The console, with the API that it asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) console: Console,
+    pub(crate) api: Router,
+}
+
 struct Parts {
     config: Config,
     keys: Option<SecretKeys>,

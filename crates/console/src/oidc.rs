@@ -27,9 +27,9 @@ use serde::Deserialize;
 use self::flow::Flow;
 use self::person::Person;
 use self::provider::{Problem, Provider};
+use crate::Site;
 use crate::outside::{Outside, WantedKey};
 use crate::query::Query;
-use crate::router::Site;
 use crate::sign_in::Wanted;
 
 /// What keys of people are named, before who it is. The store deletes old ones by this name.

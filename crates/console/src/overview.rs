@@ -17,10 +17,11 @@ use serde_json::json;
 
 use crate::api::Refused;
 use crate::errors::Group;
+use crate::failure::html;
 use crate::health::{Check, checks};
 use crate::installation::milliseconds;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show;
 use crate::viewer::Viewer;
 use crate::{questions, threads};

@@ -6,9 +6,9 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
+use crate::Site;
 use crate::api::Refused;
 use crate::failure::Failure;
-use crate::router::Site;
 
 /// The parsed query string.
 #[derive(Debug)]

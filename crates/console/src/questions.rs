@@ -19,8 +19,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::answer::{Field, asked, fields};
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
 

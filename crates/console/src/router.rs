@@ -5,17 +5,10 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, agents, assets, audit, bulk, call, counts, elsewhere, errors, headers, health, installation,
-    keys, kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads, triggers, usage,
-    users, webhooks, work,
+    Console, Site, agents, assets, audit, bulk, call, counts, elsewhere, errors, headers, health,
+    installation, keys, kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads,
+    triggers, usage, users, webhooks, work,
 };
-
-/// The console, with the API that it asks.
-#[derive(Debug, Clone)]
-pub(crate) struct Site {
-    pub(crate) console: Console,
-    pub(crate) api: Router,
-}
 
 pub(crate) fn routes(console: &Console, api: Router) -> Router {
     let at = |rest: &str| console.path(rest);

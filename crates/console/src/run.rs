@@ -18,9 +18,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::failure::html;
 use crate::query::Query;
 use crate::runs::took;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
 use crate::waterfall::{Part, Waterfall, part};

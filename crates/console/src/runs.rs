@@ -11,9 +11,9 @@ use houston_protocol::run::RunResponse;
 use houston_protocol::run_list::ListedRunResponse;
 use serde::Deserialize;
 
-use crate::bulk;
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
 
@@ -139,6 +139,11 @@ pub(crate) fn parse(search: &str) -> (Vec<(&'static str, String)>, Vec<String>) 
     crate::search::parse(search, &TERMS)
 }
 
+/// Where a form sends a change of all runs of a search.
+pub(crate) fn bulk_href(viewer: &Viewer, search: &str) -> String {
+    with_query(&viewer.path("/runs/bulk"), &[("q", search)])
+}
+
 /// The search with another status.
 fn with_status(search: &str, status: &str) -> String {
     let others = search.split_whitespace().filter(|word| !word.starts_with("status:"));
@@ -205,7 +210,7 @@ fn runs<'a>(
         wrong,
         facets: facets(viewer, search),
         missing,
-        bulk_href: bulk::href(viewer, search),
+        bulk_href: bulk_href(viewer, search),
         can_change: viewer.may(Scope::Operate) && viewer.may(Scope::Post),
         rows: Vec::new(),
         none: "Nothing matches this search.",

@@ -1,8 +1,6 @@
 //! What surrounds every page: the sections, who is signed in, and how often the page refreshes itself.
 
 use askama::Template;
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse as _, Response};
 use houston_domain::scope::Scope;
 
 use crate::api::MissingCells;
@@ -150,16 +148,5 @@ impl Shell {
     pub(crate) fn noting(mut self, tone: &'static str, text: Option<&str>) -> Self {
         self.notes.extend(text.map(|text| Note { tone, text: text.to_owned() }));
         self
-    }
-}
-
-/// The page of a template.
-pub(crate) fn html(page: &impl Template) -> Response {
-    match page.render() {
-        Ok(text) => Html(text).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a page of the console cannot be rendered");
-            (StatusCode::INTERNAL_SERVER_ERROR, "This page cannot be rendered.\n").into_response()
-        }
     }
 }

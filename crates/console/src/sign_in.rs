@@ -9,11 +9,11 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 
+use crate::Site;
 use crate::assets::Assets;
+use crate::failure::html;
 use crate::query::Query;
-use crate::router::Site;
 use crate::session::is_secure;
-use crate::shell::html;
 use crate::show::with_query;
 use crate::viewer::Viewer;
 

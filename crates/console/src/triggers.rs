@@ -17,8 +17,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
+use crate::failure::html;
 use crate::runs;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment};
 use crate::viewer::Viewer;
 

@@ -10,8 +10,9 @@ use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;
 

@@ -11,9 +11,9 @@ use secrecy::ExposeSecret as _;
 use url::form_urlencoded::byte_serialize;
 
 use crate::Console;
+use crate::Site;
 use crate::api::{Api, Refused};
 use crate::failure::Failure;
-use crate::router::Site;
 
 /// A signed-in viewer. A handler that takes one sends others to the sign-in.
 #[derive(Debug, Clone)]
@@ -49,6 +49,11 @@ impl Viewer {
         }
         let (console, scopes) = (site.console.clone(), own.scopes.into_iter().collect());
         Ok(Self { console, api, key: own.id, scopes })
+    }
+
+    /// A page that says what the API refused.
+    pub(crate) fn failed(&self, refused: Refused) -> Failure {
+        Failure::new(&self.console, refused)
     }
 
     /// Whether the key allows what needs `scope`. Only for what is offered: the API decides.

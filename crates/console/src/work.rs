@@ -11,7 +11,8 @@ use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::shell::{Section, Shell, html};
+use crate::failure::html;
+use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;
 

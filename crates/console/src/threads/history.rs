@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::list;
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, When, plural, segment, with_query};
 use crate::viewer::Viewer;
 

@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use super::Row;
 use crate::api::Refused;
+use crate::failure::html;
 use crate::query::Query;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{line, plural, with_query};
 use crate::viewer::Viewer;
 

@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 
 use super::{kind_of, list, plan};
 use crate::api::Refused;
+use crate::failure::html;
 use crate::query::Query;
 use crate::runs;
-use crate::shell::{Section, Shell, html};
+use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
 use crate::why::{self, Reason};
