@@ -1,6 +1,5 @@
 //! What surrounds every page: the sections, who is signed in, and how often the page refreshes itself.
 
-use askama::Template;
 use houston_domain::scope::Scope;
 
 use crate::api::MissingCells;
