@@ -33,6 +33,8 @@ const CHILDREN: usize = 4;
 const BEGINS: &str = "begins ";
 /// The exit code of a child in which driving the run failed.
 const BROKE_DOWN: u8 = 70;
+/// The exit code of a child that could not reach Postgres: that says nothing about its run.
+const NO_POSTGRES: u8 = 75;
 /// How long a child may take to end beyond the drain time, once its parent has asked for it.
 const SPARE: Duration = Duration::from_secs(5);
 
@@ -154,6 +156,7 @@ fn shown(status: ExitStatus, has_begun: bool) -> Shown {
         Some(0) => Shown::Lives,
         // The second signal of a person.
         Some(130) => Shown::Nothing,
+        Some(code) if code == i32::from(NO_POSTGRES) => Shown::Nothing,
         _ if has_begun && !is_asked => Shown::Kills,
         _ => Shown::Nothing,
     }
@@ -183,7 +186,7 @@ pub(crate) async fn drive(
         }
         Err(error) => {
             tracing::error!(%agentable, %error, "the run cannot be driven");
-            Ok(ExitCode::from(BROKE_DOWN))
+            Ok(ExitCode::from(if error.is_transient() { NO_POSTGRES } else { BROKE_DOWN }))
         }
     }
 }
@@ -215,8 +218,9 @@ mod tests {
     #[test]
     fn only_a_death_that_nobody_asked_for_is_evidence() {
         let [aborted, killed, terminated, interrupted] = [6, 9, 15, 2].map(ExitStatus::from_raw);
-        let [fine, failed, wrong, broke_down, panicked, second_signal] =
-            [0, 1, 2, BROKE_DOWN, 101, 130].map(|code| ExitStatus::from_raw(i32::from(code) << 8));
+        let [fine, failed, wrong, broke_down, no_postgres, panicked, second_signal] =
+            [0, 1, 2, BROKE_DOWN, NO_POSTGRES, 101, 130]
+                .map(|code| ExitStatus::from_raw(i32::from(code) << 8));
         for status in [aborted, killed, failed, broke_down, panicked] {
             assert_eq!(
                 (shown(status, true), shown(status, false)),
@@ -224,7 +228,7 @@ mod tests {
                 "{status}"
             );
         }
-        for status in [terminated, interrupted, second_signal] {
+        for status in [terminated, interrupted, second_signal, no_postgres] {
             assert_eq!(shown(status, true), Shown::Nothing, "{status}");
         }
         assert_eq!((shown(fine, true), shown(wrong, false)), (Shown::Lives, Shown::Nothing));
