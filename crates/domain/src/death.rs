@@ -10,9 +10,10 @@
 //! given up, whatever kills its workers.
 //!
 //! A program that Houston runs inside cannot be started again for one run. There the deaths decide, in [`judge`]: a run is given
-//! up only if enough processes died with it and every other run that died with them has committed a step since. Until that is known, it waits for a while; then it is tried once more, because its user waits. After twice as
-//! many deaths it is not tried before the others have shown what they are. If several runs wait for each other, they are
-//! tried one after the other, those with the fewest deaths first: an innocent run clears itself at its first try.
+//! up only if enough processes died with it and every other run that died with them has committed a step since. Until that is
+//! known, it waits for a while; then it is tried once more, because its user waits. After twice as many deaths it is not tried
+//! before the others have shown what they are. If several runs wait for each other, they are tried one after the other, those
+//! with the fewest deaths first: an innocent run clears itself at its first try.
 //!
 //! So there a poisoned run kills at most twice `limit` workers, and two more for each other poisoned run that dies with it, or
 //! run that is cancelled before it has shown what it is.
