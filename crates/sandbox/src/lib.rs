@@ -21,7 +21,7 @@
 //!   gets [`Error::Incomplete`] with what the machine lacks. Nothing runs with fewer walls. [`Sandbox::check`] asks
 //!   beforehand.
 //! - **The parent trusts nothing the child writes.** Lines, values, numbers of calls and the whole output are bounded, a
-//!   call of a tool that was not offered is refused, and at the time limit plus [`GRACE`] the child is killed.
+//!   call of a tool that was not offered is refused, and a child that goes on after its limits is killed.
 //! - **The same script, clock, seed and answers give the same calls in the same order**, so that a script can be run again
 //!   after a crash with its recorded answers. The clock of a script moves only to timers that are due, random numbers come
 //!   from the seed, answers are delivered in the order of the calls.
@@ -84,7 +84,7 @@ pub use error::Error;
 pub use evaluators::{Evaluators, NoAnswer};
 pub use host::{Answer, Call, Host, NoTools};
 pub use outcome::{Console, Fault, Level, Line, Outcome, Run};
-pub use process::{GRACE, Program};
+pub use process::Program;
 pub use sandbox::{Conversion, Converted, Sandbox};
 pub use script::{Language, Limits, MAX_CODE, MAX_TIME, Script};
 pub use shell::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellError, ShellRun};

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
 
 /// How long after its time limit a child is killed that has not stopped by itself.
-pub const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(500);
 /// Time to build the walls, of which a busy machine needs more than a short script gets.
 const START_TIME: Duration = Duration::from_secs(5);
 

@@ -53,7 +53,8 @@ impl Script {
 /// What a script may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How long it may run, without the time it waits for tools. More than [`MAX_TIME`] counts as that.
+    /// How much processor time it may use; on a busy machine that takes up to six times as long. More than [`MAX_TIME`] counts
+    /// as that.
     pub time: Duration,
     /// Bytes of the interpreter's heap, from 1 to 64 MiB.
     pub memory: usize,

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runtime, Value};
 
+use super::evaluation::cpu_ms;
 use super::host::{self, Collected, Shared};
 use super::pipes::Pipes;
 use super::source;
@@ -22,15 +22,15 @@ const STACK: usize = 2 << 20;
 /// Bytes of a call in the protocol beside its name and input.
 const CALL_FRAME: usize = 32;
 
-/// Until when a script may run. Waiting for answers moves it.
+/// How much processor time this process may have used when a script is stopped.
 struct Deadline {
-    at: Cell<Instant>,
+    cpu_ms: u64,
     passed: Cell<bool>,
 }
 
 impl Deadline {
     fn passed(&self) -> bool {
-        if Instant::now() >= self.at.get() {
+        if cpu_ms() >= self.cpu_ms {
             self.passed.set(true);
         }
         self.passed.get()
@@ -90,10 +90,8 @@ fn interpret(
     shared: &Shared,
     pipes: &mut Pipes,
 ) -> io::Result<EndResult> {
-    let deadline = Rc::new(Deadline {
-        at: Cell::new(Instant::now() + Duration::from_millis(request.time_ms)),
-        passed: Cell::new(false),
-    });
+    let deadline =
+        Rc::new(Deadline { cpu_ms: cpu_ms().saturating_add(request.time_ms), passed: Cell::new(false) });
     let Ok((runtime, context)) = interpreter(request.memory, &deadline) else {
         return Ok(EndResult::OutOfMemory);
     };
@@ -199,11 +197,9 @@ fn drive<'js>(
         }
         let asked = next_calls(shared);
         if !asked.is_empty() {
-            let began = Instant::now();
             pipes.send(&Message::Calls(asked)).map_err(Stop::Abandoned)?;
             let answers = pipes.line().map_err(Stop::Abandoned)?;
             let answers = answers.ok_or_else(|| Stop::Abandoned(io::ErrorKind::UnexpectedEof.into()))?;
-            deadline.at.set(deadline.at.get() + began.elapsed());
             guest.give.call::<_, ()>((answers,))?;
             continue;
         }

@@ -55,9 +55,9 @@ fn prefer_as_victim() {
 }
 
 /// What tenants let a child compute must not take the processor from those who wait for an answer. Beside processes that use a
-/// processor up, a child still has a thirtieth of it.
+/// processor up, a child still has a tenth of it.
 fn yield_to_others() {
-    let _ = rustix::process::nice(15);
+    let _ = rustix::process::nice(10);
 }
 
 fn limit(limits: WallLimits) -> rustix::io::Result<()> {
