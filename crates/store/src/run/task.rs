@@ -5,6 +5,7 @@
 use houston_domain::answering::Output;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
+use houston_domain::model_policy::{Latency, ModelPolicy};
 use houston_domain::run::RunStatus;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -38,6 +39,8 @@ pub struct NewTask<'a> {
     pub tools: &'a [String],
     /// The form of its result. `None`: that of its kind.
     pub output: Option<&'a Output>,
+    /// How soon its result is needed. `None`: as the message says that the creating run answers, else as its kind.
+    pub latency: Option<Latency>,
 }
 
 /// What limits the tasks of an agentable.
@@ -96,9 +99,9 @@ pub(crate) async fn insert_task(
     traceparent: Option<&str>,
 ) -> Result<()> {
     let metadata = json!({"type": "task_started"});
-    let offer = task
-        .output
-        .map(|output| Json(ClientOffer { output: Some(output.clone()), ..ClientOffer::default() }));
+    let model_policy = ModelPolicy { cache: None, latency: task.latency };
+    let offer = ClientOffer { output: task.output.cloned(), model_policy, ..ClientOffer::default() };
+    let offer = (!offer.is_empty()).then_some(Json(offer));
     sqlx::query!(
             "-- store::task::insert
             with t as (select clock_timestamp() as at),
@@ -110,13 +113,15 @@ pub(crate) async fn insert_task(
                 insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools,
                                                 untrusted)
                 values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $15)),
-            -- The form of its result; and how models are called, as the message says that the creating run answers.
+            -- The form of its result; and how models are called, as the call says, else as the message says that the creating run
+            -- answers.
             offer as (
                 insert into houston.client_offers (agentable_id, tenant_id, message_id, offer)
-                select $1, $2, $12, coalesce($17::jsonb, '{}') || coalesce(p.policy, '{}')
+                select $1, $2, $12, coalesce($17::jsonb, '{}') || case when p.policy is null then '{}'
+                       else jsonb_build_object('model_policy', p.policy || coalesce($17 -> 'model_policy', '{}')) end
                   from (values (true)) v
                   left join (
-                       select jsonb_build_object('model_policy', o.offer -> 'model_policy') as policy
+                       select o.offer -> 'model_policy' as policy
                          from houston.client_offers o join houston.messages m on m.id = o.message_id
                         where o.agentable_id = $4 and m.run_id = $5 and o.offer ? 'model_policy') p on true
                  where $17::jsonb is not null or p.policy is not null),

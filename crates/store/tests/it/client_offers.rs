@@ -6,6 +6,7 @@ use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
+use houston_domain::model_policy::{CachePolicy, Latency, ModelPolicy};
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::message::{NewPost, Posted};
 use serde_json::json;
@@ -77,9 +78,8 @@ async fn a_repeated_message_changes_no_offer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn task_has_the_model_policy_of_the_message_behind_it() {
-    use houston_domain::model_policy::{Latency, ModelPolicy};
     let test = TestStore::start().await;
-    let model_policy = ModelPolicy { latency: Some(Latency::Relaxed), ..ModelPolicy::default() };
+    let model_policy = ModelPolicy { cache: Some(CachePolicy::Long), latency: Some(Latency::Relaxed) };
     post(&test, &ClientOffer { model_policy, ..offer("show_map") }, None).await;
     let claimed = test.claim().await.unwrap();
     let task = crate::tasks::create(&test, &claimed).await.unwrap().unwrap();
@@ -87,6 +87,11 @@ async fn task_has_the_model_policy_of_the_message_behind_it() {
     // Nothing else of what the client offers.
     let expected = ClientOffer { model_policy, ..ClientOffer::default() };
     assert_eq!(context.client.as_deref(), Some(&expected));
+    // What the call says counts more, and what it leaves out does not.
+    let task = crate::tasks::create_within(&test, &claimed, Latency::Batch).await.unwrap().unwrap();
+    let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
+    let model_policy = ModelPolicy { latency: Some(Latency::Batch), ..model_policy };
+    assert_eq!(context.client.as_deref(), Some(&ClientOffer { model_policy, ..ClientOffer::default() }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,6 +101,10 @@ async fn tasks_of_other_messages_cost_no_row() {
     let claimed = test.claim().await.unwrap();
     crate::tasks::create(&test, &claimed).await.unwrap().unwrap();
     assert_eq!(test.sql("select count(*) from houston.client_offers").trim(), "1");
+    let task = crate::tasks::create_within(&test, &claimed, Latency::Batch).await.unwrap().unwrap();
+    let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
+    let latency = context.client.unwrap().model_policy.latency;
+    assert_eq!(latency, Some(Latency::Batch));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::knowledge::PromptLimits;
 use houston_domain::mode::Mode;
 use houston_domain::model::Usage;
+use houston_domain::model_policy::Latency;
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, RunTransition, Step};
 use houston_store::check_in::CheckInRefusal;
@@ -34,7 +35,16 @@ pub(crate) async fn create(
     test: &TestStore,
     claimed: &ClaimedRun,
 ) -> houston_store::Result<Option<NewTask<'static>>> {
-    create_as(test, claimed, owner(claimed)).await
+    create_as(test, claimed, owner(claimed), None).await
+}
+
+/// As [`create`], for a task whose result is needed so soon.
+pub(crate) async fn create_within(
+    test: &TestStore,
+    claimed: &ClaimedRun,
+    latency: Latency,
+) -> houston_store::Result<Option<NewTask<'static>>> {
+    create_as(test, claimed, owner(claimed), Some(latency)).await
 }
 
 /// As [`create`], for an owner that says what its session has read.
@@ -42,6 +52,7 @@ async fn create_as(
     test: &TestStore,
     claimed: &ClaimedRun,
     owner: Owner,
+    latency: Option<Latency>,
 ) -> houston_store::Result<Option<NewTask<'static>>> {
     let task = NewTask {
         id: test.ids.next(),
@@ -53,6 +64,7 @@ async fn create_as(
         instructions: "Find hotels.",
         tools: &TOOLS,
         output: None,
+        latency,
     };
     let mut tx = test.runs().begin_fenced(&claimed.fence).await?;
     let mut rows = test.rows(&mut tx, owner);
@@ -135,7 +147,7 @@ async fn what_strangers_wrote_marks_tasks_and_their_reports() {
     let claimed = test.claim().await.unwrap();
     let marked = Owner { untrusted: true, ..owner(&claimed) };
     for (owner, has_read) in [(owner(&claimed), false), (marked, false), (owner(&claimed), true)] {
-        let task = create_as(&test, &claimed, owner).await.unwrap().unwrap();
+        let task = create_as(&test, &claimed, owner, None).await.unwrap().unwrap();
         let context = test.runs().run_context(task.id, task.run, 10, &PromptLimits::default()).await.unwrap();
         assert_eq!(context.setting.untrusted, owner.untrusted, "its instructions");
         let working = claim(&test, task.id).await.unwrap();

@@ -3,6 +3,7 @@
 use houston_domain::answering::Output;
 use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
+use houston_domain::model_policy::Latency;
 use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
 use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_store::Result;
@@ -33,6 +34,30 @@ pub(super) struct CreateTask {
     /// The JSON Schema of its result, an object, if you need values; a text when left out.
     #[schemars(with = "Option<Map<String, Value>>")]
     output: Option<Value>,
+    /// How soon the result is needed: as soon as yours when left out. The later, the cheaper.
+    latency: Option<Patience>,
+}
+
+/// [`Latency`] without the dear one, which only a person chooses.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Patience {
+    /// Somebody waits for it.
+    Interactive,
+    /// Within two hours.
+    Relaxed,
+    /// Within a day.
+    Batch,
+}
+
+impl From<Patience> for Latency {
+    fn from(patience: Patience) -> Self {
+        match patience {
+            Patience::Interactive => Self::Interactive,
+            Patience::Relaxed => Self::Relaxed,
+            Patience::Batch => Self::Batch,
+        }
+    }
 }
 
 impl BuiltIn for CreateTask {
@@ -46,7 +71,7 @@ impl BuiltIn for CreateTask {
     }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let Self { title, instructions, kind, tools, output } = self;
+        let Self { title, instructions, kind, tools, output, latency } = self;
         line("title", title.as_str(), MAX_TITLE_CHARS)?;
         text("instructions", instructions.as_str(), MAX_INSTRUCTIONS_BYTES)?;
         let kind = kind_of(&context.tasks, kind.as_deref())
@@ -57,7 +82,7 @@ impl BuiltIn for CreateTask {
         if let Some(Err(wrong)) = output.as_ref().map(Output::check) {
             return Err(invalid(format!("output: {}", wrong.reason)));
         }
-        Ok(Plan::record(Create { title, instructions, kind: TaskKind { tools, ..kind }, output }))
+        Ok(Plan::record(Create { title, instructions, kind: TaskKind { tools, ..kind }, output, latency }))
     }
 }
 
@@ -68,6 +93,7 @@ struct Create {
     instructions: String,
     kind: TaskKind,
     output: Option<Output>,
+    latency: Option<Patience>,
 }
 
 impl Access for Create {
@@ -76,11 +102,12 @@ impl Access for Create {
         if let Some(refusal) = refusal(&counts, &limits, tx.knowledge_limits().max_notes) {
             return Ok(refusal);
         }
-        let (RecordIds { row, run, message }, Self { title, instructions, kind, output }) = (tx.ids(), self);
+        let (RecordIds { row, run, message }, Self { title, instructions, kind, output, latency }) =
+            (tx.ids(), self);
         let (id, status, tools) = (AgentableId(row), kind.status.as_deref(), &kind.tools);
         let kind = kind.kind.as_str();
-        let output = output.as_ref();
-        let task = NewTask { id, run, message, kind, status, title, instructions, tools, output };
+        let (output, latency) = (output.as_ref(), latency.map(Latency::from));
+        let task = NewTask { id, run, message, kind, status, title, instructions, tools, output, latency };
         tx.create_task(&task, counts.depth + 1).await?;
         Ok(ToolResponse::success(format!(
             "Created {}: {title}. It works on its own; you will be told when it has ended. Do not wait for it.",

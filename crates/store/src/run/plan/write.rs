@@ -209,6 +209,7 @@ impl Task for NewExecutor {
             instructions: &self.instructions,
             tools: &self.tools,
             output: self.output.as_ref(),
+            latency: None,
         }
     }
 }
