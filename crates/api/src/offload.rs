@@ -50,16 +50,21 @@ impl Offload {
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = self.driving.take(tenant()).await;
-        let abandoned = CancellationToken::new();
-        let _guard = abandoned.clone().drop_guard();
-        let runtime = Handle::current();
-        let done = spawn_blocking(move || {
-            let _turn = turn;
-            runtime.block_on(abandoned.run_until_cancelled_owned(work))
-        });
-        // The token is cancelled only when this future is dropped, so `None` cannot occur here.
-        done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))
+        let tenant = tenant();
+        let driven = async {
+            let turn = self.driving.take(tenant).await;
+            let abandoned = CancellationToken::new();
+            let _guard = abandoned.clone().drop_guard();
+            let runtime = Handle::current();
+            let done = spawn_blocking(move || {
+                let _turn = turn;
+                runtime.block_on(abandoned.run_until_cancelled_owned(work))
+            });
+            // The token is cancelled only when this future is dropped, so `None` cannot occur here.
+            done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))
+        };
+        // A conversation of 100,000 entries takes longer than a request may otherwise.
+        admission::computed(driven).await
     }
 }
 

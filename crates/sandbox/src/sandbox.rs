@@ -22,6 +22,8 @@ const CHECK_TIME: Duration = Duration::from_secs(5);
 /// How much longer than its limit of CPU time a script may take on a machine that does much else: a child has a tenth of a
 /// core beside a process that uses it up.
 const BUSY: u32 = 6;
+/// Time besides, for a script with a low limit: if it is killed and not stopped, what it has written is lost.
+const SPARE_TIME: Duration = Duration::from_secs(5);
 /// CPU time of a script beyond its limit: the kernel stops only what its parent does not.
 const SPARE_CPU: Duration = Duration::from_secs(2);
 /// JSON may write one byte as six.
@@ -124,7 +126,12 @@ impl Sandbox {
         let limits = script.limits.clamped();
         // A line has the result and the console, or the calls of one round.
         let line = ESCAPED * limits.console + limits.output.saturating_mul(4) + FRAME;
-        let allowance = Allowance { cpu: limits.time + SPARE_CPU, time: limits.time * BUSY, output: 0, line };
+        let allowance = Allowance {
+            cpu: limits.time + SPARE_CPU,
+            time: limits.time * BUSY + SPARE_TIME,
+            output: 0,
+            line,
+        };
         let mut child = Child::start(&self.program, Task::Script, allowance)?;
         child.write(&request(script, limits)).await;
         let mut child = ready(child).await?;

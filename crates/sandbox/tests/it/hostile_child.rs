@@ -81,18 +81,18 @@ async fn large_values_are_refused() {
 
 #[tokio::test]
 async fn children_that_hang_are_killed() {
-    for program in [
-        // It does not listen, it hangs at the beginning or after its walls, it closes its output and stays.
-        "echo '\"ready\"'; while :; do :; done",
-        "exec 2>&1; echo '\"ready\"'; exec <&-; while :; do :; done",
-    ] {
-        let time = Duration::from_millis(300);
-        assert_eq!(run_within(time, program).await.unwrap().outcome, Outcome::TimedOut(time));
-    }
-    assert!(matches!(run("while :; do :; done").await.unwrap_err(), Error::NotASandbox(_)));
-    let closes = "echo '\"ready\"'; exec >&-; while :; do :; done";
-    let closed = run_within(Duration::from_millis(300), closes).await.unwrap();
-    assert_eq!(closed.outcome, Outcome::Died { signal: None });
+    let time = Duration::from_millis(300);
+    // It does not listen, it hangs at the beginning or after its walls, it closes its output and stays.
+    let (listens, closes_input, begins, closes_output) = tokio::join!(
+        run_within(time, "echo '\"ready\"'; while :; do :; done"),
+        run_within(time, "exec 2>&1; echo '\"ready\"'; exec <&-; while :; do :; done"),
+        run("while :; do :; done"),
+        run_within(time, "echo '\"ready\"'; exec >&-; while :; do :; done"),
+    );
+    assert_eq!(listens.unwrap().outcome, Outcome::TimedOut(time));
+    assert_eq!(closes_input.unwrap().outcome, Outcome::TimedOut(time));
+    assert!(matches!(begins.unwrap_err(), Error::NotASandbox(_)));
+    assert_eq!(closes_output.unwrap().outcome, Outcome::Died { signal: None });
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ pub(crate) fn script(code: &str) -> Script {
 
 /// The script with little time.
 pub(crate) fn impatient(script: Script) -> Script {
-    let limits = Limits { time: Duration::from_millis(500), ..script.limits };
+    let limits = Limits { time: Duration::from_millis(100), ..script.limits };
     Script { limits, ..script }
 }
 
