@@ -86,7 +86,7 @@ async fn check_with(cases: &[(&str, &str, &[End], &str)], change: fn(Script) -> 
 #[tokio::test]
 async fn loops_are_stopped_with_the_right_reason() {
     check_stopped(&[
-        ("loop", "while(true){}", &[End::TimedOut], "0.5 s"),
+        ("loop", "while(true){}", &[End::TimedOut], "0.1 s"),
         ("caught", "while(true){ try { while(true){} } catch(e) {} }", &[End::TimedOut], ""),
         ("microtasks", "async function f(){ while(true) await null } await f()", &[End::TimedOut], ""),
         (
