@@ -34,19 +34,17 @@ pub(super) struct CreateTask {
     /// The JSON Schema of its result, an object, if you need values; a text when left out.
     #[schemars(with = "Option<Map<String, Value>>")]
     output: Option<Value>,
-    /// How soon the result is needed: as soon as yours when left out. The later, the cheaper.
+    /// How soon the result is needed: `relaxed` is within two hours and `batch` within a day, which is cheaper; as soon as yours
+    /// when left out.
     latency: Option<Patience>,
 }
 
-/// [`Latency`] without the dear one, which only a person chooses.
+// `Latency` without the dear one, which only a person chooses.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Patience {
-    /// Somebody waits for it.
     Interactive,
-    /// Within two hours.
     Relaxed,
-    /// Within a day.
     Batch,
 }
 
