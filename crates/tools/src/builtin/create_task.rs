@@ -36,6 +36,8 @@ pub(super) struct CreateTask {
     output: Option<Value>,
     /// How soon the result is needed: `relaxed` is within two hours and `batch` within a day, which is cheaper; as soon as yours
     /// when left out.
+    #[serde(default)]
+    #[schemars(with = "Patience")]
     latency: Option<Patience>,
 }
 
