@@ -110,10 +110,9 @@
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! One file `<resource>/<verb>.rs` with its body type, its handler and a comment that names method and path. The
-//! handler takes a `Caller` before anything that reads the body, and has an `endpoint!` with method, path, parameters,
-//! body and responses. Add one line in `router`, with what it needs of the key, wire types in `houston_protocol`, and a test
-//! of each error in `tests/it`. `cargo test --workspace --features houston-api/openapi --test openapi` rewrites
+//! In the file of its resource, `<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses, its handler and
+//! what that alone needs. The handler takes a `Caller` before anything that reads the body. Add one line in `router`, with what it
+//! needs of the key, wire types in `houston_protocol`, and a test of each error in `tests/it`. `cargo test --workspace --features houston-api/openapi --test openapi` rewrites
 //! `openapi.json`: commit it. A new error is a variant of [`ApiError`] with its `ProblemCode`.
 //!
 //! # Add an event
@@ -180,7 +179,6 @@ mod openai;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 mod overview;
-mod own_key;
 mod page;
 mod peers;
 mod plans;
@@ -228,4 +226,4 @@ pub use peers::carry_client;
 pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};
 pub use state::State;
-pub use triggers::new::new_trigger;
+pub use triggers::new_trigger;

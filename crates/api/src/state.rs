@@ -42,7 +42,7 @@ use crate::models::Speeds;
 use crate::models::catalogue::ModelCatalogue;
 use crate::moves;
 use crate::offload::Offload;
-use crate::overview::ended::EndedRuns;
+use crate::overview::EndedRuns;
 use crate::peers::Peers;
 
 /// Everything the server needs: settings, connections and agent types.

@@ -34,8 +34,8 @@ use crate::messages::post::{accepted, check_content, check_metadata};
 use crate::rates::ask;
 use crate::request_trace::Posting;
 use crate::state::App;
-use crate::users::create::{new_user, own_agentables};
 use crate::users::external_id_taken;
+use crate::users::{new_user, own_agentables};
 
 /// The title of the new agentable; empty if the kind generates titles and none is given.
 ///

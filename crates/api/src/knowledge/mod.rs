@@ -52,7 +52,7 @@ pub(crate) trait KnowledgeResource: 'static {
     /// Body of a POST.
     type New: NewItem + DeserializeOwned + Described + Send;
     /// Body of a PATCH.
-    type Change: ItemChange + crate::fields::change::Changes + DeserializeOwned + Described + Send + Sync;
+    type Change: ItemChange + crate::fields::Changes + DeserializeOwned + Described + Send + Sync;
     /// An item in a response.
     type Response: Serialize + Described + Send + Sync;
 

@@ -16,7 +16,7 @@ use super::Thread;
 use super::find::Looked;
 use crate::agentable_path::AgentablePath;
 use crate::error::ApiError;
-use crate::users::create::{new_user, own_agentables};
+use crate::users::{new_user, own_agentables};
 
 /// Creates the thread; `None`: another request has created it, or its user, meanwhile.
 pub(super) async fn create(looked: &Looked<'_>) -> Result<Option<Thread>, ApiError> {

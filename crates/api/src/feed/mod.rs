@@ -1,3 +1,0 @@
-//! Feed generation on request. The items of a feed are in `knowledge::feed_item`.
-
-pub(crate) mod generate;

@@ -1,4 +1,0 @@
-//! `/v1/images`: images that were posted with messages.
-
-pub(crate) mod delete;
-pub(crate) mod get;

@@ -1,3 +1,0 @@
-//! `/v1/kinds`: the kinds of agentables, which the files of the installation define.
-
-pub(crate) mod list;

@@ -1,3 +1,0 @@
-//! `/v1/key`: the key of the request itself.
-
-pub(crate) mod get;

@@ -1,3 +1,0 @@
-//! `/v1/usage`: what the runs of the tenant cost.
-
-pub(crate) mod get;
