@@ -11,8 +11,6 @@
 //! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to
 //!   the other cells before the request is answered.
 
-mod target;
-
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::join_all;
 use houston_domain::cell::{CellName, Cells};
@@ -34,8 +32,8 @@ use houston_store::moves::Moves;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
+use uuid::Uuid;
 
-use self::target::{Target, id, parameter};
 use crate::auth::{Authority, Caller, authenticate};
 use crate::error::ApiError;
 use crate::missing_cells::Missing;
@@ -354,6 +352,101 @@ async fn parsed<T: serde::de::DeserializeOwned>(
 /// The position of an item in its list: its id.
 fn position(item: &Value) -> u128 {
     item["id"].as_str().and_then(id).unwrap_or_default().as_u128()
+}
+
+/// Which cells answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// The cell with this shard.
+    Of(Shard),
+    /// The home.
+    Home,
+    /// Any: it asks the others, or begins what continues in the cell of a user.
+    Any,
+    /// All, merged into one page.
+    Page(List),
+    /// All, merged into one report.
+    Health,
+    /// The first that is ready.
+    Ready,
+    /// The home, which may change something that all cells have a copy of.
+    Copied,
+}
+
+impl Target {
+    fn of(method: &Method, uri: &Uri) -> Self {
+        let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
+        let reads = method == Method::GET;
+        match segments.as_slice() {
+            ["readyz"] => Self::Ready,
+            ["v1", "health"] if reads => Self::Health,
+            // Their lists create missing default agents.
+            ["v1", "agents" | "kinds"] => Self::Copied,
+            // Each cell has a copy.
+            ["v1", "agents" | "teams" | "endpoints" | "keys" | "skills", ..] | ["v1", "guards"] if reads => {
+                Self::Any
+            }
+            ["v1", "webhooks"] | ["v1", "webhooks", _] if reads => Self::Any,
+            // Those of the settings.
+            ["v1", "models", ..] => Self::Any,
+            ["v1", "agents" | "kinds" | "teams" | "endpoints" | "keys" | "mcp-servers" | "skills", ..]
+            | ["v1", "guards"] => Self::Copied,
+            ["v1", "webhooks", _, "deliveries"] => Self::Page(List::Deliveries),
+            ["v1", "webhooks", _, "deliveries", delivery, ..] => {
+                id(delivery).map_or(Self::Home, |id| Self::Of(shard(id)))
+            }
+            ["v1", "webhooks", _, "replay" | "test"] => Self::Home,
+            ["v1", "webhooks", ..] => Self::Copied,
+            // Their handlers ask all cells.
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
+            | ["v1", "runs" | "triggers"]
+            | ["v1", "health", "history"]
+                if reads =>
+            {
+                Self::Any
+            }
+            // Some of these need all cells: their 503 says nothing about the cell where they begin.
+            ["v1", "audit" | "errors" | "overview" | "queues" | "usage" | "workers", ..]
+            | ["v1", "runs", "cancel" | "retry"]
+            | ["v1", "events"] => Self::Home,
+            ["v1", "inbound-hooks" | "key"] => Self::Any,
+            ["hooks", hook] => id(hook).map_or(Self::Home, |id| Self::Of(shard(id))),
+            ["v1", "client-tokens", ..] => Self::Home,
+            ["v1", "users"] if reads => Self::Page(List::Users),
+            ["v1", "erasures"] if reads => Self::Page(List::Erasures),
+            ["v1", resource] if reads => {
+                let user = parameter(uri, "user_id").and_then(|user| id(&user));
+                let list = if *resource == "questions" { List::Questions } else { List::Agentables };
+                user.map_or(Self::Page(list), |user| Self::Of(shard(user)))
+            }
+            // Creates a user, or something for a user that the body names.
+            ["v1", _] | ["v1", "import", _] | ["v1", _, "import"] if method == Method::POST => Self::Any,
+            ["approve", named, ..] | ["v1", _, named, ..] => {
+                id(named).map_or(Self::Home, |id| Self::Of(shard(id)))
+            }
+            ["compat", "openai", "v1", _, named, ..] => id(named).map_or(Self::Any, |id| Self::Of(shard(id))),
+            // What they name, or the user, says where they continue.
+            ["compat" | "ag-ui" | "a2a", ..] => Self::Any,
+            ["mcp", "login"] => {
+                let state = parameter(uri, "state");
+                let user = state.as_deref().and_then(|state| id(state.split('.').next()?));
+                user.map_or(Self::Home, |user| Self::Of(shard(user)))
+            }
+            _ => Self::Home,
+        }
+    }
+}
+
+/// The UUID of a public id such as `goal_0190…`.
+fn id(segment: &str) -> Option<Uuid> {
+    let (_, digits) = segment.rsplit_once('_')?;
+    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten()
+}
+
+/// A parameter of the query. Ids and numbers need no decoding.
+fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())
 }
 
 #[cfg(test)]

@@ -110,10 +110,11 @@
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! In the file of its resource, `<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses, its handler and
-//! what that alone needs. The handler takes a `Caller` before anything that reads the body. Add one line in `router`, with what it
-//! needs of the key, wire types in `houston_protocol`, and a test of each error in `tests/it`. `cargo test --workspace --features houston-api/openapi --test openapi` rewrites
-//! `openapi.json`: commit it. A new error is a variant of [`ApiError`] with its `ProblemCode`.
+//! In the file of its resource, `<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses, and its
+//! handler, which takes a `Caller` before anything that reads the body. Add one line in `router`, with what it needs of the
+//! key, wire types in `houston_protocol`, and a test of each error in `tests/it`.
+//! `cargo test --workspace --features houston-api/openapi --test openapi` rewrites `openapi.json`: commit it. A new error
+//! is a variant of [`ApiError`] with its `ProblemCode`.
 //!
 //! # Add an event
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
@@ -213,15 +214,15 @@ mod valid_key;
 mod webhooks;
 mod workers;
 
-pub use agents::sources::{AgentSources, ProviderName, ReadFiles};
+pub use agents::settings::{AgentSources, ProviderName, ReadFiles};
 pub use body::parse;
 pub use config::{ClientsConfig, Config, ConversationConfig};
 pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
 pub use explain::{Explain, ExplainError, ExplainTopic};
-pub use mcp_servers::foreign::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
+pub use mcp_servers::{BegunForeignLogin, ForeignServer, ForeignServers, ReturnedLogin};
 pub use metrics::{Scrape, serve_metrics};
-pub use models::catalogue::{ModelCatalogue, RefusedSetting};
+pub use models::{ModelCatalogue, RefusedSetting};
 pub use peers::carry_client;
 pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};

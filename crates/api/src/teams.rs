@@ -16,7 +16,7 @@ use houston_store::agent::{Agent, Changed};
 use houston_store::team::Team;
 
 use crate::agentable_path::Id;
-use crate::agents::body::check_output;
+use crate::agents::settings::check_output;
 use crate::agents::{check_deleted, ensure_defaults, name_taken, retry_on_conflict};
 use crate::auth::Caller;
 use crate::body::{Creation, check_line, check_size, check_text};

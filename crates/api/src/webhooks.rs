@@ -36,7 +36,7 @@ use crate::fields::Change;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
-use crate::tool_sources::put::check_kinds;
+use crate::tool_sources::check_kinds;
 
 /// Maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 2_000;

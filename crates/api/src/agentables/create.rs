@@ -24,7 +24,7 @@ use rust_decimal::Decimal;
 use serde_json::Value;
 
 use crate::agentable_path::{AgentablePath, KindPath};
-use crate::agentables::{check_description, serving, tools};
+use crate::agentables::{check_description, check_serving, tools};
 use crate::auth::Caller;
 use crate::body::{self, check_line};
 use crate::endpoint::endpoint;
@@ -79,7 +79,7 @@ pub(crate) async fn create(
     body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
     let title = title(&kind, body.title.as_deref())?;
     check_description(&body.description)?;
-    let served_by = serving::check(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
+    let served_by = check_serving(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
     if let Some(names) = &body.tools {
         tools::check(&app, caller, &kind.name, "/tools", names).await?;
     }

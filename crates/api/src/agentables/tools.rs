@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use houston_domain::agentable::AgentType;
 
-use crate::agents::sources::{suggestion, truncated};
+use crate::agents::settings::{suggestion, truncated};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::App;

@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{KnowledgeResource, Owner, endpoints};
+use super::{KnowledgeResource, Owner};
 use crate::endpoint::Endpoint;
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -42,7 +42,7 @@ pub(super) fn collection<N: KnowledgeResource>(document: &mut OpenApi) {
     let created = owner::<N>(created).response("201", json(&N::Response::name(), "The new item."));
     add_to(
         document,
-        &endpoints::collection::<N>(),
+        &super::collection::<N>(),
         schemas,
         [(HttpMethod::Get, listed), (HttpMethod::Post, created)],
     );
@@ -71,7 +71,7 @@ pub(super) fn item<N: KnowledgeResource>(document: &mut OpenApi) {
         .parameter(id())
         .response("204", ResponseBuilder::new().description("The item is deleted."));
     let operations = [(HttpMethod::Get, read), (HttpMethod::Patch, changed), (HttpMethod::Delete, deleted)];
-    add_to(document, &endpoints::item::<N>(), schemas, operations);
+    add_to(document, &super::item::<N>(), schemas, operations);
 }
 
 fn operation(verb: &str, noun: &str, summary: &str) -> OperationBuilder {

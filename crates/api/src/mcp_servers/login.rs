@@ -18,7 +18,7 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{ServerName, confirm, foreign, foreign_of};
+use super::{ReturnedLogin, ServerName, confirm, foreign_of};
 use crate::admission;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -135,7 +135,7 @@ async fn ended(app: &App, login: &BegunLogin<'_>, brought: Brought) -> Result<Re
     let Some(pending) = pending else {
         return Ok(Err("the key of this installation has changed meanwhile. Begin again.".to_owned()));
     };
-    let login = foreign::ReturnedLogin { pending, code: code.into(), issuer: brought.iss };
+    let login = ReturnedLogin { pending, code: code.into(), issuer: brought.iss };
     let grant = match app.state.foreign_servers.finish_login(login).await {
         Ok(grant) => grant,
         Err(reason) => return Ok(Err(reason)),

@@ -4,7 +4,7 @@ use houston_domain::agent_settings::{AgentSettings, DEFAULT};
 use houston_domain::answering::Sampling;
 use houston_domain::id::AgentId;
 
-use super::catalogue::RefusedSetting;
+use super::RefusedSetting;
 use crate::agentable_path::AgentablePath;
 use crate::auth::Caller;
 use crate::error::ApiError;

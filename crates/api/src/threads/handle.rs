@@ -13,7 +13,7 @@ use houston_store::rate::Whose;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
-use crate::agentables::cancel::notify_workers;
+use crate::agentables::notify_workers;
 use crate::auth::Caller;
 use crate::body::check_text;
 use crate::error::ApiError;

@@ -1,25 +1,83 @@
-//! `PUT /v1/endpoints/{name}`: stores a document of endpoints, in the place of the one with its name.
+//! `/v1/endpoints`: a tenant's own HTTP endpoints as tools of its agents. A change applies from the next run on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use houston_domain::inner_call::USE_TOOL;
 use houston_domain::sealed::Purpose;
-use houston_domain::tool_source::{MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, purpose};
-use houston_protocol::tool_source::{EndpointsResponse, PutEndpoints};
-use houston_store::tool_source::{NewSource, Placed};
+use houston_domain::tool_source::{
+    MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, name_problem, purpose,
+};
+use houston_protocol::time::Time;
+use houston_protocol::tool_source::{EndpointsList, EndpointsResponse, PutEndpoints};
+use houston_store::tool_source::{NewSource, Placed, ToolSource};
 use houston_web::json_api::{Loaded, Problem, from_document, not_public};
 use serde_json::Value;
 
-use super::{SourceName, response_of};
-use crate::agents::sources::truncated;
+use crate::agentable_path::params;
+use crate::agents::settings::truncated;
 use crate::auth::Caller;
 use crate::body::{Creation, check_size};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;
+
+/// The name of a source in a path.
+#[derive(Debug)]
+struct SourceName(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SourceName {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let params = params(parts).ok_or(ApiError::NotFound { what: "tool source" })?;
+        let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
+        match name_problem(name) {
+            Some(problem) => {
+                Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
+            }
+            None => Ok(Self(name.to_owned())),
+        }
+    }
+}
+
+endpoint! {
+    LIST: get "/v1/endpoints" => list,
+    tag = "tools",
+    operation_id = "list_endpoints",
+    summary = "List the documents of endpoints of the tenant, without their secrets.",
+    responses((status = 200, description = "All documents, by name; at most 50.", body = EndpointsList)),
+}
+
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<EndpointsList>, ApiError> {
+    let mut data = Vec::new();
+    for source in app.store(caller).tool_sources(SourceType::Endpoints).await? {
+        data.push(response(&app, source).await?);
+    }
+    Ok(Json(EndpointsList { data }))
+}
+
+endpoint! {
+    GET: get "/v1/endpoints/{name}" => get,
+    tag = "tools",
+    operation_id = "get_endpoints",
+    summary = "Get a document of endpoints, without its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    responses((status = 200, description = "The document.", body = EndpointsResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+) -> Result<Json<EndpointsResponse>, ApiError> {
+    let source = app.store(caller).tool_source(SourceType::Endpoints, &name).await?;
+    Ok(Json(response(&app, source).await?))
+}
 
 endpoint! {
     PUT: put "/v1/endpoints/{name}" => put,
@@ -34,7 +92,8 @@ endpoint! {
     ),
 }
 
-pub(crate) async fn put(
+/// Stores a document of endpoints, in the place of the one with its name.
+async fn put(
     State(app): State<Arc<App>>,
     caller: Caller,
     SourceName(name): SourceName,
@@ -135,4 +194,52 @@ pub(crate) fn seal(
     let text = serde_json::to_string(secrets).unwrap_or_default();
     // Always `Some`.
     Ok(keys.seal(Purpose { tenant: caller.tenant(), what }, nonce, &text))
+}
+
+endpoint! {
+    DELETE: delete "/v1/endpoints/{name}" => delete,
+    tag = "tools",
+    operation_id = "delete_endpoints",
+    summary = "Delete a document of endpoints and its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    responses((status = 204, description = "It is deleted.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_tool_source(SourceType::Endpoints, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The response for a stored document.
+async fn response(app: &App, source: ToolSource) -> Result<EndpointsResponse, ApiError> {
+    // Reading a long document takes too long for a thread of the runtime.
+    let read = move || {
+        let loaded = from_document(&source.document, &source.name).unwrap_or_default();
+        response_of(source, &loaded)
+    };
+    app.offload.compute(read).await
+}
+
+fn response_of(source: ToolSource, loaded: &Loaded) -> EndpointsResponse {
+    let needed: BTreeSet<&String> = loaded
+        .endpoints
+        .iter()
+        .flat_map(|endpoint| endpoint.auth.iter().map(|auth| &auth.secret).chain(&endpoint.signed_with))
+        .collect();
+    let missing = needed.into_iter().filter(|name| !source.secret_names.contains(name));
+    EndpointsResponse {
+        missing_secrets: missing.cloned().collect(),
+        skipped: loaded.skipped.iter().map(ToString::to_string).collect(),
+        name: source.name,
+        document: source.document,
+        kinds: source.kinds,
+        tools: source.tools,
+        secrets: source.secret_names,
+        created_at: Time(source.created_at),
+        updated_at: Time(source.updated_at),
+    }
 }
