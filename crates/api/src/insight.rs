@@ -1,5 +1,5 @@
-//! Debugging views of an agentable: its runtime state (`GET /v1/{kinds}/{id}/state`), why it or a run does not go on (`…/why`), the
-//! prompt of its next model call (`…/prompt`), its tools (`…/tools`), and what its guards say of a call.
+//! Debugging views of an agentable: its runtime state (`GET /v1/{kinds}/{id}/state`), why it or a run does not go on (`…/why`),
+//! the prompt of its next model call (`…/prompt`), its tools (`…/tools`), and what its guards say of a call.
 
 use std::sync::Arc;
 

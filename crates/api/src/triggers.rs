@@ -34,6 +34,23 @@ use crate::plans::create::{offer, title};
 use crate::plans::{invalid, try_expressions};
 use crate::state::App;
 
+/// The plans that an agentable may have.
+#[derive(Debug, Clone)]
+pub struct PlanOffer {
+    /// Their kind.
+    pub kind: String,
+    /// The first stored status of such a plan.
+    pub status: Option<String>,
+    /// The tools that their steps may call.
+    pub tools: Vec<String>,
+    /// Maximum number of steps.
+    pub steps: usize,
+    /// Seconds after which one fails.
+    pub lasts_s: u32,
+}
+
+type AgentTypes = BTreeMap<String, AgentType>;
+
 endpoint! {
     LIST: get "/v1/users/{id}/triggers" => list,
     tag = "triggers",
@@ -243,23 +260,6 @@ async fn firings(
     let firings = app.store(caller).trigger_firings(id).await?;
     Ok(Json(TriggerFiringList { data: firings.into_iter().map(Into::into).collect() }))
 }
-
-/// The plans that an agentable may have.
-#[derive(Debug, Clone)]
-pub struct PlanOffer {
-    /// Their kind.
-    pub kind: String,
-    /// The first stored status of such a plan.
-    pub status: Option<String>,
-    /// The tools that their steps may call.
-    pub tools: Vec<String>,
-    /// Maximum number of steps.
-    pub steps: usize,
-    /// Seconds after which one fails.
-    pub lasts_s: u32,
-}
-
-type AgentTypes = BTreeMap<String, AgentType>;
 
 /// A trigger that is due for the first time after `now`. `plans`: those of the agentable, if the trigger starts one.
 ///
