@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
@@ -17,7 +19,8 @@ use serde_json::Value;
 
 use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
-use crate::body::Creation;
+use crate::body::{Creation, JSON};
+use crate::documents::{DocumentBody, DocumentPermit};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::explain::ExplainTopic;
@@ -143,13 +146,18 @@ endpoint! {
     ),
 }
 
-/// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections.
+/// `GET /v1/{kinds}/{id}/prompt`: the exact prompt, by parts and by sections. It may be as long as the conversation.
 async fn prompt(
     State(app): State<Arc<App>>,
     caller: Caller,
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
-    respond(&app, caller, &path, ExplainTopic::Prompt).await
+    let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
+    caller.needs(Scope::Read)?;
+    let permit = DocumentPermit::new(&app, caller.tenant(), app.state.config.conversation.max_bytes).await?;
+    let explanation = app.state.explain.get(ExplainTopic::Prompt, agentable);
+    let sent = app.offload.drive(async move { Ok(DocumentBody::new(&explanation.await?, permit)) }).await?;
+    Ok(([(header::CONTENT_TYPE, JSON)], Body::new(sent)))
 }
 
 endpoint! {
@@ -208,10 +216,7 @@ async fn respond(
     topic: ExplainTopic,
 ) -> Result<Json<Value>, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
-    if matches!(topic, ExplainTopic::Prompt) {
-        caller.needs(Scope::Read)?;
-    }
-    // Building the prompt of a long conversation takes too long for a thread of the runtime.
+    // Reading a long conversation takes too long for a thread of the runtime.
     let explanation = app.state.explain.get(topic, agentable);
     app.offload.drive(async move { Ok(Json(explanation.await?)) }).await
 }
