@@ -35,12 +35,11 @@
 mod archive;
 pub mod config;
 mod cron;
-mod direct;
+mod drive;
 mod erase;
 pub mod health;
 mod lease;
 mod listen;
-mod outcome;
 mod reaper;
 mod schedule;
 mod sweep;

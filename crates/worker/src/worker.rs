@@ -20,10 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{LeaseConfig, SweepConfig, WorkerConfig};
-use crate::direct::DirectStarts;
+use crate::drive::{DirectStarts, RetryHints, handle_hint};
 use crate::health::{Kinds, Monitor, MonitorConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, RESIGN_TIMEOUT};
-use crate::outcome::{RetryHints, finish};
 use crate::trial::{Trials, TryAlone};
 use crate::triggers::{Triggers, TriggersConfig};
 use crate::webhooks::{RunningWebhooks, Webhooks};
@@ -151,8 +150,13 @@ impl Worker {
         );
         self.start_watchers(&backend, &current, &webhooks, tracker, &done);
         let sent = webhooks.drained;
-        let ended =
-            tracker.spawn(self.consume(backend, current.clone(), (stop, kill, done), sent, tracker.clone()));
+        let ended = tracker.spawn(self.consume(
+            backend,
+            current.clone(),
+            Ends { stop, kill, done },
+            sent,
+            tracker.clone(),
+        ));
         Ok(Running { ended, health, current })
     }
 
@@ -248,7 +252,7 @@ impl Worker {
         self,
         backend: HintBackend,
         current: Current,
-        (stop, kill, done): (CancellationToken, CancellationToken, CancellationToken),
+        Ends { stop, kill, done }: Ends,
         sent: CancellationToken,
         tracker: TaskTracker,
     ) -> Result<(), Error> {
@@ -302,6 +306,16 @@ impl Worker {
     }
 }
 
+/// The tokens with which a worker ends.
+struct Ends {
+    /// Takes no more hints.
+    stop: CancellationToken,
+    /// Drops all runs.
+    kill: CancellationToken,
+    /// Cancelled when it has ended.
+    done: CancellationToken,
+}
+
 /// Pauses lanes of an intake, and lets them go on.
 fn pausing(intake: Intake) -> PauseLanes {
     Arc::new(move |lanes| intake.pause_lanes(lanes))
@@ -314,15 +328,4 @@ fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hin
             hints.send(lane, hint);
         }
     })
-}
-
-/// Handles one hint: claims and drives the agentable's run, if there is one.
-async fn handle_hint(engine: &Engine, current: &Current, retry_hints: &RetryHints, hint: Hint) {
-    let holder = current.borrow().clone();
-    let Some(holder) = holder else { return };
-    if houston_faults::fault!("C5").is_err() {
-        return;
-    }
-    let outcome = engine.drive(hint.agentable(), &holder).await;
-    finish(outcome, hint, retry_hints).await;
 }

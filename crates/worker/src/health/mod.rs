@@ -2,49 +2,35 @@
 //! reports the rest as data.
 //!
 //! # Add a check
-//! Add a file with `check`, which checks and, where possible, repairs with an idempotent sweep of
+//! Add a function to the file of its subject, which checks and, where possible, repairs with an idempotent sweep of
 //! [`houston_store::health`]; a line in `CHECKS`; and its settings in `jobs/health_monitor.toml`.
 
-mod agent_messages;
-mod clock;
 pub mod config;
-mod connections;
-mod dead_leases;
-mod dead_letters;
-mod failed_runs;
-mod finished_tasks;
-mod idempotency_keys;
-mod kinds;
-mod overdue_work;
-mod paused_tasks;
-mod queue_depth;
-mod redis;
-mod retention;
-mod schema;
-mod session_summaries;
-mod span;
-mod stale_goals;
-mod stale_tasks;
-mod stalled_plans;
-mod stuck_runs;
-mod webhook_backlogs;
-mod workers;
-mod zombie_runs;
+mod deletion;
+mod runs;
+mod servers;
+mod waiting;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures_util::future::BoxFuture;
+use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::clock::Clock;
 use houston_domain::event::{Live, LiveItem};
 use houston_domain::health::{Check, HealthStatus, NOT_MADE};
-use houston_queue::{DeltaBus, Hint, HintSender, Redis};
+use houston_engine::Engine;
+use houston_queue::{DeltaBus, Hint, HintSender, Lane, Redis};
 use houston_store::RunStore;
 use houston_store::health::check::Finding as Found;
 use houston_store::health::stuck::Stopped;
+use houston_store::paused_lane::LaneServices;
 use houston_store::sweep::Due;
 
-pub use config::MonitorConfig;
-pub use kinds::Kinds;
+pub use self::config::MonitorConfig;
 
 /// Runs the health checks, inside a worker or in `houston monitor`.
 pub struct Monitor {
@@ -95,28 +81,28 @@ type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
 const CHECKS: [(&str, CheckFn); 22] = [
-    ("schema", schema::check),
-    ("clock", clock::check),
-    ("connections", connections::check),
-    ("redis", redis::check),
-    ("workers", workers::check),
-    ("dead_leases", dead_leases::check),
-    ("zombie_runs", zombie_runs::check),
-    ("stuck_runs", stuck_runs::check),
-    ("paused_tasks", paused_tasks::check),
-    ("stale_tasks", stale_tasks::check),
-    ("stale_goals", stale_goals::check),
-    ("stalled_plans", stalled_plans::check),
-    ("overdue_work", overdue_work::check),
-    ("session_summaries", session_summaries::check),
-    ("webhook_backlogs", webhook_backlogs::check),
-    ("queue_depth", queue_depth::check),
-    ("dead_letters", dead_letters::check),
-    ("failed_runs", failed_runs::check),
-    ("finished_tasks", finished_tasks::check),
-    ("idempotency_keys", idempotency_keys::check),
-    ("agent_messages", agent_messages::check),
-    ("retention", retention::check),
+    ("schema", servers::schema),
+    ("clock", servers::clock),
+    ("connections", servers::connections),
+    ("redis", servers::redis),
+    ("workers", servers::workers),
+    ("dead_leases", servers::dead_leases),
+    ("zombie_runs", runs::zombie_runs),
+    ("stuck_runs", runs::stuck_runs),
+    ("paused_tasks", runs::paused_tasks),
+    ("stale_tasks", runs::stale_tasks),
+    ("stale_goals", runs::stale_goals),
+    ("stalled_plans", runs::stalled_plans),
+    ("overdue_work", waiting::overdue_work),
+    ("session_summaries", waiting::session_summaries),
+    ("webhook_backlogs", waiting::webhook_backlogs),
+    ("queue_depth", waiting::queue_depth),
+    ("dead_letters", runs::dead_letters),
+    ("failed_runs", runs::failed_runs),
+    ("finished_tasks", deletion::finished_tasks),
+    ("idempotency_keys", deletion::idempotency_keys),
+    ("agent_messages", deletion::agent_messages),
+    ("retention", deletion::retention),
 ];
 
 impl Monitor {
@@ -184,5 +170,122 @@ impl Monitor {
 impl std::fmt::Debug for Monitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Monitor").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What the monitor needs of the agent types: their urgency and time limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kinds {
+    urgencies: BTreeMap<String, Urgency>,
+    /// Kinds that are not conversational.
+    tasks: Vec<String>,
+    /// The longest time limit of an attempt, in seconds.
+    longest_s: u64,
+}
+
+impl Kinds {
+    /// From agent types and the seconds an attempt may take (limit and the watchdog's grace).
+    pub fn of<'t>(types: impl IntoIterator<Item = (&'t AgentType, u64)>) -> Self {
+        let mut kinds = Self::default();
+        for (agent_type, most_s) in types {
+            kinds.urgencies.insert(agent_type.kind.clone(), agent_type.urgency);
+            kinds.longest_s = kinds.longest_s.max(most_s);
+            if !agent_type.conversational {
+                kinds.tasks.push(agent_type.kind.clone());
+            }
+        }
+        kinds
+    }
+
+    /// From the agent types of an engine.
+    pub(crate) fn of_engine(engine: &Engine) -> Self {
+        let setups: Vec<_> =
+            engine.urgencies().keys().filter_map(|kind| engine.setup(kind).cloned()).collect();
+        let grace_s = engine.watchdog().grace_s;
+        Self::of(setups.iter().map(|setup| (&setup.agent_type, setup.policy.limits.max_duration_s + grace_s)))
+    }
+
+    /// All kinds, sorted.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.urgencies.keys()
+    }
+
+    fn tasks(&self) -> &[String] {
+        &self.tasks
+    }
+
+    /// The kinds that do not chat, or those that do, of lanes that were served for the last `time`.
+    fn served(&self, are_tasks: bool, lanes: &LaneServices, time: Duration) -> Vec<String> {
+        let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
+        let is_wanted = |kind: &&String| {
+            self.tasks.contains(kind) == are_tasks && lanes.of(self.lane(kind).as_str()).was_served_for(time)
+        };
+        self.names().filter(is_wanted).cloned().collect()
+    }
+
+    /// The kinds that chat and those that no file declares, of lanes that were served for the last `time`: these kinds, or if
+    /// the answer is `true` all but these.
+    fn served_or_unknown(&self, lanes: &LaneServices, time: Duration) -> (Vec<String>, bool) {
+        let served = self.served(false, lanes, time);
+        // Unknown kinds are in this lane.
+        let others = lanes.of(Lane::Interactive.as_str());
+        if TimeDelta::from_std(time).is_ok_and(|time| others.was_served_for(time)) {
+            (self.names().filter(|kind| !served.contains(kind)).cloned().collect(), true)
+        } else {
+            (served, false)
+        }
+    }
+
+    fn longest_s(&self) -> u64 {
+        self.longest_s
+    }
+
+    /// The lane for hints of an agentable of this kind.
+    pub(crate) fn lane(&self, kind: &str) -> Lane {
+        match self.urgencies.get(kind) {
+            Some(Urgency::Background) => Lane::Background,
+            _ => Lane::Interactive,
+        }
+    }
+}
+
+/// Seconds, displayed in the two largest units: `45 s`, `3 min`, `2 h 5 min`, `15 d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span(u64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, hours, minutes, seconds) =
+            (self.0 / 86_400, self.0 / 3600 % 24, self.0 / 60 % 60, self.0 % 60);
+        let parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")];
+        let largest = parts.iter().position(|(count, _)| *count > 0).unwrap_or(parts.len() - 1);
+        let (count, unit) = parts[largest];
+        write!(f, "{count} {unit}")?;
+        match parts.get(largest + 1) {
+            Some((count, unit)) if *count > 0 => write!(f, " {count} {unit}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_shown_in_two_units_at_most() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (45, "45 s"),
+            (180, "3 min"),
+            (200, "3 min 20 s"),
+            (7500, "2 h 5 min"),
+            (3601, "1 h"),
+            (86_400, "1 d"),
+            (1_296_000, "15 d"),
+            (180_000, "2 d 2 h"),
+        ] {
+            assert_eq!(Span(seconds).to_string(), text);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Sends deliveries that are due.
+//! Sends deliveries that are due: signed events, and push notifications of A2A.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,17 +12,20 @@ use houston_domain::quarantine::{InHand, Sorted, sorted};
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;
 use houston_metrics::worker::Delivery;
-use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
-use houston_store::outbox::{Answer, ClaimedDelivery, DueDeliveries, Settled};
+use houston_protocol::a2a::update::{TaskIds, update};
+use houston_protocol::a2a::{MEDIA_TYPE, PushSecrets};
+use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent, event_id};
+use houston_store::outbox::{Answer, ClaimedDelivery, DeliveredPush, DueDeliveries, Settled};
 use houston_store::{Error, Result};
 use houston_web::sink::{Attempt, Message};
 use houston_web::webhook::Signer;
 use rand::RngExt as _;
+use secrecy::ExposeSecret as _;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Shared, push};
+use super::Shared;
 
 /// What is being sent: each task ends when the delivery is settled. They are tasks, and not futures that this one
 /// polls, because a delivery holds a connection while it is settled: one that is not polled while this one waits for a
@@ -254,7 +257,7 @@ async fn attempt(
     now: DateTime<Utc>,
 ) -> Attempt {
     if let Some(push) = &delivery.push {
-        return push::attempt(shared, (delivery, push), event, now).await;
+        return send_push(shared, (delivery, push), event, now).await;
     }
     let (owner, committed) = event;
     let signer = match signer(shared, delivery) {
@@ -295,4 +298,43 @@ fn judge(shared: &Shared, delivery: &ClaimedDelivery, attempt: &Attempt, now: Da
     };
     let chance = rand::rng().random::<f64>();
     shared.webhooks.config.retry.next(failed, now, chance).map_or(Settled::Dead, Settled::Retry)
+}
+
+/// Sends a push notification of A2A: the event as an update of the client's task, with the token and the credentials that the
+/// client gave.
+async fn send_push(
+    shared: &Shared,
+    (delivery, push): (&ClaimedDelivery, &DeliveredPush),
+    (owner, committed): &(EventOwner, Committed),
+    now: DateTime<Utc>,
+) -> Attempt {
+    let ids = TaskIds { run: push.run, context: push.context.clone() };
+    let Some(update) = update(&ids, committed) else {
+        // A message that was taken back: there is nothing to say.
+        return Attempt { status: None, error: None, retry_after_s: None };
+    };
+    let secrets = match push_secrets(shared, delivery, push) {
+        Ok(secrets) => secrets,
+        Err(why) => return failed(&why),
+    };
+    let body = Bytes::from(serde_json::to_vec(&update).unwrap_or_default());
+    let id = event_id(owner, committed.seq);
+    let traceparent = delivery.traceparent.as_deref();
+    let message = Message { url: &delivery.url, id: &id, body, content_type: MEDIA_TYPE, traceparent };
+    shared.webhooks.sinks.send_with(&message, &secrets.headers(), now).await
+}
+
+fn push_secrets(
+    shared: &Shared,
+    delivery: &ClaimedDelivery,
+    push: &DeliveredPush,
+) -> std::result::Result<PushSecrets, String> {
+    if delivery.sealed.is_empty() {
+        return Ok(PushSecrets::default());
+    }
+    let keys = shared.webhooks.keys.as_ref().ok_or("HOUSTON_SECRETS_KEY is not set for the workers")?;
+    let purpose = PushSecrets::purpose(push.run, &push.push_id);
+    let opened = keys.open(Purpose { tenant: delivery.tenant, what: &purpose }, &delivery.sealed);
+    let opened = opened.map_err(|error| format!("its credentials cannot be opened: {error}"))?;
+    serde_json::from_str(opened.expose_secret()).map_err(|_| "its credentials cannot be read".to_owned())
 }

@@ -1,0 +1,141 @@
+//! Checks of runs that do not go on, and of those that failed.
+
+use houston_domain::intervention::Intervention;
+
+use super::config::seconds;
+use super::{CheckFuture, Finding, Monitor, Span};
+
+/// Check and repair: open runs to which no lock refers are cancelled.
+pub(super) fn zombie_runs(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let mut cancelled = 0;
+        for _ in 0..monitor.config.tick.batches {
+            let some = monitor.store.cancel_zombies(monitor.config.tick.batch).await?;
+            cancelled += some;
+            if some < monitor.config.tick.batch.unsigned_abs() {
+                break;
+            }
+        }
+        let cancelled = usize::try_from(cancelled).unwrap_or(usize::MAX);
+        Ok(Finding::none_or(cancelled, "every open run has a lock", |count| {
+            format!("{count} open runs without a lock were cancelled")
+        }))
+    })
+}
+
+/// Check and repair: attempts that run for too long are ended, although their worker's lease is alive.
+pub(super) fn stuck_runs(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        // At least a minute more than every agent type's own limit, so that the watchdog acts first.
+        let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s() + 60);
+        let stopped = monitor.sweep(|batch| monitor.store.stop_stuck(seconds(after_s), batch)).await?;
+        monitor.drop_stuck(&stopped);
+        Ok(Finding::none_or(stopped.len(), "no attempt runs for too long", |count| {
+            format!("{count} attempts ran for more than {}: their runs are being ended", Span(after_s))
+        }))
+    })
+}
+
+/// Check and repair: tasks whose next attempt has been due for more than a day are given up.
+pub(super) fn paused_tasks(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let after_s = monitor.config.runs.paused_task_s;
+        let lanes = monitor.store.lane_services().await?;
+        let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
+        let expired =
+            monitor.sweep(|batch| monitor.store.stop_expired(&tasks, seconds(after_s), batch)).await?;
+        monitor.send_hints(&expired);
+        let retries = monitor.store.retries().await?;
+        let waiting =
+            format!("{} runs wait for their next attempt, {} of them are due", retries.waiting, retries.due);
+        Ok(Finding::none_or(expired.len(), &waiting, |count| {
+            format!("{count} tasks were due for more than {} and are given up; {waiting}", Span(after_s))
+        }))
+    })
+}
+
+/// Check and repair: open tasks that no worker takes although workers run are ended.
+pub(super) fn stale_tasks(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let after_s = monitor.config.runs.stale_task_s;
+        let lanes = monitor.store.lane_services().await?;
+        let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
+        let reason = Intervention::StaleTask;
+        let stale = monitor
+            .sweep(|batch| monitor.store.stop_stale(&tasks, false, seconds(after_s), reason, batch))
+            .await?;
+        monitor.send_hints(&stale);
+        Ok(Finding::none_or(stale.len(), "no open task is stale", |count| {
+            format!("{count} tasks did not change for more than {} and are ended as completed", Span(after_s))
+        }))
+    })
+}
+
+/// Check and repair: open runs of conversational kinds that no worker takes although workers run are ended with an error
+/// message.
+pub(super) fn stale_goals(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let after_s = monitor.config.runs.stale_goal_s;
+        let lanes = monitor.store.lane_services().await?;
+        let (kinds, others) = monitor.kinds.served_or_unknown(&lanes, seconds(after_s));
+        let reason = Intervention::Stale;
+        let stale = monitor
+            .sweep(|batch| monitor.store.stop_stale(&kinds, others, seconds(after_s), reason, batch))
+            .await?;
+        monitor.send_hints(&stale);
+        Ok(Finding::none_or(stale.len(), "no open run of a goal is stale", |count| {
+            format!(
+                "{count} goals did not change for more than {}: their runs are being ended",
+                Span(after_s)
+            )
+        }))
+    })
+}
+
+/// Check and repair: plans whose run waits for nothing that can come are woken.
+pub(super) fn stalled_plans(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let after_s = monitor.config.runs.stalled_plan_s;
+        let stalled =
+            monitor.sweep(|batch| monitor.store.wake_stalled_plans(seconds(after_s), batch)).await?;
+        monitor.send_hints(&stalled);
+        Ok(Finding::none_or(stalled.len(), "no plan waits for nothing", |count| {
+            format!(
+                "{count} plans waited for more than {} for nothing that could come: they were woken",
+                Span(after_s)
+            )
+        }))
+    })
+}
+
+/// Check: messages that were given up because their workers kept dying.
+pub(super) fn dead_letters(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let window_s = monitor.config.outcomes.window_s;
+        let count = monitor.store.dead_letters(seconds(window_s)).await?;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Ok(Finding::none_or(count, "none", |count| {
+            format!(
+                "{count} messages were given up within {}: see the workers' logs for the cause",
+                Span(window_s)
+            )
+        }))
+    })
+}
+
+/// Check: the share of the latest runs that failed.
+pub(super) fn failed_runs(monitor: &Monitor) -> CheckFuture<'_> {
+    Box::pin(async move {
+        let config = monitor.config.outcomes;
+        let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
+        let summary = format!(
+            "{} of the {} latest runs within {} failed",
+            found.failed,
+            found.ended,
+            Span(config.window_s)
+        );
+        let too_many =
+            found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
+        Ok(if too_many { Finding::warn(summary) } else { Finding::ok(summary) })
+    })
+}
