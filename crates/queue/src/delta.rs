@@ -1,7 +1,6 @@
 //! The delta bus: live items from the worker that drives a run to the processes that stream it.
 
 mod link;
-mod merge;
 mod payload;
 mod publisher;
 mod subscription;

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::hint::Hint;
+use crate::hint::{Hint, Lane};
 use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};
-use crate::lanes::Lane;
 
 /// Maximum number of hints of one lane that wait for a slot. The sweep finds the others again later.
 const MAX_WAITING: usize = 1_024;

@@ -9,9 +9,8 @@ use tokio::sync::mpsc;
 use crate::connection::Redis;
 use crate::error::{Failure, within};
 use crate::health::ConnectionMonitor;
-use crate::hint::Hint;
+use crate::hint::{Hint, Lane};
 use crate::intake::{CloseIntakeOnDrop, Delivery, Intake};
-use crate::lanes::Lane;
 
 /// How long a blocking pop waits for a hint.
 const POP_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,7 +1,8 @@
 //! Sends hints to the lanes in Redis. Callers never wait: one task writes the queued hints.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use houston_domain::clock::Clock;
@@ -12,8 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::{PipelineConnection, Redis, run_until_stopped};
 use crate::error::Failure;
 use crate::health::{ConnectionMonitor, RedisHealth};
-use crate::hint::Hint;
-use crate::lanes::Lane;
+use crate::hint::{Hint, Lane};
 
 /// How many hints may wait for the connection. Further hints are dropped; the sweep finds their agentables.
 const MAX_WAITING: usize = 4_096;
