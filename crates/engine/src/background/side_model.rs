@@ -12,7 +12,7 @@ use houston_llm::{AnswerSchema, Image, Ledger, MISMATCH, Model, Request, SystemP
 use rust_decimal::Decimal;
 use serde_json::Value;
 
-use crate::setup::prices::Prices;
+use crate::setup::Prices;
 
 /// The model of a use case, with its prices.
 #[derive(Clone)]

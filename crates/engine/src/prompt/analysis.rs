@@ -12,7 +12,7 @@ use houston_tools::builtin::{self, CREATE_PLAN};
 
 use crate::hook::PromptSection;
 use crate::setup::Setup;
-use crate::setup::taint::user_texts;
+use crate::setup::guards::user_texts;
 
 /// The element around the sentence.
 const ELEMENT: &str = "analysis";

@@ -12,19 +12,11 @@ use houston_llm::SystemPart;
 use houston_store::run_context::{PromptUser, RunContext};
 use houston_tools::{Offer, Situation, Skills};
 
-use super::section::{Destination, SYSTEM_CONTEXT, Section, Stability};
-use super::sections::added::added;
-use super::sections::automation::automation;
-use super::sections::autonomy::autonomy;
-use super::sections::base::{aim, base, frame_mark};
-use super::sections::capabilities::capabilities;
-use super::sections::conversation::{earlier, knowledge};
-use super::sections::custom_instructions::custom_instructions;
-use super::sections::profile::profile;
-use super::sections::skills::skills as of_skills;
-use super::sections::time::time;
-use super::sections::tools::tools;
-use super::sections::workspace::workspace;
+use super::sections::{
+    Destination, SYSTEM_CONTEXT, Section, Stability, added, aim, automation, autonomy, base, capabilities,
+    custom_instructions, earlier, frame_mark, knowledge, profile, skills as of_skills, time, tools,
+    workspace,
+};
 use crate::hook::PromptSection;
 use crate::setup::{Setup, has_skill_tools};
 

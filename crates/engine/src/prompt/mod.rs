@@ -49,12 +49,11 @@
 //! whose message says so have it.
 //!
 //! # Add a section
-//! Add a file in [`sections`] with a function that returns a [`section::Section`], and a line in
+//! Add a function to [`sections`] that returns a [`sections::Section`], and a line to
 //! [`compose::PromptInput::sections`], in the order of the table above.
 
 pub(crate) mod analysis;
 pub mod compose;
 pub(crate) mod focus;
 pub mod preview;
-pub mod section;
 pub mod sections;

@@ -1,15 +1,19 @@
-//! What the client of a run offers: tools that it carries out, and what it shows its user.
+//! What a run has of its client: tools that it carries out, what it shows its user, the form that it wants answers in; and the
+//! state that an agentable shares with front ends: its section of the prompt, and the tool that changes it.
 
 use std::sync::Arc;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::client_offer::{ClientOffer, ContextItem};
 use houston_domain::guard::{ToolFacts, switched_off};
+use houston_domain::shared_state::{SharedState, UPDATE_STATE};
 use houston_llm::instruction;
 use houston_store::run_context::RunContext;
 use houston_tools::SharedTool;
 use houston_tools::client::offered;
+use houston_tools::shared_state::update_state;
 use houston_tools::untrusted::marked;
+use serde_json::Value;
 
 use super::{Setup, answer_schema, reply_of};
 use crate::hook::PromptSection;
@@ -18,6 +22,9 @@ use crate::hook::PromptSection;
 const SECTION: &str = "client_context";
 /// The name of the section with the form of the answer.
 const OUTPUT: &str = "output";
+
+/// The name of the section with the shared state.
+const STATE_SECTION: &str = "shared_state";
 
 /// The setup whose answers have the form that the client, the team, the agent or the kind wants. Without one it is the same
 /// setup.
@@ -84,4 +91,31 @@ fn context(items: &[ContextItem]) -> String {
         })
         .collect();
     marked("what the user's client shows", &texts.join("\n"))
+}
+
+/// The setup with the state as it is when an attempt starts; `None`: nothing has changed it.
+pub(crate) fn with_state(
+    setup: Arc<Setup>,
+    declared: &Arc<SharedState>,
+    state: Option<&Value>,
+) -> Arc<Setup> {
+    let mut setup = Setup::clone(&setup);
+    let is_on = switched_off(&setup.guards, UPDATE_STATE, &ToolFacts::default()).is_none();
+    if setup.model.description().supports_tools
+        && is_on
+        && setup.offer_with_results.get(UPDATE_STATE).is_none()
+    {
+        let tools = [update_state(declared)];
+        setup.offer = setup.offer.with_of_run(&tools);
+        setup.offer_with_results = setup.offer_with_results.with_of_run(&tools);
+    }
+    // Front ends write it, and no one checks more than its schema.
+    let state = state.unwrap_or(&declared.initial).to_string();
+    let text = format!(
+        "What you share with your user's screen, as it was when this run began. {UPDATE_STATE} changes it.\n{}",
+        marked("the shared state", &state)
+    );
+    let section = PromptSection { name: STATE_SECTION.to_owned(), text };
+    setup.sections = setup.sections.iter().cloned().chain([section]).collect();
+    Arc::new(setup)
 }

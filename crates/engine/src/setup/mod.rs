@@ -2,21 +2,16 @@
 
 pub(crate) mod agents;
 mod cache;
-mod client;
-mod hooked;
+pub(crate) mod client;
+pub(crate) mod guards;
 pub(crate) mod kinds;
-pub(crate) mod lower_guards;
 pub(crate) mod own_tools;
-pub mod prices;
 mod rules;
-pub(crate) mod shown;
-pub(crate) mod state;
-mod switches;
-pub(crate) mod taint;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use chrono::{DateTime, Utc};
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::{AgentType, Reply};
@@ -24,18 +19,24 @@ use houston_domain::analysis::Vocabulary;
 use houston_domain::answering::{Output, WrongSetting};
 use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
+use houston_domain::model::{Tier, Usage};
+use houston_domain::model_policy::{CachePolicy, CachePrices, Latency, ModelPolicy};
 use houston_domain::skill::{BundledSkill, USE_SKILL};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::ToolDefinition;
-use houston_llm::{AnswerSchema, Model, metered, tokens};
+use houston_llm::cache::{cache_prices, resolved};
+use houston_llm::{AnswerSchema, Description, Model, Price, metered, tokens};
 use houston_store::run_context::Setting;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
+use rust_decimal::Decimal;
 
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::hook::PromptSection;
-use crate::setup::prices::Prices;
+
+/// Safety margin on estimated input tokens, in percent: see `houston_llm::context_budget`.
+const RESERVE_PERCENT: u64 = 10;
 
 /// An agent type with the tools, model and limits it refers to.
 #[derive(Clone)]
@@ -251,7 +252,7 @@ pub(crate) fn build_setup(
     let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
-    Ok(switches::applied(Setup {
+    Ok(guards::without_switched_off(Setup {
         agent_type,
         policy,
         offer,
@@ -357,4 +358,63 @@ fn limit(setup: &mut Setup, tools: &[String]) {
         false => setup.offer.limited_to(tools),
     };
     setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+}
+
+/// The price of each model that may answer, if known.
+#[derive(Debug, Clone)]
+pub struct Prices {
+    models: Vec<Option<Price>>,
+    /// What the providers take for what they keep.
+    caches: Vec<Option<CachePrices>>,
+    /// Whether requests may be kept for the longer time, and be answered by a fast lane. Both cost more.
+    may_last: bool,
+    may_be_fast: bool,
+}
+
+impl Prices {
+    /// The prices of `model` and its fallbacks.
+    pub(crate) fn of(model: &dyn Model) -> Self {
+        let priced = |one: &Description| Price::find(&one.provider, &one.model);
+        let models = model.candidates().into_iter().map(priced).collect();
+        let caches = model.candidates().into_iter().map(cache_prices).collect();
+        Self { models, caches, may_last: false, may_be_fast: false }
+    }
+
+    /// The prices for runs with this policy, after these pauses. `None`: they are the same.
+    pub(crate) fn with_policy(&self, policy: ModelPolicy, pauses: &[u32]) -> Option<Self> {
+        let cache = policy.cache.unwrap_or_default();
+        let lasts =
+            |prices: &Option<CachePrices>| resolved(cache, pauses, prices.as_ref()) == CachePolicy::Long;
+        let may_last = match cache {
+            CachePolicy::Auto if pauses.is_empty() => false,
+            CachePolicy::Auto | CachePolicy::Long => self.caches.iter().any(lasts),
+            CachePolicy::Off | CachePolicy::Short => false,
+        };
+        let may_be_fast = policy.latency == Some(Latency::Fast);
+        (may_last || may_be_fast).then(|| Self { may_last, may_be_fast, ..self.clone() })
+    }
+
+    /// The most that a call may cost, in US dollars: with about `tokens` of input and up to `answer` tokens of output. With
+    /// `all`, `None` unless the price of each model that may answer is known.
+    pub(crate) fn max_cost(&self, tokens: u64, answer: u32, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+        let plain = Usage {
+            input_tokens: tokens.saturating_add(tokens / 100 * RESERVE_PERCENT),
+            output_tokens: u64::from(answer),
+            tier: self.may_be_fast.then_some(Tier::Priority),
+            ..Usage::default()
+        };
+        // Writing to the provider's cache may cost more than plain input.
+        let long_cache_write_tokens = if self.may_last { plain.input_tokens } else { 0 };
+        let written = Usage { cache_write_tokens: plain.input_tokens, long_cache_write_tokens, ..plain };
+        self.highest_cost(&plain, at, all).max(self.highest_cost(&written, at, all))
+    }
+
+    /// What the most expensive model takes for `usage`; with `all`, `None` unless each price is known.
+    fn highest_cost(&self, usage: &Usage, at: DateTime<Utc>, all: bool) -> Option<Decimal> {
+        let costs = || self.models.iter().map(|price| price.as_ref().and_then(|price| price.cost(usage, at)));
+        if all && costs().any(|cost| cost.is_none()) {
+            return None;
+        }
+        costs().flatten().max()
+    }
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::setup::cache::Cache;
-use crate::setup::{Setup, reply_of, searched, switches};
+use crate::setup::{Setup, guards, reply_of, searched};
 
 /// Length of the documents of all sources that are kept compiled.
 const MAX_CACHED_BYTES: usize = 8 * 1024 * 1024;
@@ -210,5 +210,5 @@ pub(crate) fn extended(
         false => setup.offer.with(&more),
     };
     setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
-    Arc::new(switches::applied(setup))
+    Arc::new(guards::without_switched_off(setup))
 }

@@ -55,7 +55,7 @@ const BLOCKING: [&str; 12] = [
     "crates/cli/src/process.rs",
     "crates/cli/src/systemd.rs",
     "crates/console/src/call.rs",
-    "crates/engine/src/setup/lower_guards.rs",
+    "crates/engine/src/setup/guards.rs",
     "crates/folder/src/root.rs",
     "crates/mcp/src/http.rs",
     "crates/mcp/src/pool.rs",

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::next;
 use crate::config::ContextConfig;
+use crate::setup::guards::{Taint, situation, user_texts};
 use crate::setup::kinds::Setups;
-use crate::setup::taint::{Taint, situation, user_texts};
 
 /// What the guards would say of a call, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]

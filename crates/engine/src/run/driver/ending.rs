@@ -1,27 +1,38 @@
-//! Ending a drive: the run finished, was cancelled, or is handed over. Failures are in `failure`.
+//! Ending a drive: the run finished, failed, was cancelled, or is handed over. Of a failure the user sees one error message per
+//! run: it counts down to the next attempt, is marked as settled when that succeeds, or says that the run failed for good. A run
+//! whose kind has no agent type in this process is ended, too.
 
 use std::ops::ControlFlow;
 
-use houston_domain::agent::AgentRun;
+use chrono::{DateTime, Utc};
 use houston_domain::agent::budget::{BUDGET_EXCEEDED, OverBudget};
 use houston_domain::agent::step::Next;
-use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, user_text};
-use houston_domain::event::Event;
+use houston_domain::agent::{AgentRun, RunPolicy};
+use houston_domain::agentable::Reply;
+use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, PendingRetry, user_text};
+use houston_domain::event::{Event, Live};
 use houston_domain::intervention::Intervention;
+use houston_domain::model::ModelError;
 use houston_domain::question::approval;
+use houston_domain::retry::{FailedRun, PlannedRetry};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, RunTransition, Step};
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_store::run_context::RunContext;
 use serde_json::json;
 
-use super::{DriveOutcome, Flow, RunDriver};
+use super::{DriveOutcome, Driven, Flow, RunDriver};
+use crate::config::ContextConfig;
 use crate::error::Interrupted;
-use crate::run::journal::{add_message, show_error};
+use crate::run::journal::{Journal, add_message, show_error};
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{OpenCalls, add_tool_result};
 
 /// Error code of a run that no agent may answer.
 const AGENT_UNAVAILABLE: &str = "AGENT_UNAVAILABLE";
+
+/// Error code of a run whose kind has no agent type in this process.
+const UNKNOWN_KIND: &str = "UNKNOWN_KIND";
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Reads messages that arrived while no worker drove the run.
@@ -110,7 +121,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// The open calls of the run. Responses of calls that another worker started are kept.
-    pub(super) async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
+    async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
         match self.run.next(self.journal.now()) {
             Next::CallTools(calls) => OpenCalls::read(&self.journal, &calls).await,
             _ => Ok(OpenCalls::default()),
@@ -213,7 +224,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
 /// Gives every open call its result, in the history and in the thread: its response if there is one; else that it was cut
 /// off, or not started because it waited for a person.
-pub(super) fn close_calls(run: &mut AgentRun, step: &mut Step, status: RunStatus, open: OpenCalls) {
+fn close_calls(run: &mut AgentRun, step: &mut Step, status: RunStatus, open: OpenCalls) {
     let OpenCalls { responses: mut known, cells, held, paused: _ } = open;
     let reason = cut_off(status);
     for (call, cell) in cells.iter().filter(|(call, _)| !known.iter().any(|(known, _)| known == call)) {
@@ -236,4 +247,131 @@ fn cut_off(status: RunStatus) -> ToolResponse {
         ),
         _ => ToolResponse::outcome_unknown(),
     }
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Handles a failed model call: schedules the next attempt, or ends the run if there is none.
+    pub(super) async fn fail(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
+        self.journal.span.failed(error.code.as_str());
+        let (now, services) = (self.journal.now(), self.journal.services);
+        let since = self.journal.error.as_ref().and_then(ErrorMessage::since).unwrap_or(now);
+        let run = FailedRun { failed: self.attempt.failed, since, now };
+        match services.config.delayed.next_attempt(error, &run, services.random_fraction()) {
+            Some(planned) => self.wait(error, planned, since).await,
+            None => self.give_up(error).await,
+        }
+    }
+
+    /// Releases the run until its next attempt. The event makes streams take back the text of this attempt.
+    async fn wait(
+        &mut self,
+        error: &ModelError,
+        PlannedRetry { at, counts }: PlannedRetry,
+        since: DateTime<Utc>,
+    ) -> Result<DriveOutcome, Interrupted> {
+        tracing::warn!(%error, retry_at = %at, counts, "the model failed; the run is retried later");
+        let of = self.journal.services.config.delayed.attempts(error);
+        // More failures than attempts are possible only while the breaker is open, which uses up none.
+        let attempt = (self.attempt.failed + 1).min(of);
+        let retry = PendingRetry { attempt, of, retry_at: at, since };
+        let mut step = self.journal.next_step();
+        show_error(&mut step, &ErrorMessage::waiting(self.journal.run(), error, &retry, &self.journal.hung));
+        let event = Event::RetryScheduled {
+            attempt,
+            of,
+            retry_at: at,
+            code: error.code.as_str().to_owned(),
+            message: error.message.clone(),
+            iteration: self.journal.open_iteration,
+        };
+        let ending = self.journal.ending_by(RunStatus::Retrying, error);
+        step.transition = RunTransition::Retry { event, at, counts, ending };
+        let done = self.commit(step).await?;
+        // A run that was cancelled meanwhile is due at once.
+        let due = if done.cancel_seq.is_some() { self.journal.now() } else { at };
+        Ok(DriveOutcome::Retrying {
+            after: (due - self.journal.now()).to_std().unwrap_or_default(),
+            lane: self.journal.lane,
+        })
+    }
+
+    /// Ends the run as failed: no attempt is left.
+    async fn give_up(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
+        tracing::warn!(%error, "the model failed; no attempt is left");
+        let code = error.code.as_str();
+        self.end_unanswered(RunStatus::Failed, code, user_text(code), Some(error)).await
+    }
+
+    /// Gives up a message whose workers died too often: it becomes a dead letter.
+    pub(super) async fn dead_letter(&mut self) -> Result<DriveOutcome, Interrupted> {
+        let (deaths, claims) = (self.attempt.deaths, self.attempt.claims);
+        tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
+        self.journal.span.failed("DEAD_LETTERED");
+        self.acquit_others().await?;
+        let status = RunStatus::DeadLettered;
+        self.end_unanswered(status, "DEAD_LETTERED", status.notice().unwrap_or_default(), None).await
+    }
+
+    /// Ends the run with an error message, which has `code` and `notice`.
+    async fn end_unanswered(
+        &mut self,
+        status: RunStatus,
+        code: &str,
+        notice: &str,
+        error: Option<&ModelError>,
+    ) -> Result<DriveOutcome, Interrupted> {
+        self.withdraw_submitted().await;
+        let open = self.open_calls().await?;
+        let mut step = self.journal.next_step();
+        close_calls(&mut self.run, &mut step, status, open);
+        show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), code, notice));
+        let code = error.map(|error| error.code.as_str().to_owned());
+        step.transition = self.journal.terminated(status, code, error.map(|error| error.message.clone()));
+        self.commit(step).await?;
+        Ok(DriveOutcome::Ended(status))
+    }
+}
+
+/// Ends the run with an error message in its thread. Its open calls get their results: without them no model would take
+/// the history when the kind is back.
+pub(super) async fn refuse_unknown_kind<S: RunStorage>(
+    mut journal: Journal<'_, S>,
+    kind: &str,
+    context: Option<Box<RunContext>>,
+) -> Result<Driven, Interrupted> {
+    tracing::error!(kind, "no agent type of this name: add jobs/agents/<kind>.toml");
+    let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
+    let status = RunStatus::Failed;
+    let mut run = history_of_unknown_kind(&journal, context).await?;
+    let open = match run.next(journal.now()) {
+        Next::CallTools(calls) => OpenCalls::read(&journal, &calls).await?,
+        _ => OpenCalls::default(),
+    };
+    let mut step = journal.next_step();
+    close_calls(&mut run, &mut step, status, open);
+    show_error(&mut step, &ErrorMessage::permanent(journal.run(), UNKNOWN_KIND, user_text(UNKNOWN_KIND)));
+    step.transition = journal.terminated(status, Some(UNKNOWN_KIND.to_owned()), Some(text));
+    match journal.commit(step).await {
+        // Only the response was lost. Streams read the events from Postgres.
+        Err(Interrupted::Landed) => journal.services.bus.publish(journal.agentable(), Live::Nudge),
+        done => drop(done?),
+    }
+    Ok(Driven { outcome: DriveOutcome::Ended(status), wants_title: false })
+}
+
+/// The run with its history. The policy decides nothing here.
+async fn history_of_unknown_kind<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    context: Option<Box<RunContext>>,
+) -> Result<AgentRun, Interrupted> {
+    let config = &journal.services.config;
+    let ContextConfig { notes, prompt, .. } = &config.context;
+    let (agentable, run) = (journal.agentable(), journal.run());
+    let context = match context {
+        Some(context) => *context,
+        None => journal.retrying(|storage| storage.context(agentable, run, *notes, prompt)).await?,
+    };
+    let limits = config.limits;
+    let policy = RunPolicy { conversational: true, expects_reply: true, reply: Reply::Text, limits };
+    Ok(AgentRun::resume(policy, context.history, context.run_entries, journal.now()))
 }

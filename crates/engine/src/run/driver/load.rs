@@ -16,9 +16,9 @@ use houston_domain::tool_source::SourceSummary;
 use houston_store::record::Owner;
 use houston_store::run_context::RunContext;
 
-use super::answering_agent::{AnsweringAgent, answering_agent};
 use super::compression::Sizes;
 use super::oversight::Oversight;
+use super::routing::{AnsweringAgent, answering_agent};
 use super::{Attempt, RunDriver};
 use crate::config::{ContextConfig, TitleConfig};
 use crate::error::Interrupted;
@@ -31,9 +31,9 @@ use crate::run::model_turn::ModelTurn;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
 use crate::setup::Setup;
+use crate::setup::client::with_state;
+use crate::setup::guards::Taint;
 use crate::setup::own_tools::{Tools, sources_for};
-use crate::setup::state::with_state;
-use crate::setup::taint::Taint;
 
 /// What follows from the run's context.
 struct Loaded {

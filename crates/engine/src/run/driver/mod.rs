@@ -1,18 +1,15 @@
 //! [`RunDriver`]: the loop that drives one claimed run. [`AgentRun`] says what is next; [`ModelTurn`] and [`ToolRunner`] do
 //! it, and the [`Journal`] commits it.
 
-mod answering_agent;
 #[cfg(test)]
 mod approval_tests;
 #[cfg(test)]
 mod asking_tests;
-mod bounds;
 #[cfg(test)]
 mod code_tests;
 mod compression;
 mod driven;
 mod ending;
-mod failure;
 #[cfg(test)]
 mod fallback_tests;
 #[cfg(test)]
@@ -36,14 +33,12 @@ mod shown_tests;
 mod skills;
 #[cfg(test)]
 mod skills_tests;
-mod submission;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod typed;
 #[cfg(test)]
 mod typed_tests;
-mod unknown_kind;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -60,9 +55,9 @@ use houston_spans::Span;
 use houston_store::claim::ClaimedRun;
 use houston_store::step::CommittedStep;
 
-use self::answering_agent::AnsweringAgent;
 use self::compression::Sizes;
 use self::oversight::Oversight;
+use self::routing::AnsweringAgent;
 use crate::config::Config;
 use crate::error::Interrupted;
 use crate::holder::Holder;
@@ -275,7 +270,7 @@ async fn start<'e, S: RunStorage>(
             let driver = RunDriver::load(journal, attempt, registration, kind, context).await?;
             Ok(Started::Driving(driver))
         }
-        None => unknown_kind::refuse(journal, &claimed.kind, context).await.map(Started::Refused),
+        None => ending::refuse_unknown_kind(journal, &claimed.kind, context).await.map(Started::Refused),
     }
 }
 

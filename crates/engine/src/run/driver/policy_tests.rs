@@ -18,7 +18,7 @@ use houston_store::run_context::RunContext;
 use serde_json::json;
 
 use super::DriveOutcome;
-use crate::prompt::preview::settings::settings;
+use crate::prompt::preview::settings;
 use crate::run::tests::fixture::{
     Behaviour, Process, ScriptedModel, TestTool, calls_tools, gone, says, submitted,
 };

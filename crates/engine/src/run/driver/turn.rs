@@ -1,6 +1,8 @@
-//! One turn: a model call, its history entry, the user's messages, and its tool calls.
+//! One turn: a model call, its history entry, the user's messages, and its tool calls; what a kind bounds besides the stop rules;
+//! and model calls that their provider answers later.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use houston_domain::agent::step::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
@@ -13,8 +15,10 @@ use houston_domain::message::RESULT;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{RunTransition, Step};
+use houston_domain::submission::SubmittedCall;
 use houston_domain::tool_call::ToolCall;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::typed::Judged;
@@ -28,7 +32,15 @@ use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
     ExternalCalls, Held, OpenCalls, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
 };
-use crate::setup::shown::noted;
+use crate::setup::guards::noted;
+
+/// How long a run that ends waits for its provider to hear of it: an opinion.
+const WITHDRAWING: Duration = Duration::from_secs(5);
+
+/// Error code of a run that asked for more tool calls than its kind allows.
+const TOOL_CALL_LIMIT: &str = "TOOL_CALL_LIMIT";
+/// Error code of a run or a step whose request is larger than its kind allows.
+const REQUEST_TOO_LARGE: &str = "REQUEST_TOO_LARGE";
 
 /// A turn whose first step is committed.
 pub(super) enum Turn {
@@ -311,7 +323,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Releases the run while calls wait for a person, or goes on with what has arrived.
-    pub(super) async fn await_answers(
+    async fn await_answers(
         &mut self,
         mut step: Step,
         held: Held,
@@ -404,5 +416,86 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Some(status) if !done.continued => ControlFlow::Break(DriveOutcome::Ended(status)),
             _ => ControlFlow::Continue(()),
         })
+    }
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// Waits for the answer of a call, which the provider has accepted now or before. `input_tokens`: those of its request.
+    async fn wait_for_submitted(&mut self, call: SubmittedCall, input_tokens: u64) -> Flow {
+        let (run, agentable, now) = (self.journal.run(), self.journal.agentable(), self.journal.now());
+        let submission = match self.model.take_submission() {
+            Some(known) if known.call == call => *known,
+            _ => {
+                let of = (now, self.run.own_entries());
+                let submission = self.model.submitted(call, of, input_tokens);
+                self.journal.retrying(|storage| storage.keep_submission(run, &submission)).await?;
+                submission
+            }
+        };
+        if submission.is_overdue(now) {
+            self.model.await_submitted(submission);
+            self.withdraw_submitted().await;
+            return self.ask_without_submitting();
+        }
+        let unread = self.journal.retrying(|storage| storage.unread(agentable)).await?.count;
+        let held = Held::until(submission.look_at(now), unread);
+        self.model.await_submitted(submission);
+        let step = self.journal.next_step();
+        self.await_answers(step, held, None).await
+    }
+
+    /// The provider will not answer what was submitted: the call is made as usual.
+    fn ask_without_submitting(&mut self) -> Flow {
+        tracing::warn!(run = %self.journal.run(), "a submitted call gets no answer; asking as usual");
+        self.model.hurry();
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The run ends, or goes on without the answer: the provider is told so, and what it was sent counts as used, since it may have
+    /// answered.
+    pub(super) async fn withdraw_submitted(&mut self) {
+        let Some(submission) = self.model.take_submission() else { return };
+        let models = self.setup.model.candidates();
+        let asked = models.into_iter().find(|model| model.to_string() == submission.call.model);
+        let asked = asked.unwrap_or(self.setup.model.description());
+        self.journal.ledger.enter_lost(asked, submission.input_tokens);
+        if timeout(WITHDRAWING, self.model.withdraw(&submission.call)).await.is_err() {
+            tracing::warn!(call = submission.call.id, "a submitted call was not withdrawn in time");
+        }
+    }
+}
+
+impl<S: RunStorage> RunDriver<'_, S> {
+    /// How many of the calls that the model asks for now, and are counted already, may be executed.
+    fn calls_left(&self, now: usize) -> usize {
+        let before = self.run.tool_calls().saturating_sub(now);
+        self.most_calls().map_or(usize::MAX, |most| most.saturating_sub(before))
+    }
+
+    /// Why the run ends before its next model call: a code, and the reason for operators.
+    fn has_too_many_calls(&self) -> Option<(&'static str, String)> {
+        let (most, made) = (self.most_calls()?, self.run.tool_calls());
+        let kind = &self.setup.agent_type.kind;
+        (made > most).then(|| {
+            let text =
+                format!("asked for {made} tool calls; a run of {kind} may make {most}: give it less to do");
+            (TOOL_CALL_LIMIT, text)
+        })
+    }
+
+    /// Why a request of `tokens` is not sent: a code, and the reason for operators.
+    pub(super) fn is_too_large(&self, tokens: u64) -> Option<(&'static str, String)> {
+        let most = self.setup.agent_type.max_request_tokens?;
+        let kind = &self.setup.agent_type.kind;
+        (tokens > most).then(|| {
+            let text = format!(
+                "not sent: the request has {tokens} tokens; one of {kind} may have {most}: give it less to read"
+            );
+            (REQUEST_TOO_LARGE, text)
+        })
+    }
+
+    fn most_calls(&self) -> Option<usize> {
+        self.setup.agent_type.max_tool_calls.and_then(|most| usize::try_from(most).ok())
     }
 }

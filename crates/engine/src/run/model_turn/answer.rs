@@ -12,7 +12,7 @@ use houston_llm::{Description, Event, EventStream, Switch};
 use tokio::time::Instant;
 
 use crate::live::LiveRun;
-use crate::setup::shown::Shown;
+use crate::setup::guards::Shown;
 
 /// The model that answers, and the fallbacks before it, where several models may answer.
 #[derive(Default)]

@@ -2,10 +2,7 @@
 
 mod answer;
 mod attachments;
-mod images;
-mod insertion;
 mod refused;
-mod spending;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use houston_domain::agent::budget::{BudgetScope, OverBudget};
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
@@ -27,14 +25,13 @@ use houston_llm::{
     ContextBudget, Deferred, Description, Ledger, Request, Submitting, SystemPart, more_room, tokens, used_up,
 };
 use houston_tools::{FINDING_TOOLS, Offer};
+use rust_decimal::Decimal;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use self::answer::{Answerer, Bounds, Read, read};
-use self::attachments::Attachments;
-use self::images::Images;
-use self::insertion::{Insertion, inserted};
+use self::attachments::{Attachments, Images, Insertion, inserted};
 use self::refused::{Refused, SentFile, refused_by, without};
 use crate::error::Interrupted;
 use crate::live::LiveRun;
@@ -42,10 +39,8 @@ use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
-use crate::setup::shown::{Shown, shown};
+use crate::setup::guards::{Shown, shown};
 use crate::setup::{Setup, answer_schema};
-
-pub(crate) use self::spending::{CheckedBudget, check_budget};
 
 /// The model calls of an attempt: what each request contains besides the history, and what the last answer says about it.
 pub(crate) struct ModelTurn {
@@ -540,4 +535,38 @@ impl ModelTurn {
 /// Calls the observers.
 fn observe<S: RunStorage>(journal: &Journal<'_, S>, span: &Span, what: Observed<'_>) {
     journal.services.observers.notify(&journal.owner, span, what);
+}
+
+/// What a check of the budgets has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CheckedBudget {
+    /// The budget that the next call might exceed.
+    pub(crate) over: Option<OverBudget>,
+    /// The budget that is nearly spent, and its limit.
+    pub(crate) nearly: Option<(BudgetScope, Decimal)>,
+}
+
+/// Checks the next call, which sends about `tokens` and may receive `answer`, against the budgets and what people have added to them.
+///
+/// # Errors
+/// As [`Journal::retrying`].
+pub(crate) async fn check_budget<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    setup: &Setup,
+    (tokens, answer): (u64, u32),
+    raises: &Raises,
+) -> Result<CheckedBudget, Interrupted> {
+    let budget = journal.services.config.budget.raised(raises);
+    if !budget.is_set() {
+        return Ok(CheckedBudget::default());
+    }
+    let (agentable, run) = (journal.agentable(), journal.run());
+    let spent = journal.retrying(|storage| storage.spent(agentable, run)).await?;
+    let next = setup.prices.max_cost(tokens, answer, journal.now(), budget.refuse_unpriced);
+    let nearly = budget.nearly_spent(&spent, journal.services.config.overseer.budget.warn_percent);
+    let over = budget.check(&spent, next).err();
+    if over.is_some() {
+        journal.services.metrics.models.over_budget.inc();
+    }
+    Ok(CheckedBudget { over, nearly })
 }

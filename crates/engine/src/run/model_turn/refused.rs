@@ -7,7 +7,7 @@ use houston_domain::id::AttachmentId;
 use houston_domain::model::ModelError;
 use uuid::Uuid;
 
-use super::insertion::Insertion;
+use super::attachments::Insertion;
 
 /// Characters of the provider's reason that are kept.
 const REASON_CHARS: usize = 200;

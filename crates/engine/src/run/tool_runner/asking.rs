@@ -13,7 +13,7 @@ use houston_tools::ask::{Ask, Image, Material, SourceText};
 use rust_decimal::Decimal;
 
 use super::ToolRunner;
-use super::call::{ExternalCall, Work};
+use super::execution::{ExternalCall, Work};
 use crate::background::side_model::{Answered, Cut, NoAnswer, Question, SideModel};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;

@@ -1,16 +1,26 @@
-//! The cells of tool calls: messages of the thread that say what is called and what became of it.
+//! What the thread shows of tool calls: cells, messages that say what is called and what became of it; and reports of calls about
+//! how far they are, on their way to open streams, as fast as people can read.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::event::Event;
-use houston_domain::id::MessageId;
+use houston_domain::event::{CallProgress, Event, Live};
+use houston_domain::id::{AgentableId, MessageId};
 use houston_domain::message::{MessageType, Source};
 use houston_domain::step::{NewMessage, Step};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
+use houston_queue::DeltaBus;
+use houston_tools::{Progress, Report, Reports};
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::plans::Plans;
+use super::Plans;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
+
+/// The least time between two reports of a call that are passed on.
+const APART: Duration = Duration::from_millis(250);
 
 /// Call ids with the thread messages (cells) that show them.
 pub(crate) type Cells = Vec<(String, MessageId)>;
@@ -87,4 +97,40 @@ pub(super) fn title(name: &str) -> String {
     let words = name.replace('_', " ");
     let mut chars = words.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The reports of one call.
+struct OfCall {
+    bus: DeltaBus,
+    agentable: AgentableId,
+    /// The thread message that shows the call, once it runs.
+    cell: OnceLock<MessageId>,
+    /// When the last report was passed on.
+    last: Mutex<Option<Instant>>,
+}
+
+/// The handle of a call.
+pub(super) fn progress_of<S: RunStorage>(journal: &Journal<'_, S>) -> Progress {
+    let (bus, agentable) = (journal.services.bus.clone(), journal.agentable());
+    Progress::to(Arc::new(OfCall { bus, agentable, cell: OnceLock::new(), last: Mutex::default() }))
+}
+
+impl Reports for OfCall {
+    fn report(&self, report: Report) {
+        let Some(cell) = self.cell.get() else { return };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let Report { progress, total, message } = report;
+        let progress = CallProgress { message_id: *cell, progress, total, message };
+        self.bus.publish(self.agentable, Live::Progress(progress));
+    }
+
+    fn is_due(&self) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cell.get().is_some() && last.is_none_or(|last| last.elapsed() >= APART)
+    }
+
+    fn runs_as(&self, cell: MessageId) {
+        // The second time is after a pause, with the same cell.
+        let _ = self.cell.set(cell);
+    }
 }

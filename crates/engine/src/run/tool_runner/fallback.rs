@@ -10,7 +10,7 @@ use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolRespon
 use houston_tools::{CodeCall, CodeHost, Plan, untrusted};
 
 use super::ToolRunner;
-use super::call::{ExternalCall, Work};
+use super::execution::{ExternalCall, Work};
 use super::resume::Committed;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;

@@ -14,7 +14,7 @@ use super::ToolRunner;
 use crate::rates::REACH_OUTSIDE;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
-use crate::setup::taint::{situation, user_texts};
+use crate::setup::guards::{situation, user_texts};
 
 /// What the guards say of a call.
 pub(super) enum Judgement {

@@ -1,21 +1,15 @@
 //! [`ToolRunner`]: the tool calls of one turn, from their plans to their results.
 
 mod asking;
-mod call;
 mod cells;
 mod code;
-mod codes;
 mod execution;
 mod fallback;
 mod focus;
 mod guard;
 mod held;
-mod large_result;
-mod observed;
 mod pausing;
 mod plan_step;
-mod plans;
-mod progress;
 mod record;
 mod resume;
 mod task;
@@ -27,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono_tz::Tz;
-use houston_domain::guard::{CompiledGrant, Intent as StatedIntent};
+use houston_domain::guard::{CompiledGrant, DecidedBy, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::question::budget::Raises;
@@ -40,19 +34,17 @@ use houston_tools::{CallContext, Offer, Plan, Skills, TaskKind};
 use rust_decimal::Decimal;
 use serde_json::json;
 
-use self::call::ExternalCall;
 use self::cells::{add_cells, add_response, cell_of, name_of, title};
+use self::execution::{ExternalCall, Work, noted, observe};
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
-use self::observed::observe;
-use self::plans::Plans;
-use self::record::begin_spans;
+use self::record::{PendingRecord, begin_spans};
 use self::resume::Committed;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
-use crate::setup::taint::Taint;
+use crate::setup::guards::Taint;
 
 pub(crate) use self::cells::{Cells, add_tool_result};
 pub(crate) use self::execution::ToolsOutcome;
@@ -255,7 +247,7 @@ impl ToolRunner {
             files: journal.command_files(),
             // A child token: a tool that cancels it does not cancel the run.
             stop: journal.signals.cancel().child_token(),
-            progress: progress::of_call(journal),
+            progress: cells::progress_of(journal),
         }
     }
 
@@ -389,4 +381,76 @@ fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolR
         None => response,
     };
     response.cut(journal.services.config.context.max_tool_result_bytes)
+}
+
+/// The calls of one turn, grouped by how they are executed.
+#[derive(Default)]
+pub(crate) struct Plans {
+    /// Calls whose response is known without executing anything.
+    answered: Responses,
+    /// Calls that write rows of Houston's own tables.
+    recorded: Vec<PendingRecord>,
+    /// Calls that act outside of Houston.
+    external: Vec<ExternalCall>,
+    /// Calls that a person must allow first.
+    held: Vec<HeldCall>,
+    /// Calls that have begun and go on, or have ended.
+    begun: Vec<String>,
+    /// What decided about the calls.
+    decided_by: Vec<(String, DecidedBy)>,
+    /// The contents of the messages to the user.
+    pub(crate) messages: Vec<String>,
+}
+
+impl Plans {
+    /// Adds what a call does. `note`: what the model reads before its result.
+    fn add<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        call: ToolCall,
+        context: CallContext,
+        plan: Plan,
+        (note, intent): (Option<String>, Option<&StatedIntent>),
+    ) {
+        match plan {
+            Plan::Answer(response) => {
+                self.answered.push((call.id, cut(journal, noted(response, note.as_deref()))));
+            }
+            Plan::Message { content, response } => {
+                self.answered.push((call.id, response));
+                self.messages.push(content);
+            }
+            Plan::Record(record) => self.recorded.push(PendingRecord::new(journal, call.id, record, note)),
+            Plan::Execute(work) => self.add_external(call, context, Work::Execute(work), note, intent),
+            Plan::Begin(work) => self.add_external(call, context, Work::Begin(work), note, intent),
+            Plan::Ask(ask) => self.add_external(call, context, Work::Ask(ask), note, intent),
+            Plan::Code(code) => self.add_external(call, context, Work::Code(code), note, intent),
+        }
+    }
+
+    fn add_external(
+        &mut self,
+        call: ToolCall,
+        context: CallContext,
+        work: Work,
+        note: Option<String>,
+        intent: Option<&StatedIntent>,
+    ) {
+        let intent = intent.cloned();
+        self.external.push(ExternalCall { call, context, cell: None, work, note, intent, fallback: None });
+    }
+
+    /// Whether a lasting yes may answer the question about a held call.
+    fn may_be_granted(&self) -> bool {
+        self.held.iter().any(|held| held.lasting)
+    }
+
+    /// Adds the calls of other plans, which are judged.
+    fn extend(&mut self, other: Self) {
+        self.answered.extend(other.answered);
+        self.recorded.extend(other.recorded);
+        self.external.extend(other.external);
+        self.begun.extend(other.begun);
+        self.messages.extend(other.messages);
+    }
 }

@@ -17,7 +17,7 @@ use houston_tools::{CallQuestion, Pause, Paused, Until};
 use serde_json::json;
 
 use super::ToolRunner;
-use super::call::{ExternalCall, Work};
+use super::execution::{ExternalCall, Work};
 use super::held::Decided;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;

@@ -7,10 +7,9 @@ use futures_util::future::BoxFuture;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{Acted, Plan};
 
-use super::call::{ExternalCall, Work};
-use super::plans::Plans;
+use super::execution::{ExternalCall, Work};
 use super::record::{PendingRecord, WrittenRecords};
-use super::{Responses, ToolRunner, cut};
+use super::{Plans, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use houston_domain::event::Event;
 use houston_domain::id::AgentableId;
-use houston_domain::step::Step;
+use houston_domain::step::{LargeResult, Step};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_queue::Hint;
 use houston_spans::Span;
 use houston_store::record::{Owner, RecordIds, RecordLimits};
 use houston_store::step::CommittedStep;
+use houston_tools::builtin::{READ_RESULT, preview};
 use houston_tools::{NewTaskInfo, Record};
 
-use super::call::noted;
-use super::observed::parent;
+use super::execution::{noted, parent};
 use super::{Cells, Responses, ToolRunner, cell_of, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, Rows};
@@ -231,5 +231,35 @@ impl<T> WrittenRecords<T> {
             journal.services.hints.send(journal.services.lane(task.kind), hint);
         }
         Ok(done)
+    }
+}
+
+impl ToolRunner {
+    /// The response of the tool `tool` for events and history. A response longer than `inline_bytes` becomes a preview, and
+    /// `step` stores the whole as a [`LargeResult`].
+    pub(super) fn store_large_result<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        step: &mut Step,
+        tool: &str,
+        call: &str,
+        response: ToolResponse,
+    ) -> ToolResponse {
+        let response = cut(journal, response);
+        let limits = journal.services.config.context.results;
+        let can_read_on = self.setup.offer_with_results.get(READ_RESULT).is_some();
+        if response.text().len() <= limits.inline_bytes || !can_read_on {
+            return response;
+        }
+        let large = LargeResult {
+            id: journal.new_id(),
+            call: call.to_owned(),
+            tool: tool.to_owned(),
+            content: response.text().to_owned(),
+        };
+        let preview = preview(&response, large.id, limits.beginning_bytes);
+        step.large_results.push(large);
+        self.has_results = true;
+        preview
     }
 }

@@ -7,16 +7,14 @@ use houston_domain::code_call;
 use houston_domain::guard::Intent;
 use houston_domain::id::MessageId;
 use houston_domain::paused_call::PausedCall;
-use houston_domain::question::approval;
-use houston_domain::question::input;
-use houston_domain::question::{Question, QuestionState};
+use houston_domain::question::{Question, QuestionState, approval, input};
 use houston_domain::step::Step;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolResponse};
 use houston_faults::mutation::{self, Mutation};
 use houston_store::history::CommittedIntent;
 use houston_tools::{Paused, Plan};
 
-use super::call::{ExternalCall, Work};
+use super::execution::{ExternalCall, Work};
 use super::guard::{Intents, Judged, Judgement};
 use super::held::{Decided, Held, question_of};
 use super::pausing::Resuming;

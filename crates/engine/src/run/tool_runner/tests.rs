@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::run::signals::Stop;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, call};
-use crate::setup::taint::{situation, user_texts};
+use crate::setup::guards::{situation, user_texts};
 
 struct Turn {
     process: Process,

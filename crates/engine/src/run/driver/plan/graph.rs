@@ -13,7 +13,7 @@ use houston_domain::plan::{
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::{Value, json};
 
-use super::begun::Begun;
+use super::start::Begun;
 use crate::error::Interrupted;
 
 /// A plan with the states of its steps.

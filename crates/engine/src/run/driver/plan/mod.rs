@@ -6,20 +6,21 @@
 //! - While nothing runs here, the run waits: it holds neither a lock nor a place. The end of an executor, an answer, a change
 //!   from outside or its time wakes it.
 
-mod begun;
 mod ending;
-mod finished;
 mod graph;
 mod replan;
 mod start;
-mod work;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
+use futures_util::future::{
+    AbortHandle, Aborted, BoxFuture, Fuse, FusedFuture as _, FutureExt as _, abortable,
+};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use houston_domain::event::{Event, Live};
 use houston_domain::id::AgentableId;
 use houston_domain::plan::{Advance, End};
@@ -28,10 +29,9 @@ use houston_domain::step::{RunTransition, Step};
 use houston_queue::Hint;
 use houston_store::step::CommittedStep;
 
-use self::begun::Begun;
-use self::finished::Finished;
+use self::ending::Finished;
 use self::graph::Graph;
-use self::work::Works;
+use self::start::Begun;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::storage::RunStorage;
@@ -379,5 +379,103 @@ async fn unless<T>(
         biased;
         done = work => done,
         () = abandoned => Err(Interrupted::Lost),
+    }
+}
+
+/// Attempts by the path of their step.
+type Here = BTreeMap<String, u32>;
+
+/// Calls that run in this process, by the path of their step.
+#[derive(Default)]
+struct Works {
+    running: FuturesUnordered<BoxFuture<'static, Result<Finished, Aborted>>>,
+    handles: BTreeMap<String, Handle>,
+    /// Calls that have finished together with others.
+    finished: VecDeque<Finished>,
+}
+
+struct Handle {
+    attempt: u32,
+    abort: AbortHandle,
+    may_repeat: bool,
+}
+
+impl Works {
+    fn is_empty(&self) -> bool {
+        self.handles.is_empty()
+    }
+
+    /// Whether another worker may execute all of them again.
+    fn may_all_repeat(&self) -> bool {
+        self.handles.values().all(|handle| handle.may_repeat)
+    }
+
+    /// The attempts at steps that run here.
+    fn here(&self) -> Here {
+        self.handles.iter().map(|(path, handle)| (path.clone(), handle.attempt)).collect()
+    }
+
+    /// Whether this attempt at a step runs here.
+    fn has(&self, path: &str, attempt: u32) -> bool {
+        self.handles.get(path).is_some_and(|handle| handle.attempt == attempt)
+    }
+
+    /// Starts what begins, after it was committed.
+    async fn start<S: RunStorage>(
+        &mut self,
+        driver: &mut RunDriver<'_, S>,
+        begun: &mut Begun,
+    ) -> Result<(), Interrupted> {
+        for (path, attempt, work) in std::mem::take(&mut begun.works) {
+            let may_repeat = driver.may_repeat(&work);
+            let work = driver.work(path.clone(), attempt, work).await?;
+            let (work, abort) = abortable(work);
+            self.handles.insert(path, Handle { attempt, abort, may_repeat });
+            self.running.push(work.boxed());
+        }
+        Ok(())
+    }
+
+    /// Gives up what runs for a step.
+    fn abort(&mut self, path: &str) {
+        if let Some(handle) = self.handles.remove(path) {
+            handle.abort.abort();
+        }
+    }
+
+    /// Gives up everything, at once: what models have been asked has ended then.
+    fn abort_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Lets what was given up end, so that what models have been asked is in the ledger.
+    fn settle(&mut self) {
+        while let Some(Some(more)) = self.running.next().now_or_never() {
+            self.finished.extend(more.ok());
+        }
+    }
+
+    /// The next calls that have finished.
+    async fn next(&mut self) -> Vec<Finished> {
+        loop {
+            if self.finished.is_empty() {
+                match self.running.next().await {
+                    Some(Ok(finished)) => self.finished.push_back(finished),
+                    Some(Err(Aborted)) => continue,
+                    None => return std::future::pending().await,
+                }
+            }
+            self.settle();
+            let mut taken = Vec::new();
+            while let Some(finished) = self.finished.pop_front() {
+                if self.has(&finished.path, finished.attempt) {
+                    self.handles.remove(&finished.path);
+                }
+                taken.push(finished);
+            }
+            if !taken.is_empty() {
+                return taken;
+            }
+        }
     }
 }

@@ -9,9 +9,9 @@ use houston_domain::frame::escape;
 use houston_domain::plan::{Failure, MAX_STEPS, Offer, Patched, Problem, patch};
 use serde_json::Value;
 
-use super::begun::Begun;
 use super::ending::failure_of;
 use super::graph::Graph;
+use super::start::Begun;
 use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;

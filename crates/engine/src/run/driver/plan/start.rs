@@ -1,5 +1,6 @@
 //! Beginning the steps of a plan: what each executes, and what of it is committed before.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -7,21 +8,21 @@ use futures_util::future::BoxFuture;
 use houston_domain::agent::budget::Spent;
 use houston_domain::answering::Output;
 use houston_domain::history::{Block, Entry};
+use houston_domain::id::QuestionId;
 use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::tool_call::ToolCall;
 use houston_llm::tokens;
 use serde_json::{Value, json};
 
-use super::begun::{Begun, Work};
-use super::finished::{Finished, Returned};
+use super::Here;
+use super::ending::{Finished, Returned};
 use super::graph::Graph;
-use super::work::Here;
 use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Begin, StepCall};
+use crate::run::tool_runner::{Begin, StepCall, StepRecord, StepWork};
 
 /// Longest answer of a model, unless the step says otherwise.
 const OUTPUT_TOKENS: u32 = 1_024;
@@ -354,5 +355,64 @@ fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, 
         }
         Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), format!("the model failed: {error}")),
         Err(NoAnswer::Simulated) => failure("CONFIG_ERROR", "the model is simulated".to_owned()),
+    }
+}
+
+/// What begins with the next commit, and what was done since the last one.
+#[derive(Default)]
+pub(super) struct Begun {
+    pub(super) works: Vec<(String, u32, Work)>,
+    pub(super) records: Vec<(String, StepRecord)>,
+    pub(super) executors: BTreeMap<String, NewExecutor>,
+    pub(super) questions: Vec<(String, NewQuestion)>,
+    /// Questions whose answers are not wanted any more.
+    pub(super) superseded: Vec<QuestionId>,
+    /// What calls have returned that no commit has.
+    pub(super) results: Vec<Finished>,
+    /// The change that a model answered with because this step had failed, until a commit has it.
+    pub(super) planned: Option<(String, Value)>,
+    /// Calls of that model since the last commit.
+    pub(super) asked: u32,
+    /// Whether a step has settled that the state machine has not seen.
+    settled: bool,
+}
+
+/// What a step does in this process.
+pub(super) enum Work {
+    Tool(String, StepWork),
+    Llm { prompt: String, schema: Option<Value>, max_output_tokens: Option<u32> },
+}
+
+impl Begun {
+    /// Whether something begins here.
+    pub(super) fn has_work(&self) -> bool {
+        !self.works.is_empty() || !self.records.is_empty()
+    }
+
+    /// Whether the state machine is to be asked before anything is waited for.
+    pub(super) fn must_go_on(&mut self) -> bool {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// A step of this path does not begin.
+    pub(super) fn forget(&mut self, path: &str) {
+        self.works.retain(|(of, ..)| of != path);
+        self.records.retain(|(of, _)| of != path);
+        self.questions.retain(|(of, _)| of != path);
+        self.executors.remove(path);
+    }
+
+    /// Nothing begins any more. What was done stays.
+    fn undone(self) -> Self {
+        let Self { results, planned, asked, .. } = self;
+        Self { results, planned, asked, ..Self::default() }
+    }
+
+    /// A commit has what was done. Works begin now.
+    pub(super) fn committed(&mut self) {
+        self.results.clear();
+        self.questions.clear();
+        self.superseded.clear();
+        (self.planned, self.asked) = (None, 0);
     }
 }

@@ -1,17 +1,120 @@
-//! [`Taint`]: what a session has read; and the situation that guards judge a call in.
+//! What guards need of a setup, and what they change in it. The guards of agents, tenants, users and agentables are compiled once
+//! per text and added to the setups of runs, which lose the tools that these switch off. [`Taint`]: what a session has read; and
+//! the situation that guards judge a call in. [`Shown`]: what streams show of an answer whose addresses must lead nowhere.
 
+use std::sync::Arc;
+
+use houston_domain::event::Part;
 use houston_domain::frame::FrameMark;
-use houston_domain::guard::Situation;
+use houston_domain::guard::{
+    GuardError, GuardSettings, Layer, LayerKind, Situation, names_host, switched_off,
+};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::image::references;
+use houston_domain::inert::{self, Inert};
 use houston_domain::inner_call::inner_call;
 use houston_domain::snippet::SnippetTool;
 use houston_domain::{attachment, code_call};
+use houston_store::guards::StoredGuards;
 use houston_store::run_context::RunContext;
-use houston_tools::Offer;
 use houston_tools::untrusted::is_marked;
+use houston_tools::{Offer, SharedTool};
+use tokio::task::spawn_blocking;
 
-use crate::setup::Setup;
+use crate::setup::cache::Cache;
+use crate::setup::{Setup, reply_of};
+
+/// Length of the settings of all layers that are kept compiled. The most expensive ones found take 120 times
+/// as much memory.
+const MAX_CACHED_BYTES: usize = 512 * 1024;
+
+/// Compiled layers, by their settings.
+pub(crate) struct LowerGuards {
+    compiled: Cache<StoredGuards, Arc<Layer>>,
+}
+
+impl LowerGuards {
+    pub(crate) fn new() -> Self {
+        Self { compiled: Cache::weighing(MAX_CACHED_BYTES, |stored| stored.settings.len()) }
+    }
+
+    /// The setup with these layers below its own. Without layers it is the same setup.
+    pub(crate) async fn add(&self, setup: Arc<Setup>, lower: &[StoredGuards]) -> Arc<Setup> {
+        if lower.is_empty() {
+            return setup;
+        }
+        let mut layers = setup.guards.to_vec();
+        for stored in lower {
+            let Some(layer) = self.layer(stored).await else {
+                // Without layers, no tool may be called.
+                layers.clear();
+                break;
+            };
+            layers.push(layer);
+        }
+        Arc::new(without_switched_off(Setup { guards: layers.into(), ..Setup::clone(&setup) }))
+    }
+
+    /// The compiled layer. Settings that this version cannot read deny every tool. `None` when the runtime shuts down.
+    async fn layer(&self, stored: &StoredGuards) -> Option<Arc<Layer>> {
+        if let Some(layer) = self.compiled.get(stored, |_| true) {
+            return Some(layer);
+        }
+        // Compiling many patterns takes too long for a thread of the runtime.
+        let text = stored.clone();
+        let compiled = spawn_blocking(move || compile(&text).or_else(|error| closed(&text, &error))).await;
+        let layer = Arc::new(compiled.ok()?.ok()?);
+        self.compiled.put(stored.clone(), Arc::clone(&layer));
+        Some(layer)
+    }
+}
+
+fn compile(stored: &StoredGuards) -> Result<Layer, GuardError> {
+    let settings = GuardSettings::from_json(stored.layer, &stored.settings)?;
+    Layer::compile(stored.layer, stored.layer.as_str(), &settings)
+}
+
+fn closed(stored: &StoredGuards, error: &GuardError) -> Result<Layer, GuardError> {
+    tracing::error!(%error, "stored guards cannot be read; a newer Houston may have written them: every tool is denied");
+    let name = format!("{} (unreadable)", stored.layer);
+    Layer::compile(stored.layer, name, &GuardSettings::closed())
+}
+
+/// The guards in the settings of an agent.
+pub(crate) fn of_agent(guards: &GuardSettings) -> StoredGuards {
+    // Cannot fail: the keys of its tables are texts. If it did, the text could not be read, and denies every tool.
+    let settings = serde_json::to_string(guards).unwrap_or_default();
+    StoredGuards { layer: LayerKind::Agent, settings }
+}
+
+/// The setup without the tools that its guards switch off, and with the least autonomy that they allow.
+pub(super) fn without_switched_off(mut setup: Setup) -> Setup {
+    let autonomy = setup.guards.iter().filter_map(|layer| layer.autonomy()).min();
+    setup.agent_type.autonomy =
+        autonomy.map_or(setup.agent_type.autonomy, |most| most.min(setup.agent_type.autonomy));
+    let facts = |tool: &SharedTool| {
+        let name = &tool.definition().name;
+        let facts = setup.offer_with_results.facts(name)?;
+        switched_off(&setup.guards, name, facts).map(|_| (name.clone(), facts.clone()))
+    };
+    let off: Vec<_> = setup.offer_with_results.tools().iter().filter_map(facts).collect();
+    if off.is_empty() {
+        return setup;
+    }
+    let left = |offer: &Offer| -> Vec<String> {
+        let names = offer.tools().iter().map(|tool| &tool.definition().name);
+        names.filter(|name| !off.iter().any(|(other, _)| other == *name)).cloned().collect()
+    };
+    let (few, all) = (left(&setup.offer), left(&setup.offer_with_results));
+    setup.offer_with_results = setup.offer_with_results.limited_to(&all);
+    setup.offer = match setup.offer_with_results.is_searched() {
+        true => setup.offer_with_results.clone(),
+        false => setup.offer.limited_to(&few),
+    };
+    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    Arc::make_mut(&mut setup.off).extend(off);
+    setup
+}
 
 /// What the session has read, as far as the rule of two asks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -169,4 +272,47 @@ pub(crate) fn situation<'s>(
         attended: is_attended(setup),
         ..Situation::new(setup.agent_type.autonomy)
     }
+}
+
+/// The texts of an answer, piece by piece.
+pub(crate) struct Shown {
+    reasoning: Inert,
+    message: Inert,
+    guards: Arc<[Arc<Layer>]>,
+}
+
+impl Shown {
+    pub(crate) fn new(guards: Arc<[Arc<Layer>]>) -> Self {
+        Self { reasoning: Inert::default(), message: Inert::default(), guards }
+    }
+
+    /// What can be shown of a part after this piece.
+    pub(crate) fn push(&mut self, part: Part, piece: &str) -> String {
+        let guards = Arc::clone(&self.guards);
+        self.part(part).push(piece, |host| names_host(&guards, host))
+    }
+
+    /// The rest of a part, which is over.
+    pub(crate) fn finish(&mut self, part: Part) -> String {
+        let guards = Arc::clone(&self.guards);
+        self.part(part).finish(|host| names_host(&guards, host))
+    }
+
+    fn part(&mut self, part: Part) -> &mut Inert {
+        match part {
+            Part::Reasoning => &mut self.reasoning,
+            Part::Message => &mut self.message,
+        }
+    }
+}
+
+/// A whole text as the user is shown it, with a note if something was changed.
+pub(crate) fn shown(content: &str, guards: &[Arc<Layer>]) -> String {
+    let (text, has_changed) = inert::inert(content, |host| names_host(guards, host));
+    noted(text, has_changed)
+}
+
+/// The text that streams have shown, with the note if it is not what was written.
+pub(crate) fn noted(text: String, has_changed: bool) -> String {
+    if has_changed { format!("{}\n\n{}", text.trim_end(), inert::NOTE) } else { text }
 }
