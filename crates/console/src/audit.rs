@@ -9,8 +9,7 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 
 use crate::failure::html;
-use crate::query::Query;
-use crate::search::parse;
+use crate::query::{Query, parse};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;

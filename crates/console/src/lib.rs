@@ -33,34 +33,25 @@ mod agents;
 mod api;
 mod assets;
 mod audit;
-mod bulk;
 mod call;
 mod config;
-mod counts;
-mod elsewhere;
-mod errors;
 mod failure;
 mod headers;
 mod health;
 mod installation;
 mod keys;
 mod kinds;
-mod link;
 mod oidc;
-mod origin;
-mod outside;
 mod overview;
 mod query;
 mod questions;
 mod router;
 mod run;
 mod runs;
-mod search;
 mod session;
 mod shell;
 mod show;
 mod sign_in;
-mod tail;
 mod threads;
 mod triggers;
 mod usage;
@@ -86,13 +77,12 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::assets::Assets;
-use crate::link::Links;
 use crate::oidc::SignIn;
+use crate::sign_in::Links;
 
 pub use config::{Config, InvalidConfig};
-pub use oidc::KEY_OF;
 pub use oidc::settings::{Group, Oidc, Role};
-pub use outside::{Awaited, Outside, Question, Reply, WantedKey};
+pub use oidc::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
 
 /// The console of a process.
 #[derive(Clone)]

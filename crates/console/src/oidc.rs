@@ -2,38 +2,52 @@
 //! the console exchanges for a signed token. The group of the person decides the tenant and the role; for these, the process
 //! makes an API key that ends with the session.
 //!
-//! What is checked, and where: that this browser began the sign-in, at most ten minutes ago ([`flow`]); that the answer is of
+//! What is checked, and where: that this browser began the sign-in, at most ten minutes ago ([`Flow`]); that the answer is of
 //! this provider, for this program and this sign-in, and not over ([`provider`]); that the person is in a group with a role
 //! ([`settings`]). Signatures are checked by [`houston_domain::jwt`], as those of the issuers of tenants.
 //!
 //! Deliberately absent: the crate `openidconnect`. It needs the crate `rsa`, for which RUSTSEC-2023-0071 has no mended release, and
 //! would check tokens by a second implementation, with keys and signatures of other crates than those of tenants' issuers.
 
-mod flow;
 mod person;
 mod provider;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::{DateTime, TimeDelta, Utc};
+use houston_domain::id::Ids;
+use houston_domain::scope::Scopes;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use self::flow::Flow;
 use self::person::Person;
 use self::provider::{Problem, Provider};
-use crate::Site;
-use crate::outside::{Outside, WantedKey};
 use crate::query::Query;
+use crate::session::cookie_of;
 use crate::sign_in::Wanted;
+use crate::{Console, Site};
 
 /// What keys of people are named, before who it is. The store deletes old ones by this name.
 pub const KEY_OF: &str = "console: ";
+
+const COOKIE: &str = "houston_console_sign_in";
+/// What the cookie is sealed for: it cannot be taken for a session, nor the other way round.
+const PURPOSE: &str = "console/sign-in";
+/// How long a person may take at the provider.
+const VALID_FOR: TimeDelta = TimeDelta::minutes(10);
+/// The longest path that a sign-in leads back to.
+const MAX_NEXT_BYTES: usize = 1_000;
 
 /// The provider, and who makes keys.
 #[derive(Debug)]
@@ -171,4 +185,113 @@ pub(crate) async fn back(
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
+}
+
+/// What this browser must bring back, and what the provider must say again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Flow {
+    /// Only the browser that began has it.
+    pub(crate) state: String,
+    /// The provider signs it with the person: a token of another sign-in has another.
+    pub(crate) nonce: String,
+    /// Only who has this can use the code (PKCE).
+    pub(crate) verifier: String,
+    /// Where the person was going.
+    pub(crate) next: String,
+}
+
+impl Flow {
+    pub(crate) fn new(ids: &Ids, next: &str) -> Self {
+        let random = || {
+            let mut bytes = [0; 32];
+            ids.fill(&mut bytes);
+            URL_SAFE_NO_PAD.encode(bytes)
+        };
+        let next = if next.len() > MAX_NEXT_BYTES { "" } else { next };
+        Self { state: random(), nonce: random(), verifier: random(), next: next.to_owned() }
+    }
+
+    /// What the provider gets of the verifier.
+    pub(crate) fn challenge(&self) -> String {
+        URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier.as_bytes()))
+    }
+}
+
+impl Console {
+    fn flow_path(&self) -> String {
+        self.path("/sign-in-with")
+    }
+
+    /// The cookie of a sign-in that begins. `Lax`: the provider sends the browser back. `None`: there is no key to seal it with.
+    fn flow(&self, flow: &Flow) -> Option<HeaderValue> {
+        let text = serde_json::to_string(flow).ok()?;
+        let value = self.sealed(PURPOSE, self.now() + VALID_FOR, &text)?;
+        let max_age = VALID_FOR.num_seconds().unsigned_abs();
+        let more = if self.0.config.oidc.is_secure() { "SameSite=Lax; Secure" } else { "SameSite=Lax" };
+        HeaderValue::from_str(&format!(
+            "{COOKIE}={value}; Path={}; Max-Age={max_age}; HttpOnly; {more}",
+            self.flow_path()
+        ))
+        .ok()
+    }
+
+    /// The cookie that ends it.
+    fn no_flow(&self) -> Option<HeaderValue> {
+        let path = self.flow_path();
+        HeaderValue::from_str(&format!("{COOKIE}=; Path={path}; Max-Age=0; HttpOnly; SameSite=Lax")).ok()
+    }
+
+    /// The sign-in that this browser has begun, unless it took too long.
+    fn flow_of(&self, headers: &HeaderMap) -> Option<Flow> {
+        let text = self.unsealed(PURPOSE, cookie_of(headers, COOKIE)?)?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
+/// An answer that is on its way, or why there is none.
+pub type Awaited<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
+
+/// Asks identity providers, and makes keys for those who sign in with one.
+pub trait Outside: fmt::Debug + Send + Sync {
+    /// Sends a request to the provider. It must follow no redirections, and end within seconds.
+    fn ask(&self, question: Question) -> Awaited<Reply>;
+
+    /// Makes an API key.
+    fn make_key(&self, wanted: WantedKey) -> Awaited<SecretString>;
+
+    /// Revokes a key, if it was made here: a key that was typed in stays valid after signing out.
+    fn end_key(&self, key: SecretString) -> Awaited<()>;
+}
+
+/// A request to an identity provider.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// Where to.
+    pub url: String,
+    /// The body of a POST request, `application/x-www-form-urlencoded`; without one, it is a GET request.
+    pub form: Option<SecretString>,
+    /// The header `Authorization`.
+    pub authorization: Option<SecretString>,
+}
+
+/// What a provider answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// The key of a person's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedKey {
+    /// The name of the tenant.
+    pub tenant: String,
+    /// Whose it is: lists of keys and the audit log show it.
+    pub name: String,
+    /// What it allows.
+    pub scopes: Scopes,
+    /// When it stops being valid: with the session.
+    pub expires_at: DateTime<Utc>,
 }

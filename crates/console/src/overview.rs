@@ -16,15 +16,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
-use crate::errors::Group;
 use crate::failure::html;
 use crate::health::{Check, checks};
 use crate::installation::milliseconds;
 use crate::query::Query;
+use crate::runs::Group;
 use crate::shell::{Section, Shell};
-use crate::show;
 use crate::viewer::Viewer;
-use crate::{questions, threads};
+use crate::{questions, show, threads};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -271,10 +270,10 @@ fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
 
 /// The newest agentables of all kinds: their ids have the time of their creation.
 async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>, Refused> {
-    let kinds = threads::list::kinds(viewer).await?;
+    let kinds = threads::kinds(viewer).await?;
     let mut all = Vec::new();
-    for some in kinds.chunks(threads::list::AT_ONCE) {
-        for page in join_all(some.iter().map(|kind| threads::list::first(viewer, kind, "8"))).await {
+    for some in kinds.chunks(threads::AT_ONCE) {
+        for page in join_all(some.iter().map(|kind| threads::first(viewer, kind, "8"))).await {
             all.extend(page?.data);
         }
     }

@@ -1,4 +1,5 @@
-//! Query strings of pages. One that cannot be read is answered with a page that names the parameter.
+//! Query strings of pages, and the searches of lists in them: words such as `status:failed`. One that cannot be read is answered
+//! with a page that names the parameter.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -6,9 +7,9 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
-use crate::Site;
 use crate::api::Refused;
 use crate::failure::Failure;
+use crate::{Site, show};
 
 /// The parsed query string.
 #[derive(Debug)]
@@ -44,6 +45,33 @@ fn detail(text: &str) -> String {
     }
 }
 
+/// A search as parameters of the API, and what of it cannot be used. `terms`: what may be searched for, as the word and the
+/// parameter.
+pub(crate) fn parse(
+    search: &str,
+    terms: &[(&'static str, &'static str)],
+) -> (Vec<(&'static str, String)>, Vec<String>) {
+    let (mut pairs, mut wrong) = (Vec::new(), Vec::new());
+    for word in search.split_whitespace() {
+        let term = word.split_once(':').and_then(|(name, value)| {
+            let (_, parameter) = terms.iter().find(|(term, _)| *term == name)?;
+            (!value.is_empty()).then(|| (*parameter, value.to_owned()))
+        });
+        match term {
+            Some(pair) => pairs.push(pair),
+            None => {
+                let names: Vec<String> = terms.iter().map(|(term, _)| format!("{term}:")).collect();
+                wrong.push(format!(
+                    "“{}” is left out: a search has words such as {}",
+                    show::line(word, 60),
+                    names.join(", ")
+                ));
+            }
+        }
+    }
+    (pairs, wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::Router;
@@ -53,6 +81,7 @@ mod tests {
     use houston_domain::clock::ManualClock;
     use tower::ServiceExt as _;
 
+    use super::*;
     use crate::session::tests::console;
 
     #[tokio::test]
@@ -64,5 +93,15 @@ mod tests {
         let page = to_bytes(response.into_body(), 100_000).await.unwrap();
         let text = std::str::from_utf8(&page).unwrap();
         assert!(text.contains("<html") && text.contains("`next` more than once"), "{text}");
+    }
+
+    #[test]
+    fn search_becomes_parameters_and_says_what_it_leaves_out() {
+        let terms = [("status", "status"), ("user", "user_id"), ("agent", "agent_id")];
+        let (pairs, wrong) = parse("status:failed user:user_1 <b> colour:red agent:", &terms);
+        assert_eq!(pairs, [("status", "failed".to_owned()), ("user_id", "user_1".to_owned())]);
+        assert_eq!(wrong.len(), 3);
+        assert!(wrong[0].starts_with("“<b>” is left out"), "{wrong:?}");
+        assert!(wrong[0].ends_with("status:, user:, agent:"), "{wrong:?}");
     }
 }

@@ -5,9 +5,8 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 
 use crate::{
-    Console, Site, agents, assets, audit, bulk, call, counts, elsewhere, errors, headers, health,
-    installation, keys, kinds, oidc, origin, overview, questions, run, runs, sign_in, tail, threads,
-    triggers, usage, users, webhooks, work,
+    Console, Site, agents, assets, audit, call, failure, headers, health, installation, keys, kinds, oidc,
+    overview, questions, run, runs, shell, sign_in, threads, triggers, usage, users, webhooks, work,
 };
 
 pub(crate) fn routes(console: &Console, api: Router) -> Router {
@@ -21,17 +20,17 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/sign-in-with/back"), get(oidc::back))
         .route(&at("/sign-out"), post(sign_in::leave))
         .route(&at("/assets/{version}/{name}"), get(assets::get))
-        .route(&at("/counts"), get(counts::show))
+        .route(&at("/counts"), get(shell::counts))
         .route(&at("/runs"), get(runs::show))
-        .route(&at("/runs/bulk"), post(bulk::change))
+        .route(&at("/runs/bulk"), post(runs::change_all))
         .route(&at("/runs/{id}"), get(run::show))
         .route(&at("/runs/{id}/cancel"), post(run::cancel))
         .route(&at("/runs/{id}/retry"), post(run::retry))
         .route(&at("/runs/{id}/trace"), get(run::trace))
         .route(&at("/runs/{id}/texts/{step}/{nth}"), get(run::text))
         .route(&at("/runs/{id}/calls/{nth}"), get(call::show))
-        .route(&at("/runs/{id}/events"), get(tail::events))
-        .route(&at("/threads"), get(threads::list::show))
+        .route(&at("/runs/{id}/events"), get(run::events))
+        .route(&at("/threads"), get(threads::show_list))
         .route(&at("/threads/{kind}/{id}"), get(threads::show::show))
         .route(&at("/threads/{kind}/{id}/history"), get(threads::history::show))
         .route(&at("/threads/{kind}/{id}/messages"), post(threads::show::say))
@@ -43,7 +42,7 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/triggers/{id}"), get(triggers::show))
         .route(&at("/triggers/{id}/enabled"), post(triggers::switch))
         .route(&at("/usage"), get(usage::show))
-        .route(&at("/errors"), get(errors::show))
+        .route(&at("/errors"), get(runs::show_errors))
         .route(&at("/queues"), get(work::queues))
         .route(&at("/queues/{lane}/pause"), post(work::pause))
         .route(&at("/queues/{lane}/drain"), post(work::drain_lane))
@@ -63,10 +62,10 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&at("/webhooks/{id}"), get(webhooks::show))
         .route(&at("/webhooks/{id}/test"), post(webhooks::test))
         .route(&at("/webhooks/{id}/redeliver/{delivery}"), post(webhooks::redeliver))
-        .route(&slash, get(elsewhere::no_page))
-        .route(&others, get(elsewhere::no_page))
-        .method_not_allowed_fallback(elsewhere::no_method)
-        .layer(from_fn(origin::check))
+        .route(&slash, get(failure::no_page))
+        .route(&others, get(failure::no_page))
+        .method_not_allowed_fallback(failure::no_method)
+        .layer(from_fn(headers::check_origin))
         .layer(from_fn(headers::add))
         .with_state(Site { console: console.clone(), api })
 }

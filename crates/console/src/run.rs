@@ -1,4 +1,5 @@
-//! One run: what it costs, what it did when, what it does now.
+//! One run: what it costs, what it did when, what it does now, and its events as they come: the stream of the API, for the
+//! viewer's browser.
 
 use askama::Template;
 use axum::body::Bytes;
@@ -22,7 +23,7 @@ use crate::failure::html;
 use crate::query::Query;
 use crate::runs::took;
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment, with_query};
+use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
 use crate::waterfall::{Part, Waterfall, part};
 use crate::why::{Reason, reasons};
@@ -340,4 +341,33 @@ pub(crate) async fn trace(viewer: Viewer, Path(id): Path<String>) -> Response {
         }
         Err(refused) => viewer.failed(refused).into_response(),
     }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct EventsFrom {
+    /// From which position on; without, from the beginning of the run.
+    #[serde(default)]
+    after: Option<i64>,
+}
+
+/// `GET {prefix}/runs/{id}/events`. A browser that reconnects says where it was (`Last-Event-ID`); the API goes on there.
+pub(crate) async fn events(
+    viewer: Viewer,
+    Path(id): Path<String>,
+    Query(from): Query<EventsFrom>,
+) -> Response {
+    let run: RunResponse = match viewer.api.get(&format!("/v1/runs/{}", segment(&id))).await {
+        Ok(run) => run,
+        Err(refused) => return viewer.failed(refused).into_response(),
+    };
+    let kind = &run.owner.kind;
+    let after = from.after.map(|after| format!("?after={after}")).unwrap_or_default();
+    let path = format!("/v1/{}/{}/events{after}", plural(kind), run.owner.id.public_id(kind));
+    let mut response = viewer.api.stream(&path).await;
+    if response.status() != StatusCode::OK {
+        // An `EventSource` asks again after nothing but 204.
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    response.headers_mut().remove(header::SET_COOKIE);
+    response
 }

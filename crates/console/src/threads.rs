@@ -1,14 +1,24 @@
 //! Agentables with their threads: what agents work on, as the user sees it.
 
 pub(crate) mod history;
-pub(crate) mod list;
 mod plan;
 pub(crate) mod show;
 
+use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
 use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::kind::KindsResponse;
+use houston_protocol::page::Page;
+use serde::Deserialize;
 
-use crate::show::{Status, When, cost, line, short, when};
+use crate::api::Refused;
+use crate::failure::html;
+use crate::query::Query;
+use crate::shell::{Section, Shell};
+use crate::show::{Status, When, cost, line, plural, short, when, with_query};
 use crate::viewer::Viewer;
 
 /// An agentable in a list.
@@ -64,4 +74,122 @@ fn status(name: Option<&str>) -> Status {
         _ => "idle",
     };
     Status { text: name.unwrap_or("–").replace('_', " "), tone }
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Search {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    cursor: String,
+}
+
+#[derive(Template)]
+#[template(path = "threads.html")]
+struct Threads {
+    shell: Shell,
+    kinds: Vec<Kind>,
+    user: String,
+    user_href: String,
+    all_href: String,
+    threads: Vec<Row>,
+    older: String,
+    newer: String,
+}
+
+/// A kind to choose.
+struct Kind {
+    href: String,
+    current: bool,
+    name: String,
+}
+
+/// The kinds of the installation, by name.
+pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
+    let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
+    Ok(all.data.into_iter().map(|of| of.kind).collect())
+}
+
+/// What to say of a kind that does not exist.
+fn unknown(kind: &str, kinds: &[String]) -> Refused {
+    let (kind, all) = (line(kind, 60), kinds.join(", "));
+    Refused {
+        status: StatusCode::NOT_FOUND,
+        code: "not_found".to_owned(),
+        detail: format!("There is no kind “{kind}”. The kinds are: {all}."),
+        request_id: String::new(),
+    }
+}
+
+/// Why a request for something of a kind was refused: first of all, there may be no such kind. The API has other lists, such as
+/// `/v1/models`, whose answers have another shape.
+async fn refused(viewer: &Viewer, kind: &str, refused: Refused) -> Refused {
+    match kinds(viewer).await {
+        Ok(kinds) if !kinds.iter().any(|of| of == kind) => unknown(kind, &kinds),
+        _ => refused,
+    }
+}
+
+/// For how many kinds the API is asked at once: there may be many, and each request takes a connection to Postgres.
+pub(crate) const AT_ONCE: usize = 4;
+
+/// The newest agentables of a kind, at most `limit`.
+pub(crate) async fn first(
+    viewer: &Viewer,
+    kind: &str,
+    limit: &str,
+) -> Result<Page<AgentableResponse>, Refused> {
+    viewer.api.get(&with_query(&format!("/v1/{}", plural(kind)), &[("limit", limit)])).await
+}
+
+/// The first kind of which there are any.
+async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused> {
+    for some in kinds.chunks(AT_ONCE) {
+        let pages = join_all(some.iter().map(|kind| first(viewer, kind, "1"))).await;
+        for (kind, page) in some.iter().zip(pages) {
+            if !page?.data.is_empty() {
+                return Ok(kind.clone());
+            }
+        }
+    }
+    Ok(kinds.first().cloned().unwrap_or_default())
+}
+
+/// `GET {prefix}/threads`.
+pub(crate) async fn show_list(viewer: Viewer, Query(search): Query<Search>) -> Response {
+    match list_page(&viewer, search).await {
+        Ok(page) => html(&page),
+        Err(refused) => viewer.failed(refused).into_response(),
+    }
+}
+
+async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Result<Threads, Refused> {
+    let kinds = kinds(viewer).await?;
+    let kind = if kind.is_empty() { first_used(viewer, &kinds).await? } else { kind };
+    if !kinds.contains(&kind) {
+        return Err(unknown(&kind, &kinds));
+    }
+    let here = viewer.path("/threads");
+    let of = |kind: &str, user: &str, cursor: &str| {
+        with_query(&here, &[("kind", kind), ("user", user), ("cursor", cursor)])
+    };
+    let path = format!("/v1/{}", plural(&kind));
+    let path = with_query(&path, &[("limit", "50"), ("user_id", &user), ("cursor", &cursor)]);
+    let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
+    let now = viewer.console.now();
+    let shell = viewer.shell(Section::Threads, "Threads");
+    let choice =
+        |name: &String| Kind { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
+    Ok(Threads {
+        shell: if cursor.is_empty() { shell.live() } else { shell },
+        kinds: kinds.iter().map(choice).collect(),
+        user_href: viewer.path(&format!("/users/{user}")),
+        all_href: of(&kind, "", ""),
+        threads: page.data.iter().map(|agentable| Row::new(viewer, agentable, now)).collect(),
+        older: page.next_cursor.map(|next| of(&kind, &user, &next)).unwrap_or_default(),
+        newer: if cursor.is_empty() { String::new() } else { of(&kind, &user, "") },
+        user,
+    })
 }

@@ -121,7 +121,7 @@ async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
     let (user, costs, kinds, triggers) = join4(
         viewer.api.get::<UserResponse>(&path),
         viewer.api.get::<UserCostsResponse>(&costs_path),
-        crate::threads::list::kinds(viewer),
+        crate::threads::kinds(viewer),
         viewer.api.get::<TriggerList>(&triggers_path),
     )
     .await;

@@ -15,10 +15,9 @@ use serde_json::Value;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use super::flow::Flow;
 use super::person::{Claims, Person};
 use super::settings::{Oidc, is_protected};
-use crate::outside::{Outside, Question};
+use crate::oidc::{Flow, Outside, Question};
 
 /// How long the document is used before it is read again.
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);

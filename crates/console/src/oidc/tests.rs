@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::settings::{Group, Oidc, Role};
-use super::*;
-use crate::outside::{Awaited, Question, Reply};
+use crate::oidc::{Awaited, Question, Reply, *};
 use crate::{Config, Console};
 
 const ISSUER: &str = "https://login.example.com";

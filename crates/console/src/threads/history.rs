@@ -12,11 +12,11 @@ use houston_protocol::session::HistoryEntryResponse;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::list;
 use crate::failure::html;
 use crate::query::Query;
 use crate::shell::{Section, Shell};
 use crate::show::{self, When, plural, segment, with_query};
+use crate::threads;
 use crate::viewer::Viewer;
 
 /// The most characters of a text.
@@ -80,7 +80,9 @@ pub(crate) async fn show(
     let (page, prompt) = join(viewer.api.get(&path), prompt(&viewer, &prompt_path, &cursor)).await;
     let page: Page<HistoryEntryResponse> = match page {
         Ok(page) => page,
-        Err(refused) => return viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
+        Err(refused) => {
+            return viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response();
+        }
     };
     let now = viewer.console.now();
     let thread_href = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));

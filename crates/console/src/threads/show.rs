@@ -15,15 +15,15 @@ use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{kind_of, list, plan};
+use super::{kind_of, plan};
 use crate::api::Refused;
 use crate::failure::html;
 use crate::query::Query;
-use crate::runs;
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
 use crate::why::{self, Reason};
+use crate::{runs, threads};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Cursors {
@@ -112,7 +112,7 @@ pub(crate) async fn show(
     };
     match page {
         Ok(page) => page.into_response(),
-        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
+        Err(refused) => viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
 
@@ -222,6 +222,6 @@ pub(crate) async fn say(
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
             Redirect::to(&to).into_response()
         }
-        Err(refused) => viewer.failed(list::refused(&viewer, &kind, refused).await).into_response(),
+        Err(refused) => viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response(),
     }
 }
