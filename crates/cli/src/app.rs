@@ -9,8 +9,8 @@ use houston_engine::{Driver, Drivers, Observer, RunHook};
 use houston_tools::SharedTool;
 use houston_tools::pdf::PdfReader;
 
-use crate::callbacks::Callbacks;
 use crate::commands::{Command, Failure};
+use crate::instruments::Callbacks;
 use crate::models::environment;
 use crate::toolbox::Toolbox;
 

@@ -6,36 +6,29 @@
 //! Add the key with a comment to `jobs/<file>.toml`, and the field to the config struct of the code that reads it.
 //! Unknown keys are errors, so that a typo cannot be taken for a setting.
 
-mod agents;
-mod attachments;
 mod cells;
 mod error;
-mod explain;
-mod files;
 mod folder;
 mod kinds;
 mod layers;
 mod mcp;
-mod orchestrator;
+mod models;
 mod outside;
-mod packs;
-mod plan_templates;
-mod providers;
-mod reader;
 mod rules;
 pub(crate) mod secrets;
 mod skills;
-mod tables;
-mod times;
+mod storage;
+mod templates;
+#[cfg(test)]
+mod tests;
 mod tools;
-mod use_case;
-mod variables;
-mod workspaces;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use houston_domain::agent::budget::Budget;
+use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
 use houston_domain::custom_table::TablePresets;
 use houston_domain::fallback::Fallbacks;
@@ -44,36 +37,36 @@ use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
 use houston_domain::plan::{Limits as PlanLimits, Templates};
 use houston_domain::rate::RateLimits;
+use houston_domain::reach::ReachLimits;
+use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
 use houston_domain::skill::BundledSkill;
+use houston_domain::task::TaskLimits;
 use houston_engine::Drivers;
-use houston_engine::config::TeamsConfig;
+use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
+use houston_llm::{BreakerPolicy, RetryBudgetPolicy};
 use houston_mcp::McpSettings;
+use houston_store::Fairness;
 use houston_tools::pdf::PdfReader;
-use houston_worker::{MonitorConfig, TriggersConfig, WebhooksConfig};
+use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, TriggersConfig, WebhooksConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
-use self::attachments::AttachmentSettings;
-pub(crate) use self::cells::CellConfig;
 use self::cells::CellSettings;
-pub(crate) use self::error::ConfigError;
-pub(crate) use self::explain::nearest;
-use self::files::FILES;
+use self::kinds::Packs;
+use self::layers::{FILES, Layers};
+use self::outside::WebSettings;
+use self::skills::SkillSettings;
+use self::storage::{AttachmentSettings, WorkspaceSettings};
+use crate::instruments::{Callbacks, Instruments};
+
+pub(crate) use self::cells::CellConfig;
+pub(crate) use self::error::{ConfigError, nearest};
 pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
-use self::layers::Layers;
-pub(crate) use self::orchestrator::Orchestrator;
-use self::outside::WebSettings;
+pub(crate) use self::models::{AUTO, ModelSelection, Models, ProviderSettings, Routed, USE_CASES};
 pub(crate) use self::outside::{SandboxSettings, ShellProgram, endpoints};
-use self::packs::Packs;
-pub(crate) use self::providers::ProviderSettings;
-use self::skills::SkillSettings;
-pub(crate) use self::use_case::{AUTO, ModelSelection, Models, Routed, USE_CASES};
-use self::workspaces::WorkspaceSettings;
-use crate::callbacks::Callbacks;
-use crate::instruments::Instruments;
 
 /// Where the rate limits come from if no others are set.
 const RATES_ORIGIN: &str = "jobs/rates.toml";
@@ -226,13 +219,13 @@ pub(crate) fn load<'f>(
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &layers)?;
-    tables::check(&settings.tables, &settings.knowledge.tables, &layers)?;
+    templates::check_tables(&settings.tables, &settings.knowledge.tables, &layers)?;
     tools::check(&settings.tools, &tools, &layers)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
-    times::check_kinds(&kinds)?;
+    rules::check_times_of_kinds(&kinds)?;
     mcp.servers.check_kinds(&kinds, &layers)?;
     let skills = settings.skills.load(&folders, &layers)?;
-    let templates = Arc::new(plan_templates::load(&folders, &tools)?);
+    let templates = Arc::new(templates::load(&folders, &tools)?);
     let (drivers, callbacks) = (Drivers::default(), Callbacks::default());
     let secret_keys = secrets::from_environment()?;
     Ok(Loaded {
@@ -305,7 +298,7 @@ impl Loaded {
     /// The agent types, by kind.
     #[must_use]
     pub(crate) fn agent_types(&self) -> BTreeMap<String, AgentType> {
-        agents::types(self.kinds.clone())
+        kinds::agent_types(self.kinds.clone())
     }
 
     /// The kind of the demo: the first that users can create; built-in kinds come first.
@@ -329,5 +322,74 @@ fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, S
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// `jobs/orchestrator.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Orchestrator {
+    /// Limits of a run.
+    pub(crate) limits: Limits,
+    /// Budgets in US dollars.
+    pub(crate) budget: Budget,
+    /// Limits of the prompt and the history.
+    pub(crate) context: ContextConfig,
+    /// Limits on tasks.
+    pub(crate) tasks: TaskLimits,
+    /// Limits on what agents post to other conversations.
+    pub(crate) reach: ReachLimits,
+    /// Retries.
+    pub(crate) retry: Retry,
+    /// Time-outs of a model call.
+    pub(crate) model: ModelTimeouts,
+    /// When an attempt is aborted.
+    pub(crate) watchdog: WatchdogConfig,
+    /// How long to wait for Postgres at the start.
+    pub(crate) startup: crate::connect::Startup,
+    /// Leases of workers.
+    pub(crate) lease: LeaseConfig,
+    /// Intervals of the sweep and the reaper.
+    pub(crate) sweep: SweepConfig,
+    /// Limits per user.
+    pub(crate) fairness: Fairness,
+    /// Slots, connections and drain of a worker.
+    pub(crate) worker: WorkerConfig,
+}
+
+/// Both tiers of retries.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retry {
+    /// Retries within a model call.
+    pub(crate) immediate: ImmediateRetry,
+    /// A retry budget per provider for the immediate retries.
+    pub(crate) budget: RetryBudgetPolicy,
+    /// The circuit breaker of a provider.
+    pub(crate) breaker: BreakerPolicy,
+    /// Retries of a run, as further attempts.
+    pub(crate) delayed: DelayedRetry,
+}
+
+/// Retries of a model call before its first token.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImmediateRetry {
+    /// Retries per call.
+    pub(crate) attempts: u32,
+    /// The delay before each retry, in ms.
+    pub(crate) delay_ms: u64,
+    /// The longest wait a provider may ask for, in ms.
+    pub(crate) max_wait_ms: u64,
+}
+
+/// Time-outs of a model call, in seconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelTimeouts {
+    /// Until the connection is established.
+    pub(crate) connect_timeout_s: u64,
+    /// Until the first byte.
+    pub(crate) first_byte_timeout_s: u64,
+    /// Between bytes.
+    pub(crate) idle_timeout_s: u64,
+    /// Until the response is complete.
+    pub(crate) total_timeout_s: u64,
+}

@@ -22,33 +22,26 @@
 //! `houston`, which starts it through [`process`].
 
 mod app;
-mod azure;
-mod callbacks;
 mod chat;
 mod commands;
 mod config;
 mod connect;
 mod console_sign_in;
-mod evaluators;
 mod explain;
-mod file_limit;
 mod foreign_servers;
-mod github;
 mod instruments;
-mod invocation;
 mod lifecycle;
 mod metrics_listener;
 mod model_catalogue;
 mod models;
 mod output;
 pub mod process;
-mod server_rows;
-mod server_supervisor;
+mod runtime;
 mod skill_source;
 mod span_export;
 mod system;
-mod systemd;
 mod telemetry;
+mod tokens;
 mod toolbox;
 mod trial;
 

@@ -13,10 +13,10 @@ use houston_llm::{
     Timeouts, TokenSource, Unavailable, capabilities, connect_with, detect_all, parse_choice, profile,
 };
 
-use crate::azure::AzureTokens;
 use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, USE_CASES};
-use crate::github;
 use crate::model_catalogue::{Route, Routes};
+use crate::tokens;
+use crate::tokens::AzureTokens;
 
 /// An environment variable; `None` when it is not set or empty.
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -246,7 +246,7 @@ impl ModelBuilder {
             ..choice
         };
         if choice.provider == "github" && !choice.has_key(&environment) {
-            choice.key = github::token().await;
+            choice.key = tokens::github_token().await;
         }
         choice
     }

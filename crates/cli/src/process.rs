@@ -18,15 +18,15 @@ use houston_store::TenantStore;
 use houston_tools::{Registry, SharedTool};
 use tokio_util::sync::CancellationToken;
 
-use crate::callbacks::Callbacks;
 use crate::commands::Failure;
+use crate::config;
 use crate::config::{Kind, Loaded};
+use crate::connect::{self, ServerSupervisor};
+use crate::instruments::Callbacks;
 use crate::model_catalogue::Routes;
 use crate::models::{self, Models};
-use crate::server_supervisor::ServerSupervisor;
 use crate::system::{System, Workers};
 use crate::toolbox::{Toolbox, outside_without_sandbox};
-use crate::{config, connect};
 
 /// What a program wants to run.
 pub struct Plan {

@@ -29,10 +29,9 @@ use crate::config::Loaded;
 use crate::connect::{self, CellAddresses};
 use crate::console_sign_in::{SECRET, SignIn};
 use crate::explain::{Explainer, engine_config, own_tools};
-use crate::foreign_servers::Foreign;
+use crate::foreign_servers::{Foreign, StoredRows};
 use crate::model_catalogue::Catalogue;
 use crate::models::{Models, environment};
-use crate::server_rows::StoredRows;
 
 /// What all roles of one process share.
 pub(crate) struct System {

@@ -1,4 +1,13 @@
-//! Parses a line typed at the prompt.
+//! Parses a line typed at the prompt, and reads the images that it posts with a message: they are checked before anything is
+//! sent.
+
+use std::path::Path;
+
+use houston_domain::id::{ImageId, UserId};
+use houston_domain::image::{ImageHeader, MAX_IMAGE_BYTES, to_base64};
+use houston_protocol::message::MessageImage;
+
+use super::error::ChatError;
 
 /// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +80,26 @@ fn image(line: &str) -> Option<Command> {
     }
     let (path, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     Some(Command::Image { path: path.to_owned(), text: text.trim().to_owned() })
+}
+
+/// The image in a file, and the id that it has when `user` posts it.
+///
+/// # Errors
+/// [`ChatError::Image`]: the file cannot be read, or is no image that is accepted.
+pub(crate) fn read_image(path: &Path, user: UserId) -> Result<(MessageImage, ImageId), ChatError> {
+    let wrong = |why: String| ChatError::Image { path: path.to_owned(), why };
+    let bytes = bytes(path).map_err(|error| wrong(error.to_string()))?;
+    ImageHeader::read(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let image = MessageImage { data: Some(to_base64(&bytes)), url: None };
+    Ok((image, ImageId::of(user, &bytes)))
+}
+
+/// The bytes of a file; one more than an image may have, if there are more.
+fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_IMAGE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

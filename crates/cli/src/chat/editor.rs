@@ -1,5 +1,7 @@
-//! The input line at a terminal: rustyline edits it on a thread of its own, while other text appears above it.
+//! Lines that are typed. At a terminal rustyline edits the input line on a thread of its own, while other text appears above it.
+//! Lines of stdin are read on a thread as well, since the runtime cannot wait for them.
 
+use std::io::BufRead as _;
 use std::path::Path;
 use std::sync::mpsc as blocking;
 use std::time::Duration;
@@ -10,7 +12,6 @@ use rustyline::error::ReadlineError;
 use rustyline::{DefaultEditor, ExternalPrinter};
 use tokio::sync::mpsc;
 
-use super::input::Input;
 use crate::output::Painted;
 
 /// The prompt before the line.
@@ -119,4 +120,31 @@ fn read(
             return;
         }
     }
+}
+
+/// What the keyboard or the pipe delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A line, without its line feed.
+    Line(String),
+    /// Ctrl-C, where the editor reads it as a key and no signal is sent.
+    Interrupted,
+}
+
+/// The lines of stdin, until its end.
+pub(crate) fn input_lines() -> mpsc::Receiver<Input> {
+    let (lines, typed) = mpsc::channel(64);
+    // This thread is never joined: it may block in a read for ever.
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut line = Vec::new();
+        while matches!(stdin.read_until(b'\n', &mut line), Ok(length) if length > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned();
+            line.clear();
+            if lines.blocking_send(Input::Line(text)).is_err() {
+                break;
+            }
+        }
+    });
+    typed
 }

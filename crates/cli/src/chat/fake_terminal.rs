@@ -1,4 +1,4 @@
-//! A terminal for tests: it applies the escape sequences that [`Rows`](super::rows::Rows) writes.
+//! A terminal for tests: it applies the escape sequences that [`Rows`](super::terminal::Rows) writes.
 
 use crate::output::Painted;
 

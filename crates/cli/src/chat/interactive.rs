@@ -11,17 +11,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::ChatContext;
 use super::approvals::{Approvals, Typed, asked};
 use super::command::{Command, HELP};
-use super::editor::Editor;
+use super::editor::{Editor, Input};
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
-use super::image;
-use super::input::{self, Input};
 use super::request::{self, Request, Response};
 use super::screen::Screen;
 use super::server::path_of;
+use super::{ChatContext, command, editor};
 
 /// How long the last requests may take when the user leaves.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -131,7 +129,7 @@ impl InteractiveChat {
             self.context.terminal.edited_by(editor);
             return typed;
         }
-        input::lines()
+        editor::input_lines()
     }
 
     async fn on_line(&mut self, line: &str) -> Next {
@@ -274,7 +272,7 @@ impl InteractiveChat {
     }
 
     fn post_image(&mut self, goal: String, path: &str, text: String) {
-        match image::read(path.as_ref(), self.context.goal.user_id) {
+        match command::read_image(path.as_ref(), self.context.goal.user_id) {
             Ok((posted, id)) => {
                 self.screen.posted(&with_references(&text, [id]));
                 self.send(Request::Post { goal, text, images: vec![posted] });

@@ -1,6 +1,6 @@
 //! `houston chat`: a conversation in the terminal. It talks to the API over HTTP like any other client.
 //!
-//! The parts without I/O: [`screen`] turns events into text, [`rows`] computes what to write on a terminal, [`command`]
+//! The parts without I/O: [`screen`] turns events into text, [`terminal::Rows`] computes what to write on a terminal, [`command`]
 //! parses lines. The parts with I/O: [`server`] sends requests to the API, [`follow`] reads an event stream and
 //! reconnects, [`request`] sends messages and commands in order, [`editor`] reads lines, [`terminal`] writes.
 //! [`interactive`] (a person at a terminal) and [`once`] (arguments or a pipe) combine them. Requests, responses and
@@ -18,18 +18,13 @@ mod error;
 #[cfg(test)]
 mod fake_terminal;
 mod follow;
-mod goal;
-mod image;
-mod input;
+mod goals;
 mod interactive;
-mod key;
 mod notice;
 mod once;
 mod output;
 mod plans;
 mod request;
-mod rows;
-mod saved_goals;
 mod screen;
 mod server;
 mod terminal;
@@ -44,17 +39,17 @@ use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
 use houston_protocol::agentable::AgentableResponse;
 
-pub(crate) use self::error::ChatError;
-use self::key::Key;
+use self::goals::{SavedGoals, address};
 use self::output::Output;
-pub(crate) use self::plans::{At as PlanServer, list as list_plans, run as run_plan, show as show_plan};
-pub(crate) use self::saved_goals::Demo;
-use self::saved_goals::{SavedGoals, address};
 use self::screen::Style;
-use self::server::Server;
-pub(crate) use self::server::tls;
+use self::server::{Key, Server};
 use self::terminal::Terminal;
 use crate::output::{Stream, is_terminal, print_json_text};
+
+pub(crate) use self::error::ChatError;
+pub(crate) use self::goals::Demo;
+pub(crate) use self::plans::{At as PlanServer, list as list_plans, run as run_plan, show as show_plan};
+pub(crate) use self::server::tls;
 
 /// The server, unless --url, HOUSTON_URL or a `houston dev` in this folder says otherwise.
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
@@ -103,9 +98,15 @@ pub(crate) async fn run(
     let ids = Arc::new(Ids::new(Arc::new(SystemClock)));
     let saved_goals = SavedGoals::read(&options.folder);
     let login = environment("LOGNAME").or_else(|| environment("USER"));
-    let goal =
-        goal::find(&server, options.goal.as_deref(), &saved_goals, demo.as_ref(), login.as_deref(), &ids)
-            .await?;
+    let goal = goals::find_goal(
+        &server,
+        options.goal.as_deref(),
+        &saved_goals,
+        demo.as_ref(),
+        login.as_deref(),
+        &ids,
+    )
+    .await?;
 
     let interactive =
         options.message.is_none() && options.images.is_empty() && std::io::stdin().is_terminal();

@@ -12,15 +12,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::ChatContext;
 use super::approvals::Approvals;
 use super::command::Command;
+use super::editor::Input;
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
-use super::image;
-use super::input::{self, Input};
 use super::request::{self, SCRIPT_ATTEMPTS};
 use super::screen::Screen;
+use super::{ChatContext, command, editor};
 
 /// How long to wait for a server that has gone away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,7 +56,7 @@ pub(super) async fn run(
     if message.is_some() || !images.is_empty() {
         worst = Some(chat.exchange(message.unwrap_or_default(), images).await?);
     } else {
-        let mut lines = input::lines();
+        let mut lines = editor::input_lines();
         while let Some(line) = chat.next_line(&mut lines).await {
             let outcome = chat.exchange(&line, &[]).await?;
             worst = worst.filter(|_| outcome == Outcome::Answered).or(Some(outcome));
@@ -120,7 +119,7 @@ impl ScriptedChat {
     /// Posts a message with images and prints the events of its run to their end.
     async fn exchange(&mut self, text: &str, images: &[PathBuf]) -> Result<Outcome, ChatError> {
         let ChatContext { server, ids, goal, .. } = &self.context;
-        let read = images.iter().map(|path| image::read(path, goal.user_id));
+        let read = images.iter().map(|path| command::read_image(path, goal.user_id));
         let (images, image_ids): (Vec<_>, Vec<_>) = read.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let accepted = request::post(server, ids, &goal.id, (text, &images), SCRIPT_ATTEMPTS).await?;
         self.screen.posted(&with_references(text, image_ids));

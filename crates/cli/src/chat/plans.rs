@@ -18,10 +18,9 @@ use super::DEFAULT_URL;
 use super::checklist::{all, head};
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
-use super::key::Key;
+use super::goals::{Demo, address};
 use super::output::one_line;
-use super::saved_goals::{Demo, address};
-use super::server::{Server, path_of};
+use super::server::{Key, Server, path_of};
 use crate::output::{print, print_json, print_stderr};
 
 /// The server to ask, as the options name it.

@@ -3,22 +3,22 @@
 //! Messages stay on the screen. What may change (a status, the time until the next attempt, lines typed while an answer
 //! is written) is written in transient lines below them, on terminals only.
 
-mod line;
-mod plan;
-mod questions;
 #[cfg(test)]
 mod tests;
-mod thread;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use chrono::{DateTime, Utc};
-use houston_domain::message::Source;
+use houston_domain::message::{MessageType, Source};
+use houston_domain::plan::{Checklist, LineStatus};
+use houston_domain::shared_state::apply;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PLAN_ACTIVITY, PostedMessage, SnapshotMessage};
+use houston_protocol::message::MessageResponse;
+use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
-use self::line::Line;
-use self::plan::Plans;
+use super::approvals::{ANSWER_ELSEWHERE, Asks};
+use super::checklist::{all, head, is_over, line, part};
 use super::notice::{notice, progress_line};
 use super::output::{Channel, Output, Paint, Transient, one_line};
 
@@ -382,6 +382,236 @@ impl Screen {
         }
         if self.running && self.transient.is_none() {
             self.set_status(THINKING);
+        }
+    }
+}
+
+/// What the current line contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Line {
+    /// Nothing.
+    Start,
+    /// Text of this channel.
+    Text(Channel),
+    /// The title of an open tool call.
+    ToolCall(EntityId),
+    /// The prompt, and what the user has typed after it.
+    Prompt,
+}
+
+impl Screen {
+    /// Moves to the start of a line.
+    fn clear(&mut self, out: &mut Output) {
+        match &self.line {
+            Line::Start => {}
+            Line::Text(channel) => out.push(*channel, Paint::Plain, "\n"),
+            Line::ToolCall(_) | Line::Prompt => out.push(Channel::Info, Paint::Plain, "\n"),
+        }
+        self.line = Line::Start;
+    }
+
+    /// Writes a line that stays.
+    fn write_line(&mut self, out: &mut Output, paint: Paint, text: &str) {
+        self.clear(out);
+        self.transient = None;
+        out.push(Channel::Info, paint, text);
+        out.push(Channel::Info, Paint::Plain, "\n");
+    }
+
+    /// Sets the status line below everything else, on a terminal.
+    fn set_status(&mut self, text: &str) {
+        if self.style.live {
+            self.transient = Some(Transient { paint: Paint::Dim, text: text.to_owned(), rows: 1 });
+        }
+    }
+
+    /// Writes the title of a tool call that begins.
+    fn start_tool_call(&mut self, out: &mut Output, id: EntityId, name: &str) {
+        self.clear(out);
+        self.transient = None;
+        let title = title(name);
+        out.push(Channel::Info, Paint::Dim, &title);
+        self.tool_calls.insert(id, title);
+        self.line = Line::ToolCall(id);
+    }
+
+    /// Writes the result of a tool call: done, or the first line of the error.
+    fn end_tool_call(&mut self, out: &mut Output, id: EntityId, failed: Option<&str>) {
+        let title = self.tool_calls.remove(&id).unwrap_or_else(|| "⚙ …".to_owned());
+        if !matches!(&self.line, Line::ToolCall(open) if *open == id) {
+            self.clear(out);
+            out.push(Channel::Info, Paint::Dim, &title);
+        }
+        match failed {
+            None => out.push(Channel::Info, Paint::Dim, " done"),
+            Some(why) => out.push(Channel::Info, Paint::Red, &format!(" failed: {}", one_line(why))),
+        }
+        out.push(Channel::Info, Paint::Plain, "\n");
+        self.line = Line::Start;
+    }
+}
+
+/// `create_note` → `⚙ Create note …`, as messages of the type `tool` are titled.
+fn title(name: &str) -> String {
+    let words = one_line(&name.replace('_', " "));
+    let mut chars = words.chars();
+    let title: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
+    format!("⚙ {title} …")
+}
+
+/// The plans that are listed.
+#[derive(Debug, Default)]
+struct Plans {
+    open: Vec<(EntityId, Value)>,
+    /// Ids of the questions of their steps that were seen.
+    asked: HashSet<String>,
+    /// Plans with questions that were not seen before.
+    asking: Vec<String>,
+}
+
+impl Plans {
+    /// The lists below everything else.
+    fn transients(&self) -> impl Iterator<Item = Transient> {
+        let lists = self.open.iter().filter_map(|(_, content)| read(content));
+        lists.map(|list| {
+            let lines = part(&list);
+            Transient { paint: Paint::Dim, rows: lines.len(), text: lines.join("\n") }
+        })
+    }
+
+    fn take_note(&mut self, list: &Checklist) {
+        let questions = list.steps.iter().filter_map(|line| line.question_id.clone());
+        let mut is_new = false;
+        for question in questions {
+            is_new |= self.asked.insert(question);
+        }
+        self.asking.extend(list.plan_id.clone().filter(|_| is_new));
+    }
+}
+
+fn read(content: &Value) -> Option<Checklist> {
+    serde_json::from_value(content.clone()).ok()
+}
+
+impl Screen {
+    /// Ids of the plans that ask something new.
+    pub(crate) fn take_asking(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.plans.asking)
+    }
+
+    fn plan_delta(&mut self, out: &mut Output, message: EntityId, patch: &[Value]) {
+        let open = self.plans.open.iter().find(|(id, _)| *id == message);
+        if let Some((id, content)) = open.cloned() {
+            let mut content = content;
+            apply(&mut content, patch);
+            self.plan(out, id, content);
+        }
+    }
+
+    fn plan(&mut self, out: &mut Output, id: EntityId, content: Value) {
+        let Some(list) = read(&content) else { return };
+        self.plans.take_note(&list);
+        let at = self.plans.open.iter().position(|(open, _)| *open == id);
+        let before = at.and_then(|at| read(&self.plans.open.swap_remove(at).1));
+        if is_over(&list) {
+            let lines = if self.style.live { all(&list) } else { changes(before.as_ref(), &list) };
+            lines.iter().for_each(|text| self.write_line(out, Paint::Dim, text));
+            return;
+        }
+        if !self.style.live {
+            changes(before.as_ref(), &list).iter().for_each(|text| self.write_line(out, Paint::Dim, text));
+        }
+        self.plans.open.push((id, content));
+    }
+
+    /// The run ends: plans that go on are no longer reported of.
+    fn end_plans(&mut self, out: &mut Output) {
+        let open = std::mem::take(&mut self.plans.open);
+        for list in open.iter().filter_map(|(_, content)| read(content)) {
+            let id = list.plan_id.as_deref().unwrap_or("the plan");
+            self.write_line(out, Paint::Dim, &format!("{}; it goes on: houston plan show {id}", head(&list)));
+        }
+    }
+}
+
+/// The lines of what is new.
+fn changes(before: Option<&Checklist>, list: &Checklist) -> Vec<String> {
+    let was = |id: &str| {
+        let line = before.and_then(|before| before.steps.iter().find(|line| line.id == id));
+        line.map_or(LineStatus::Pending, |line| line.status)
+    };
+    let changed = list.steps.iter().filter(|line| was(&line.id) != line.status).map(line);
+    match before {
+        None => [head(list)].into_iter().chain(changed).collect(),
+        Some(before) => {
+            let ended = (before.status != list.status && is_over(list)).then(|| head(list));
+            changed.chain(ended).collect()
+        }
+    }
+}
+
+impl Screen {
+    /// Shows a question that was asked.
+    fn question_asked(&mut self, out: &mut Output, fact: &Fact<'_>) {
+        let Fact::QuestionAsked { question_id, text, approval, .. } = fact else { return };
+        if let Some(asks) = Asks::of(fact) {
+            return self.ask(out, text, approval.as_deref(), &asks);
+        }
+        let line = format!("? {} (answer with POST /v1/questions/{question_id}/answer)", one_line(text));
+        self.write_line(out, Paint::Bold, &line);
+    }
+
+    /// Shows a question that can be answered here: about a call, if there is one.
+    fn ask(&mut self, out: &mut Output, text: &str, call: Option<&CallToApprove>, asks: &Asks) {
+        self.write_line(out, Paint::Bold, &format!("? {}", asks.text(text)));
+        if let Some(Value::Object(arguments)) = call.map(|call| &call.input) {
+            for (name, value) in arguments {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.write_line(out, Paint::Plain, &format!("  {name}: {}", one_line(&value)));
+            }
+        }
+        for line in call.and_then(|call| call.preview.as_deref()).unwrap_or_default().lines() {
+            self.write_line(out, Paint::Plain, &format!("  {line}"));
+        }
+        let how = if self.style.interactive { asks.choices() } else { ANSWER_ELSEWHERE.to_owned() };
+        self.write_line(out, Paint::Dim, &format!("  {how}"));
+    }
+}
+
+impl Screen {
+    /// Renders messages, given oldest first.
+    pub(crate) fn thread(&mut self, messages: &[MessageResponse]) -> Output {
+        let mut out = Output::default();
+        if messages.is_empty() {
+            self.write_line(&mut out, Paint::Dim, "there are no messages yet");
+        }
+        for message in messages {
+            self.message(&mut out, message);
+        }
+        self.with_transient(out)
+    }
+
+    fn message(&mut self, out: &mut Output, message: &MessageResponse) {
+        match (message.source, message.message_type) {
+            (_, MessageType::Tool) => {
+                let state = match message.metadata["status"].as_str().unwrap_or_default() {
+                    "started" => "",
+                    status => status,
+                };
+                self.write_line(out, Paint::Dim, format!("{} {state}", title(&message.content)).trim_end());
+            }
+            (Source::User, _) => self.write_line(out, Paint::Bold, &format!("> {}", message.content)),
+            (Source::System, _) => {
+                self.write_line(out, Paint::Dim, &notice(&message.metadata, &message.content))
+            }
+            (Source::Error, _) => {
+                self.write_line(out, Paint::Red, &format!("✗ {}", one_line(&message.content)))
+            }
+            (Source::Agent, _) => {
+                self.clear(out);
+                out.push(Channel::Reply, Paint::Plain, message.content.trim_end());
+                out.push(Channel::Reply, Paint::Plain, "\n");
+            }
         }
     }
 }

@@ -1,5 +1,8 @@
-//! An HTTP client of Houston's API.
+//! An HTTP client of Houston's API, and the key that it uses: --key, else HOUSTON_API_KEY, else the file that `houston dev`
+//! writes.
 
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +25,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::error::ChatError;
-use super::key::Key;
 
 /// The time limit of a request, and of the head of a stream.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -315,6 +317,41 @@ pub(crate) fn tls() -> Result<ClientConfig, ChatError> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
+/// An API key, and the option, variable or file it was read from.
+#[derive(Clone)]
+pub(crate) struct Key {
+    pub(crate) secret: String,
+    pub(crate) origin: String,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key(from {})", self.origin)
+    }
+}
+
+impl Key {
+    /// The first key that is set.
+    ///
+    /// # Errors
+    /// [`ChatError::NoKey`] when none is set.
+    pub(crate) fn find(
+        given: Option<String>,
+        environment: impl Fn(&str) -> Option<String>,
+        folder: &Path,
+    ) -> Result<Self, ChatError> {
+        let file = folder.join("key");
+        let saved = || std::fs::read_to_string(&file).ok();
+        given
+            .map(|secret| (secret, "--key".to_owned()))
+            .or_else(|| environment("HOUSTON_API_KEY").map(|secret| (secret, "HOUSTON_API_KEY".to_owned())))
+            .or_else(|| saved().map(|secret| (secret, file.display().to_string())))
+            .map(|(secret, origin)| Self { secret: secret.trim().to_owned(), origin })
+            .filter(|key| !key.secret.is_empty())
+            .ok_or(ChatError::NoKey { file })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,5 +373,27 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{error}");
         }
         assert!(Server::new("https://example.com".to_owned(), key).is_ok());
+    }
+
+    #[test]
+    fn key_sources_are_tried_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = |_: &str| None;
+        let find = |given: Option<&str>, environment: &dyn Fn(&str) -> Option<String>| {
+            Key::find(given.map(str::to_owned), environment, folder.path())
+                .map(|key| (key.secret, key.origin))
+        };
+        let error = find(None, &nowhere).unwrap_err();
+        assert_eq!(error.exit_code(), 4);
+        assert!(error.to_string().contains(&folder.path().join("key").display().to_string()), "{error}");
+
+        std::fs::write(folder.path().join("key"), "hou_file\n").unwrap();
+        assert_eq!(find(None, &nowhere).unwrap().0, "hou_file");
+        let environment = |name: &str| Some(format!("hou_{name}"));
+        assert_eq!(
+            find(None, &environment).unwrap(),
+            ("hou_HOUSTON_API_KEY".to_owned(), "HOUSTON_API_KEY".to_owned())
+        );
+        assert_eq!(find(Some("hou_x"), &environment).unwrap(), ("hou_x".to_owned(), "--key".to_owned()));
     }
 }

@@ -17,13 +17,13 @@ use houston_store::user::User;
 use super::{Context, Failure, key, runtime};
 use crate::app::DEFAULT_FOLDER;
 use crate::config::Loaded;
+use crate::connect::{self, ServerSupervisor};
 use crate::explain::Explainer;
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::{self, print, print_stderr};
-use crate::server_supervisor::ServerSupervisor;
 use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
-use crate::{connect, invocation, lifecycle, models, trial};
+use crate::{lifecycle, models, trial};
 
 /// The name of the demo's tenant, and the external id of its user.
 pub(crate) const DEMO: &str = "demo";
@@ -70,8 +70,9 @@ impl Dev {
         };
         let embedded = std::mem::take(&mut addresses.embedded);
         let supervisor = (!embedded.is_empty()).then(|| ServerSupervisor::start(embedded, print_stderr));
-        let code =
-            runtime().and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
+        let code = runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(Box::pin(develop(context, &addresses, &own))));
         let stopped = supervisor.map_or(Ok(()), ServerSupervisor::stop);
         let code = code?;
         stopped?;
@@ -252,12 +253,12 @@ struct ShellSnippet {
 
 impl ShellSnippet {
     fn new(folder: &Path, key_file: &Path) -> Self {
-        let mut program = invocation::of_this_program(models::environment);
+        let mut program = of_this_program(models::environment);
         if folder != Path::new(DEFAULT_FOLDER) && models::environment("HOUSTON_FOLDER").is_none() {
             program.push_str(" --folder ");
-            program.push_str(&invocation::quoted(&folder.display().to_string()));
+            program.push_str(&quoted(&folder.display().to_string()));
         }
-        Self { program, key_file: invocation::quoted(&key_file.display().to_string()) }
+        Self { program, key_file: quoted(&key_file.display().to_string()) }
     }
 }
 
@@ -286,4 +287,55 @@ fn welcome((url, console): (&str, &str), demo: &Demo, models: &[String], own: &s
     print(&format!("  curl -sN {url}/v1/{kind}s/{id}/events {auth}"));
     print(&format!("  curl -s {url}/v1/{kind}s/{id}/messages {auth}\n"));
     print_stderr("Ctrl-C stops it; accepted messages are kept.");
+}
+
+/// The command that starts this program again: its name, its path, or `cargo run … --`.
+fn of_this_program(environment: impl Fn(&str) -> Option<String>) -> String {
+    let started_as = std::env::args().next().unwrap_or_default();
+    let by_cargo = environment("CARGO_MANIFEST_DIR").is_some() && environment("CARGO").is_some();
+    called(&started_as, by_cargo)
+}
+
+fn called(started_as: &str, by_cargo: bool) -> String {
+    let path = Path::new(started_as);
+    let name = path.file_name().map_or("houston".into(), |name| name.to_string_lossy());
+    let folders: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    if by_cargo && folders.contains(&"target") {
+        let release = if folders.contains(&"release") { " --release" } else { "" };
+        let example =
+            if folders.contains(&"examples") { format!(" --example {name}") } else { String::new() };
+        return format!("cargo run{release}{example} --");
+    }
+    if started_as.is_empty() { "houston".to_owned() } else { quoted(started_as) }
+}
+
+/// The text quoted as one word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_name_is_as_it_was_started() {
+        for (started_as, by_cargo, expected) in [
+            ("houston", false, "houston"),
+            ("/usr/local/bin/houston", false, "/usr/local/bin/houston"),
+            ("target/release/houston", true, "cargo run --release --"),
+            ("/src/target/debug/houston", true, "cargo run --"),
+            ("target/debug/examples/custom_tool", true, "cargo run --example custom_tool --"),
+            ("./target/release/houston", false, "./target/release/houston"),
+            ("/my tools/houston", false, "'/my tools/houston'"),
+            ("it's", false, r"'it'\''s'"),
+        ] {
+            assert_eq!(called(started_as, by_cargo), expected);
+        }
+    }
 }

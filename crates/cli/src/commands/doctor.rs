@@ -1,24 +1,41 @@
 //! `houston doctor`: checks what Houston needs on this machine, and says what to do where something is missing.
 
-mod database;
-mod finding;
-mod machine;
-mod providers;
-mod redis;
-mod work;
+mod servers;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use houston_domain::cell::CellName;
+use houston_domain::history::{Block, Entry};
+use houston_domain::model::{ModelError, ModelErrorCode};
 use houston_embedded::Servers;
+use houston_llm::{Description, Model, Request, call};
 use houston_sandbox::{Program, Sandbox, Shell};
+use rustix::fs::Access;
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
 
-use self::finding::{Finding, Status, ok, red, warn};
 use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::config::ShellProgram;
 use crate::connect;
+use crate::models::{self, Models};
 use crate::output::{print, print_json, print_stderr};
+
+/// Free disk space in MiB below which the check warns, and below which it is red.
+const WARN_FREE_MIB: u64 = 1024;
+const RED_FREE_MIB: u64 = 100;
+/// A lower limit on open files is a warning: some hundred clients exhaust it.
+const WARN_OPEN_FILES: u64 = 4096;
+
+const REMEDY: &str =
+    "set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) or start Ollama; `houston ask hello` tests it";
+/// The time limit of a provider's answer.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The limit of the answer in tokens: some providers refuse less.
+const TOKENS: u32 = 16;
 
 /// Check what Houston needs on this machine, and say what to do where something is missing or wrong.
 ///
@@ -44,8 +61,8 @@ impl Doctor {
                 Ok(addresses) => {
                     let several = addresses.cells.count() > 1;
                     for (name, addresses) in addresses.cells.named() {
-                        let mut found = database::postgres(context, addresses).await;
-                        found.push(redis::redis(&addresses.redis_url).await);
+                        let mut found = servers::postgres(context, addresses).await;
+                        found.push(servers::redis(&addresses.redis_url).await);
                         let cell = several.then_some(name);
                         findings.extend(found.into_iter().map(|finding| finding.of_cell(cell)));
                     }
@@ -57,15 +74,15 @@ impl Doctor {
                     findings.push(red("postgres", format!("{error:#}"), "read its log in the folder"));
                 }
             }
-            findings.extend(providers::models(context, !self.no_question).await);
+            findings.extend(models(context, !self.no_question).await);
             findings.push(sandbox().await);
             findings.extend(attachments(context).await);
             if context.loaded.settings.sandbox.shell != ShellProgram::None {
                 findings.push(shell().await);
             }
         });
-        findings.extend(machine::workspaces(context));
-        findings.extend([machine::disk(context), machine::files(), machine::address(context)]);
+        findings.extend(workspaces(context));
+        findings.extend([disk(context), files(), address(context)]);
         let worst = self.report(&findings);
         Ok(if worst == Status::Red { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
@@ -181,4 +198,212 @@ async fn attachments(context: &Context) -> Option<Finding> {
         },
         Err(error) => red("attachments", error.to_string(), ACTION),
     })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    Warn,
+    Red,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    id: &'static str,
+    status: Status,
+    detail: String,
+    /// What to do; empty when the check is ok.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    todo: String,
+}
+
+impl Finding {
+    /// The same, of one cell of several.
+    fn of_cell(mut self, cell: Option<&CellName>) -> Self {
+        if let Some(name) = cell {
+            self.detail = format!("cell {name}: {}", self.detail);
+        }
+        self
+    }
+}
+
+fn ok(id: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { id, status: Status::Ok, detail: detail.into(), todo: String::new() }
+}
+
+fn warn(id: &'static str, detail: impl Into<String>, todo: impl Into<String>) -> Finding {
+    Finding { id, status: Status::Warn, detail: detail.into(), todo: todo.into() }
+}
+
+fn red(id: &'static str, detail: impl Into<String>, todo: impl Into<String>) -> Finding {
+    Finding { id, status: Status::Red, detail: detail.into(), todo: todo.into() }
+}
+
+/// Whether secrets of tenants can be sealed and opened.
+fn secrets(context: &Context, has_secrets: bool) -> Finding {
+    const REMEDY: &str = "set HOUSTON_SECRETS_KEY to the same value for `serve` and `work`; a new one: openssl rand -base64 32";
+    // `houston dev` makes one in its folder.
+    let is_set = context.loaded.secret_keys.is_some() || context.folder.join("secrets-key").exists();
+    match (is_set, has_secrets) {
+        (true, _) => ok("secrets", "there is a key for secrets of tenants"),
+        (false, true) => red("secrets", "secrets are stored, but there is no key to open them", REMEDY),
+        (false, false) => {
+            warn("secrets", "there is no key: webhooks and MCP servers with a login are refused", REMEDY)
+        }
+    }
+}
+
+/// Whether the folder of workspaces can be used, if one is set.
+fn workspaces(context: &Context) -> Option<Finding> {
+    Some(match context.loaded.settings.workspaces.open() {
+        Ok(None) => return None,
+        Ok(Some(root)) => {
+            let folder = root.path().display();
+            match rustix::fs::access(root.path(), Access::WRITE_OK | Access::EXEC_OK) {
+                Ok(()) => ok("workspaces", format!("files of agents are in {folder}")),
+                Err(error) => red(
+                    "workspaces",
+                    format!("{folder} cannot be written: {error}"),
+                    "let the user that runs Houston write there (chown), or correct `root` in workspaces.toml",
+                ),
+            }
+        }
+        Err(error) => {
+            red("workspaces", error.to_string(), "correct `root` in workspaces.toml, or the folder")
+        }
+    })
+}
+
+fn disk(context: &Context) -> Finding {
+    // A folder that does not exist yet will be on the file system of the working directory.
+    let folder = if context.folder.exists() { context.folder.as_path() } else { std::path::Path::new(".") };
+    let Ok(found) = rustix::fs::statvfs(folder) else {
+        return warn("disk", "the free disk space cannot be read", "check it with `df`");
+    };
+    let mib = found.f_bavail.saturating_mul(found.f_frsize) >> 20;
+    let detail = format!("{mib} MiB free");
+    if mib < RED_FREE_MIB {
+        red("disk", detail, "free disk space: soon nothing can be stored")
+    } else if mib < WARN_FREE_MIB {
+        warn("disk", detail, "free disk space")
+    } else {
+        ok("disk", detail)
+    }
+}
+
+fn files() -> Finding {
+    match getrlimit(Resource::Nofile).current {
+        Some(files) if files < WARN_OPEN_FILES => warn(
+            "files",
+            format!("at most {files} open files"),
+            format!("raise the limit: ulimit -n {WARN_OPEN_FILES}"),
+        ),
+        Some(files) => ok("files", format!("at most {files} open files")),
+        None => ok("files", "unlimited open files"),
+    }
+}
+
+fn address(context: &Context) -> Finding {
+    let address = &context.loaded.settings.server.address;
+    let of_dev =
+        crate::chat::Demo::read(&context.folder).is_some_and(|demo| demo.url.ends_with(address.as_str()));
+    match std::net::TcpListener::bind(address) {
+        Ok(_) => ok("address", format!("{address} is free")),
+        Err(_) if of_dev && Servers::running_in(&context.folder).is_some() => {
+            ok("address", format!("{address} is used by `houston dev` of this folder"))
+        }
+        Err(error) => {
+            let todo =
+                "stop the process that listens there, or choose another address: --address 127.0.0.1:8081";
+            warn("address", format!("cannot listen on {address}: {error}"), todo)
+        }
+    }
+}
+
+/// Which models there are; with `asks`, whether each provider answers one question of a few tokens.
+async fn models(context: &Context, asks: bool) -> Vec<Finding> {
+    let models = match models::build(&context.loaded).await {
+        Ok(models) => models,
+        Err(error) => return vec![red("models", error.to_string(), REMEDY)],
+    };
+    let summary = models.summary.join("; ");
+    let mut findings = vec![match summary.as_str() {
+        summary if summary.starts_with("none:") => red("models", summary, REMEDY),
+        summary if summary.contains("SIMULATED") => warn("models", summary, REMEDY),
+        summary => ok("models", summary),
+    }];
+    if asks {
+        findings.extend(providers(&models).await);
+    }
+    findings
+}
+
+/// Asks the first model of each provider.
+async fn providers(models: &Models) -> Option<Finding> {
+    let mut seen = BTreeSet::new();
+    let candidates = models.routes.by_use_case.values().flat_map(|route| &route.candidates);
+    let asked: Vec<Description> = candidates
+        .map(|candidate| candidate.description.clone())
+        .filter(|model| !model.simulated && seen.insert(model.provider.clone()))
+        .collect();
+    let mut failed = Vec::new();
+    for description in &asked {
+        let model = (models.make)(description.to_string()).await;
+        if let Err(error) = ask(&*model).await {
+            failed.push((description, error));
+        }
+    }
+    Some(match failed.first() {
+        None if asked.is_empty() => return None,
+        None => {
+            let names: Vec<String> = asked.iter().map(ToString::to_string).collect();
+            ok("providers", format!("{} answer", names.join(", ")))
+        }
+        Some((_, first)) => {
+            let details: Vec<String> =
+                failed.iter().map(|(model, error)| format!("{model}: {}", error.message)).collect();
+            let (detail, todo) = (details.join("; "), advice(first.code));
+            if failed.len() == asked.len() {
+                red("providers", detail, todo)
+            } else {
+                warn("providers", detail, todo)
+            }
+        }
+    })
+}
+
+async fn ask(model: &dyn Model) -> Result<(), ModelError> {
+    let entries = [Entry::user(vec![Block::text("Say hello.")])];
+    let request = Request { entries: &entries, max_output_tokens: TOKENS, ..Request::default() };
+    match tokio::time::timeout(TIMEOUT, call(model, &request)).await {
+        Ok(answer) => match answer {
+            // It answered, if with fewer words than this asked for.
+            Ok(_) | Err(ModelError { code: ModelErrorCode::InvalidResponse, .. }) => Ok(()),
+            Err(error) => Err(error),
+        },
+        Err(_) => {
+            let text = format!("no answer within {} s", TIMEOUT.as_secs());
+            Err(ModelError::new(ModelErrorCode::Timeout, text))
+        }
+    }
+}
+
+fn advice(code: ModelErrorCode) -> &'static str {
+    match code {
+        ModelErrorCode::AuthenticationError => {
+            "the key is wrong or has expired: set a valid one, start `serve` and `work` again, and repeat runs that failed"
+        }
+        ModelErrorCode::ModelNotFound => {
+            "correct the model's name: HOUSTON_MODEL, models.toml or the agent's settings"
+        }
+        ModelErrorCode::RateLimited => {
+            "wait, or raise the limit at the provider; runs are repeated by themselves"
+        }
+        ModelErrorCode::NetworkError | ModelErrorCode::Timeout => {
+            "let this machine reach the provider (firewall, proxy, address); runs are repeated by themselves"
+        }
+        _ => REMEDY,
+    }
 }

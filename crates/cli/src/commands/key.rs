@@ -1,23 +1,25 @@
 //! `houston key`: manages API keys.
 
-mod create;
-
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::anyhow;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
-use houston_domain::id::ApiKeyId;
-use houston_store::api_key::ApiKey;
+use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
+use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::id::{ApiKeyId, Ids, TenantId, UserId};
+use houston_domain::issuer::Issuer;
+use houston_domain::scope::{Scope, Scopes};
+use houston_store::api_key::{ApiKey, NewApiKey};
 use houston_store::copies::Copies;
 use houston_store::{Error, Store};
+use houston_web::ListedHost;
 
-use self::create::Create;
-pub(crate) use self::create::{Limits, create};
 use super::agentable::{one_line, table};
 use super::{Context, Failure, audit, runtime};
 use crate::connect;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, print_stderr};
 
 /// Create, list and revoke API keys.
 #[derive(Debug, Args)]
@@ -122,4 +124,169 @@ fn list(keys: &[ApiKey], json: bool) {
     let rows: Vec<[String; 7]> = keys.iter().map(row).collect();
     let heads = ["ID", "BEGINS WITH", "STATUS", "SCOPES", "LAST USED", "TENANT", "NAME"];
     table(&heads, &rows).iter().for_each(|line| print(line));
+}
+
+/// What a new key is for.
+#[derive(Debug, Args)]
+struct Create {
+    /// Tenant whose data the key gives access to; created if it does not exist
+    #[arg(long, default_value = "default")]
+    tenant: String,
+    /// Name of the key
+    #[arg(long, default_value = "key")]
+    name: String,
+    /// What the key allows, repeatable or with commas between; `admin` allows everything of the tenant, `installation`
+    /// besides `operate` to see and drain workers
+    #[arg(long = "scope", value_delimiter = ',', value_name = "SCOPE", default_value = "admin")]
+    scopes: Vec<Scope>,
+    /// Bind the key to this user, `user_…`: it reaches nothing of others, and may have `read` and `post` only
+    #[arg(long, value_name = "USER")]
+    user: Option<UserId>,
+    /// How long the key is valid, as in `90d`, `12h` or `30m`; for ever if left out
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    expires_in: Option<TimeDelta>,
+    /// Accept JWTs with this `iss` in place of a key; each reaches what belongs to its user
+    #[arg(long, value_name = "URL", requires_all = ["jwks_url", "audience"], conflicts_with = "user")]
+    issuer: Option<String>,
+    /// Where the public keys of the issuer are
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    jwks_url: Option<String>,
+    /// What `aud` of the JWTs must be or contain
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    audience: Option<String>,
+    /// The claim of the JWTs with the external id of the user
+    #[arg(long, value_name = "NAME", default_value = "sub", requires = "issuer")]
+    user_claim: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time such as `90d`, `12h` or `30m`.
+fn duration(text: &str) -> Result<TimeDelta, String> {
+    const ALLOWED: &str = "must be a number of days, hours or minutes, as in `90d`, `12h` or `30m`";
+    let unit = text.chars().next_back().map_or(0, char::len_utf8);
+    let (number, unit) = text.split_at(text.len() - unit);
+    let number = number.parse().ok().filter(|number| (1..=36_500).contains(number)).ok_or(ALLOWED)?;
+    match unit {
+        "d" => Ok(TimeDelta::days(number)),
+        "h" => Ok(TimeDelta::hours(number)),
+        "m" => Ok(TimeDelta::minutes(number)),
+        _ => Err(ALLOWED.to_owned()),
+    }
+}
+
+/// What a new key may do, for whom and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    scopes: Scopes,
+    user: Option<UserId>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
+impl Limits {
+    /// Everything, for ever, also for the installation.
+    pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
+
+    /// These scopes until then, for all of the tenant.
+    pub(crate) fn until(scopes: Scopes, expires_at: DateTime<Utc>) -> Self {
+        Self { scopes, user: None, expires_at: Some(expires_at) }
+    }
+
+    fn new(
+        scopes: &[Scope],
+        user: Option<UserId>,
+        expires_in: Option<TimeDelta>,
+        has_issuer: bool,
+    ) -> Result<Self, Failure> {
+        let scopes: Scopes = scopes.iter().copied().collect();
+        if let (true, Some(scope)) = (user.is_some() || has_issuer, scopes.beyond_a_user().next()) {
+            let whose = if has_issuer { "an issuer" } else { "a key of one user" };
+            return Err(Failure::Usage(anyhow!(
+                "{whose} cannot have the scope `{scope}`: add `--scope read,post`"
+            )));
+        }
+        Ok(Self { scopes, user, expires_at: expires_in.map(|left| SystemClock.now() + left) })
+    }
+}
+
+/// Creates a key for the tenant of this name; returns the ids of the tenant and the key, and the key.
+pub(crate) async fn create(
+    store: &Store,
+    ids: &Ids,
+    (tenant, name): (&str, &str),
+    limits: Limits,
+) -> Result<(TenantId, ApiKeyId, String), Failure> {
+    add(store, ids, (tenant, name), limits, None).await
+}
+
+async fn add(
+    store: &Store,
+    ids: &Ids,
+    (tenant, name): (&str, &str),
+    limits: Limits,
+    issuer: Option<&Issuer>,
+) -> Result<(TenantId, ApiKeyId, String), Failure> {
+    let tenant = store.operator().ensure_tenant(ids.next(), tenant).await?;
+    let mut random = [0; RANDOM_BYTES];
+    ids.fill(&mut random);
+    let (id, key) = (ids.next(), SecretKind::Key.secret(random));
+    let Limits { scopes, user, expires_at } = limits;
+    let new = NewApiKey { id, name, key: &key, scopes, user, expires_at, issuer };
+    store.operator().create_api_key(tenant, &new).await.map_err(|error| match error {
+        Error::Exists { .. } => Failure::Other(anyhow!(
+            "JWTs of this issuer for this audience are accepted already; revoke that key first (`houston key list`), or \
+             choose another audience"
+        )),
+        error => error.into(),
+    })?;
+    Ok((tenant, id, key))
+}
+
+impl Create {
+    async fn run(self, store: &Store, copies: &Copies) -> Result<(), Failure> {
+        let issuer = self.issuer()?;
+        let limits = Limits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
+        let ids = Ids::new(Arc::new(SystemClock));
+        let Self { tenant, name, json, .. } = self;
+        let (owner, id, key) = add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
+        copies.copy(owner).await?;
+        audit::record(store, Some(owner), "create_key", id.to_string()).await;
+        let Limits { scopes, user, expires_at } = limits;
+        if json {
+            // The key of an issuer is no secret that anybody needs.
+            let key = issuer.is_none().then_some(key);
+            print_json(&serde_json::json!({
+                "id": id, "tenant": tenant, "key": key, "scopes": scopes.names(), "user_id": user,
+                "expires_at": expires_at, "issuer": issuer,
+            }));
+        } else if let Some(Issuer { issuer, audience, user_claim, .. }) = issuer {
+            print(&format!(
+                "{id}: tenant `{tenant}` accepts JWTs of {issuer} for `{audience}` with the scopes `{scopes}`; their claim \
+                 `{user_claim}` is the external id of the user"
+            ));
+        } else {
+            print_stderr(&format!(
+                "{id} for tenant `{tenant}` with the scopes `{scopes}`; the key is printed only now:"
+            ));
+            print(&key);
+        }
+        Ok(())
+    }
+
+    fn issuer(&self) -> Result<Option<Issuer>, Failure> {
+        let (Some(issuer), Some(jwks_url), Some(audience)) = (&self.issuer, &self.jwks_url, &self.audience)
+        else {
+            return Ok(None);
+        };
+        let issuer = Issuer {
+            issuer: issuer.clone(),
+            jwks_url: jwks_url.clone(),
+            audience: audience.clone(),
+            user_claim: self.user_claim.clone(),
+        };
+        issuer.check().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
+        ListedHost::of(&issuer.jwks_url).map_err(|error| Failure::Usage(anyhow!("`--jwks-url`: {error}")))?;
+        Ok(Some(issuer))
+    }
 }

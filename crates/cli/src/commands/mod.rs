@@ -1,4 +1,4 @@
-//! The commands of `houston`, one file each.
+//! The commands of `houston`, one file each; those that copy conversations share one.
 
 mod agentable;
 mod approvals;
@@ -13,13 +13,10 @@ mod conversation;
 mod dev;
 mod doctor;
 mod eval;
-mod export;
-mod fork;
 mod grants;
 mod guard;
 mod health;
 mod history;
-mod import;
 mod junit;
 pub(crate) mod key;
 mod list;
@@ -50,16 +47,16 @@ mod workers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Subcommand;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::Ids;
 use houston_tools::Registry;
-use tokio::runtime::Runtime;
 
 use crate::config::{Loaded, secrets};
 use crate::telemetry::Verbosity;
+
+pub(crate) use crate::runtime::runtime;
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -174,11 +171,11 @@ pub(crate) enum Command {
     /// Reset a conversation: the model forgets it, the thread stays
     Reset(reset::Reset),
     /// Copy a conversation up to an entry, into a new agent
-    Fork(fork::Fork),
+    Fork(conversation::Fork),
     /// Export a conversation as JSON, for `import`
-    Export(export::Export),
+    Export(conversation::Export),
     /// Create an agent from an exported conversation
-    Import(import::Import),
+    Import(conversation::Import),
     /// Serve the API (needs DATABASE_URL and HOUSTON_REDIS_URL)
     Serve(serve::Serve),
     /// Drive runs (needs DATABASE_URL and HOUSTON_REDIS_URL); start as many as you like
@@ -275,29 +272,4 @@ impl Command {
             _ => Verbosity::Errors,
         }
     }
-}
-
-/// How long the end of a command waits for computations that nobody waits for any more, such as the patterns of a tenant: the
-/// process ends without them.
-const LAST_COMPUTATIONS: Duration = Duration::from_secs(2);
-
-/// The Tokio runtime of the process.
-#[derive(Debug)]
-pub(crate) struct CommandRuntime(Runtime);
-
-impl CommandRuntime {
-    /// Runs the command to its end.
-    pub(crate) fn block_on<F: Future>(self, command: F) -> F::Output {
-        let output = self.0.block_on(command);
-        self.0.shutdown_timeout(LAST_COMPUTATIONS);
-        output
-    }
-}
-
-/// Raises the limit on open files and builds the Tokio runtime of the process.
-pub(crate) fn runtime() -> Result<CommandRuntime, Failure> {
-    crate::file_limit::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    crate::evaluators::use_children(runtime.handle().clone());
-    Ok(CommandRuntime(runtime))
 }

@@ -1,13 +1,20 @@
 //! `houston plan`: plans and their documents.
 
-mod check;
-mod server;
-
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
+use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer, Problem, tried};
+use houston_protocol::plan::CreatePlan;
+use serde_json::{Map, Value, json};
 
-use super::{Context, Failure};
+use super::{Context, Failure, runtime};
+use crate::chat::{self, ChatError, PlanServer};
+use crate::models::environment;
+use crate::output::{print, print_json, print_stderr};
 
 /// Check, show, list and run plans.
 #[derive(Debug, Args)]
@@ -19,13 +26,13 @@ pub(crate) struct Plan {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Check a document without a server: one problem a line, each with its place. Exits 1 if there is one
-    Check(check::Check),
+    Check(Check),
     /// Show a plan: its steps, what it asks, its output
-    Show(server::Show),
+    Show(Show),
     /// List the plans of a goal, newest first
-    List(server::List),
+    List(List),
     /// Run a document for a goal, and print how it gets on. Exits 1 if it is not completed
-    Run(server::Run),
+    Run(Run),
 }
 
 impl Plan {
@@ -37,4 +44,182 @@ impl Plan {
             Action::Run(run) => run.run(context),
         }
     }
+}
+
+/// Check a document without a server.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// A JSON file; `-`: standard input
+    file: PathBuf,
+    /// A tool that the plan may call besides those of this installation: of an MCP server or a client
+    #[arg(long = "tool", value_name = "NAME")]
+    tools: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let Self { file, tools, json } = self;
+        let text = read(&file).map_err(Failure::Usage)?;
+        let names: Vec<String> = context.registry.names().into_iter().chain(tools).collect();
+        // The answer to the user is for the agent that made the plan.
+        let names = names.iter().map(String::as_str).filter(|name| *name != SEND_MESSAGE);
+        let offered: Vec<&str> = names.collect();
+        let problems = match Document::parse(&text, Offer { tools: &offered, steps: MAX_STEPS }) {
+            Ok(_) => {
+                // Evaluates in child processes.
+                let _runtime = runtime()?;
+                let document = serde_json::from_str(&text).unwrap_or_default();
+                tried(&document).err().into_iter().collect()
+            }
+            Err(problems) => problems,
+        };
+        report(&file.display().to_string(), &problems, json);
+        Ok(ExitCode::from(u8::from(!problems.is_empty())))
+    }
+}
+
+/// The text of a file. Of one that is too long, as much as shows that it is.
+fn read(path: &PathBuf) -> Result<String, anyhow::Error> {
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(4);
+    let mut bytes = Vec::new();
+    let source = if path.as_os_str() == "-" {
+        std::io::stdin().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
+    };
+    source.with_context(|| format!("{} cannot be read", path.display()))?;
+    if bytes.len() > MAX_BYTES {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not text in UTF-8", path.display()))
+}
+
+fn report(file: &str, problems: &[Problem], json: bool) {
+    if json {
+        let problems: Vec<_> = problems
+            .iter()
+            .map(|problem| json!({"pointer": problem.pointer, "message": problem.message}))
+            .collect();
+        return print_json(&json!({"file": file, "valid": problems.is_empty(), "problems": problems}));
+    }
+    for problem in problems {
+        print(&format!("{file}: {problem}"));
+    }
+    if problems.is_empty() {
+        print(&format!("{file}: valid"));
+    }
+}
+
+/// The server to ask.
+#[derive(Debug, Args)]
+struct Server {
+    /// Address of the server [default: that of `houston dev` in this folder, else http://127.0.0.1:8080]
+    #[arg(long, env = "HOUSTON_URL", hide_env_values = true)]
+    url: Option<String>,
+    /// API key (also HOUSTON_API_KEY) [default: the one that `houston dev` wrote to this folder]
+    #[arg(long)]
+    key: Option<String>,
+}
+
+impl Server {
+    fn at(self, context: &Context) -> PlanServer {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        PlanServer { url: given(self.url), key: given(self.key), folder: context.folder.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// The plan, `plan_…`
+    id: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// The goal, `goal_…`
+    #[arg(long)]
+    goal: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// A JSON file with the document
+    #[arg(required_unless_present = "template")]
+    file: Option<PathBuf>,
+    /// In its place: the name of a template of the server's, as in jobs/plans/research.json
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    template: Option<String>,
+    /// The goal it works for, `goal_…`
+    #[arg(long)]
+    goal: String,
+    /// What its expressions read as `input`: a JSON object
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Show {
+    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let at = self.server.at(context);
+        Ok(said(runtime()?.block_on(chat::show_plan(&at, environment, &self.id, self.json))))
+    }
+}
+
+impl List {
+    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let at = self.server.at(context);
+        Ok(said(runtime()?.block_on(chat::list_plans(&at, environment, &self.goal, self.json))))
+    }
+}
+
+impl Run {
+    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let plan = self.plan().map_err(Failure::Usage)?;
+        let at = self.server.at(context);
+        let ran = chat::run_plan(&at, environment, (&self.goal, &plan), self.json);
+        Ok(said(runtime()?.block_on(Box::pin(ran))))
+    }
+
+    fn plan(&self) -> anyhow::Result<CreatePlan> {
+        let document = self.file.as_deref().map(document).transpose()?;
+        let input = self.input.as_deref().map(object).transpose().context("--input")?;
+        Ok(CreatePlan { document, template: self.template.clone(), input: input.unwrap_or_default() })
+    }
+}
+
+fn document(path: &Path) -> anyhow::Result<Map<String, Value>> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{file} cannot be read"))?;
+    object(&text).with_context(|| format!("{file} is not a document of a plan"))
+}
+
+fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
+    match serde_json::from_str(text)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(anyhow!("it must be a JSON object")),
+    }
+}
+
+fn said(done: Result<ExitCode, ChatError>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        print_stderr(&format!("houston: {error}"));
+        ExitCode::from(error.exit_code())
+    })
 }

@@ -13,7 +13,7 @@ use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
 use crate::system::{Listeners, System};
-use crate::{connect, lifecycle, systemd};
+use crate::{connect, lifecycle};
 
 /// Serve the API.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ impl Serve {
             }
             let signals = lifecycle::on_signals(system.stop.clone())?;
             tokio_util::task::TaskTracker::new().spawn(signals);
-            systemd::report(&system.stop);
+            lifecycle::report_to_systemd(&system.stop);
             system.serve(listeners, console, &explainer).await;
             tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::print_stderr;
 use crate::span_export::SpanExport;
 use crate::system::System;
-use crate::{connect, lifecycle, models, systemd, trial};
+use crate::{connect, lifecycle, models, trial};
 
 /// Drive runs.
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ impl Work {
             tokio_util::task::TaskTracker::new().spawn(signals);
             running.registered().await;
             print_stderr("working");
-            systemd::report(&system.stop);
+            lifecycle::report_to_systemd(&system.stop);
             running.ended().await.context("the worker stopped unexpectedly")?;
             tokio::join!(system.close_quickly(), export.stop());
             Ok(ExitCode::SUCCESS)

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::explain::nearest;
+use super::error::nearest;
 use super::outside::ENDPOINTS;
-use super::plan_templates::FOLDER as PLANS;
 use super::skills::FOLDER as SKILLS;
+use super::templates::FOLDER as PLANS;
 use super::{ConfigError, FILES};
 
 /// The folder of agent types.

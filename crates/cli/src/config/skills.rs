@@ -8,7 +8,7 @@ use houston_domain::skill::BundledSkill;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::explain::nearest;
+use super::error::nearest;
 use super::layers::Layers;
 use crate::skill_source::{self, SkillSource};
 

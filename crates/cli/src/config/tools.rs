@@ -3,7 +3,7 @@
 use houston_domain::fallback::Fallbacks;
 
 use super::ConfigError;
-use super::explain::nearest;
+use super::error::nearest;
 use super::layers::Layers;
 
 /// Checks that both tools of each fallback exist, except those that the settings call a tenant's own: tenants add and remove

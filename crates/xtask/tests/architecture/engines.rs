@@ -51,9 +51,9 @@ const ENGINES: [Engine; 10] = [
 /// operators.
 const BLOCKING: [&str; 12] = [
     "crates/api/src/offload.rs",
-    "crates/cli/src/azure.rs",
+    "crates/cli/src/lifecycle.rs",
     "crates/cli/src/process.rs",
-    "crates/cli/src/systemd.rs",
+    "crates/cli/src/tokens.rs",
     "crates/console/src/call.rs",
     "crates/engine/src/setup/guards.rs",
     "crates/folder/src/root.rs",

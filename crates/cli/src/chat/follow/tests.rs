@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::chat::key::Key;
+use crate::chat::server::Key;
 
 #[test]
 fn delays_grow_up_to_the_retry_of_the_server() {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::chat::fake_terminal::FakeTerminal;
-use crate::chat::rows::Rows;
+use crate::chat::terminal::Rows;
 
 fn noon() -> DateTime<Utc> {
     "2026-11-22T12:00:00Z".parse().unwrap()

@@ -8,8 +8,8 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use houston_mcp::{Catalogue, ServerSettings};
 
-use super::approve::approve;
-use super::{Context, Failure, file, folder};
+use super::{Context, Failure, approve, folder};
+use crate::commands::mcp;
 use crate::output::print_stderr;
 
 /// The beginning of a path that the reader must replace.
@@ -164,7 +164,7 @@ fn append(path: &Path, name: &str, server: &ServerSettings) -> Result<(), Failur
     let gap = if before.is_empty() { "" } else { "\n" };
     let text = format!("{before}{gap}{added}");
     let _: toml::Table = text.parse().with_context(|| format!("{} cannot be extended", path.display()))?;
-    Ok(file::replace(path, &text)?)
+    Ok(mcp::replace_file(path, &text)?)
 }
 
 #[cfg(test)]

@@ -1,27 +1,40 @@
 //! A replay that asks a model. Its tools are answered from the record, so it changes nothing.
 
-use std::collections::VecDeque;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use clap::ValueEnum;
 use futures_util::StreamExt as _;
 use houston_domain::agent::step::Next;
 use houston_domain::agent::{AgentRun, RunPolicy};
+use houston_domain::autonomy::Autonomy;
 use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::guard::{Call, Decision, Layer, LayerKind, Situation, clamp, decide};
+use houston_domain::id::{AgentableId, RunId, UserId};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
-use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_domain::trace::Trace;
+use houston_domain::trace::checkpoint::Checkpoint;
 use houston_domain::trace::compare::{Called, Way};
 use houston_llm::{Description, Event, Model, Price, Request, SystemPart};
+use houston_tools::untrusted::is_marked;
+use houston_tools::{CallContext, Plan, Progress, Registry};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use super::With;
-use super::agent::{Agent, PromptFiles};
-use super::answers::Answers;
+use super::{Agent, PromptFiles, With};
 use crate::commands::{Context, Failure};
 use crate::models;
 
 /// The most model calls of a replay, whatever limits a trace has.
 const MOST_ITERATIONS: u32 = 200;
+
+/// The longest result that the model reads, in characters.
+const MOST_CHARS: usize = 50_000;
 
 /// What a model is sent besides the history.
 struct Sent {
@@ -163,4 +176,191 @@ fn priced(answer: ModelAnswer, Description { provider, model, .. }: &Description
     let listed = || Price::find(provider, model)?.cost(&answer.usage, SystemClock.now());
     let cost = answer.usage.cost.or_else(listed);
     ModelAnswer { usage: Usage { cost, ..answer.usage }, ..answer }
+}
+
+/// What a call is answered that is not in the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tools {
+    /// The replay ends
+    Fail,
+    /// Tools that only read are called, if guards let them without asking; of others the model reads that they are not
+    /// available
+    LiveRead,
+    /// The model reads that the tool is not available
+    Skip,
+}
+
+/// Answers the calls of one replay.
+pub(super) struct Answers<'c> {
+    /// Recorded calls that are not used yet; then those before the checkpoint, which are never used up.
+    recorded: Vec<(Called, ToolResponse)>,
+    earlier: &'c [(Called, ToolResponse)],
+    mode: Tools,
+    registry: &'c Registry,
+    offered: BTreeSet<String>,
+    guards: Vec<Arc<Layer>>,
+    autonomy: Autonomy,
+    run: RunId,
+    /// Whether what strangers wrote was read.
+    untrusted: bool,
+    /// How often each tool was called.
+    live: BTreeMap<String, u32>,
+}
+
+impl<'c> Answers<'c> {
+    pub(super) fn new(
+        context: &'c Context,
+        checkpoint: &'c Checkpoint,
+        agent: &Agent,
+        run: RunId,
+        mode: Tools,
+    ) -> Result<Self, Failure> {
+        let kind = &agent.agent_type;
+        let mut guards = vec![Arc::clone(&context.loaded.guards)];
+        let of_agent = agent.stored.as_ref().and_then(|stored| stored.settings.guards.as_ref());
+        let lower = [(LayerKind::Kind, kind.guards.as_deref()), (LayerKind::Agent, of_agent)];
+        for (layer, settings) in lower.into_iter().filter_map(|(layer, of)| Some((layer, of?))) {
+            let layer = Layer::compile(layer, &kind.kind, settings);
+            guards.push(Arc::new(layer.map_err(|error| Failure::Usage(error.into()))?));
+        }
+        Ok(Self {
+            recorded: checkpoint.calls.clone(),
+            earlier: &checkpoint.earlier,
+            mode,
+            registry: &context.registry,
+            offered: BTreeSet::new(),
+            guards,
+            autonomy: kind.autonomy,
+            run,
+            untrusted: false,
+            live: BTreeMap::new(),
+        })
+    }
+
+    /// The model is sent the definitions of these tools.
+    pub(super) fn offer(&mut self, tools: &[ToolDefinition]) {
+        self.offered.extend(tools.iter().map(|tool| tool.name.clone()));
+    }
+
+    /// The response of a call.
+    ///
+    /// # Errors
+    /// When the record does not answer it, and nothing else may.
+    pub(super) async fn answer(&mut self, call: &ToolCall) -> Result<ToolResponse, Failure> {
+        let response = match (self.recorded(call), self.mode) {
+            (Some(response), _) => response,
+            (None, Tools::Skip) => unavailable(""),
+            (None, Tools::LiveRead) => self.live(call).await.unwrap_or_else(unavailable),
+            (None, Tools::Fail) => {
+                return Err(Failure::Other(anyhow!(
+                    "the record does not answer {} {}; use --tools skip to go on without such calls",
+                    call.name,
+                    call.input
+                )));
+            }
+        };
+        self.note(&call.name, &response);
+        Ok(response)
+    }
+
+    /// The recorded response of a call with the same name and arguments; each is used once, and the last one again.
+    fn recorded(&mut self, call: &ToolCall) -> Option<ToolResponse> {
+        let is_same = |(of, _): &&(Called, ToolResponse)| of.name == call.name && of.input == call.input;
+        if let Some(at) = self.recorded.iter().position(|recorded| is_same(&recorded)) {
+            let is_last = !self.recorded[at + 1..].iter().any(|other| is_same(&other));
+            return Some(match is_last {
+                true => self.recorded[at].1.clone(),
+                false => self.recorded.remove(at).1,
+            });
+        }
+        self.earlier.iter().rfind(is_same).map(|(_, response)| response.clone())
+    }
+}
+
+/// What the model reads of a call that is not answered.
+fn unavailable(reason: &str) -> ToolResponse {
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    let text = format!("this tool is not available{reason}: go on without it");
+    ToolResponse::failure(ToolErrorCode::ConfigError, text)
+}
+
+impl Answers<'_> {
+    /// Calls a tool of this process whose own definition says that it reads: what a trace says of it does not count.
+    ///
+    /// # Errors
+    /// Why it is not called.
+    async fn live(&mut self, call: &ToolCall) -> Result<ToolResponse, &'static str> {
+        let tool = self.registry.get(&call.name).filter(|_| self.offered.contains(&call.name));
+        let tool = Arc::clone(tool.ok_or("there is no such tool")?);
+        let definition = tool.definition();
+        if definition.effect != EffectClass::Read {
+            return Err("a replay calls only tools that read");
+        }
+        let facts = tool.facts();
+        let (input, _) = clamp(&facts.in_force(&self.guards, &call.name).limits, call.input.clone());
+        let calls = self.live.entry(call.name.clone()).or_default();
+        *calls = calls.saturating_add(1);
+        let situation = Situation {
+            calls_last_minute: *calls - 1,
+            untrusted_read: self.untrusted,
+            // A trace does not say what its prompt had.
+            private_read: true,
+            attended: false,
+            ..Situation::new(self.autonomy)
+        };
+        let judged = Call {
+            tool: &call.name,
+            facts: Some(&facts),
+            input: &input,
+            pin: tool.pin(),
+            pin_changed: false,
+        };
+        if decide(&self.guards, &judged, &situation).decision != Decision::Allow {
+            return Err("guards do not let it be called without a person");
+        }
+        match tool.plan(&input, &self.context(call)) {
+            Ok(Plan::Answer(response)) => Ok(cut(response)),
+            Ok(Plan::Execute(work)) => Ok(match tokio::time::timeout(definition.timeout, work).await {
+                Ok(response) => cut(response),
+                Err(_) => ToolResponse::failure(ToolErrorCode::Timeout, "the tool took too long"),
+            }),
+            Ok(_) => Err("a replay does not read Houston's own tables"),
+            Err(invalid) => Ok(invalid.into()),
+        }
+    }
+
+    /// Nothing of the tenant: a tool that reads needs none of it.
+    fn context(&self, call: &ToolCall) -> CallContext {
+        CallContext {
+            agentable: AgentableId(Uuid::nil()),
+            user: UserId(Uuid::nil()),
+            run: self.run,
+            idempotency_key: call.idempotency_key(AgentableId(Uuid::nil()), self.run),
+            now: SystemClock.now(),
+            zone: chrono_tz::UTC,
+            tasks: Arc::new([]),
+            reached: Arc::new([]),
+            guards: self.guards.clone().into(),
+            skills: None,
+            files: None,
+            stop: CancellationToken::new(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// A response was read: what strangers wrote counts for the calls after it.
+    fn note(&mut self, tool: &str, response: &ToolResponse) {
+        let facts = self.registry.get(tool).map(|tool| tool.facts());
+        let marks = facts.is_none_or(|facts| facts.in_force(&self.guards, tool).untrusted_output);
+        self.untrusted |= marks || is_marked(response.text());
+    }
+}
+
+fn cut(response: ToolResponse) -> ToolResponse {
+    let Some((end, _)) = response.text().char_indices().nth(MOST_CHARS) else { return response };
+    let text = format!("{}\n\n[cut off here]", &response.text()[..end]);
+    match response {
+        ToolResponse::Failure { code, .. } => ToolResponse::failure(code, text),
+        _ => ToolResponse::success(text),
+    }
 }

@@ -1,17 +1,28 @@
-//! Checks of Postgres: the server, its settings, and Houston's tables.
+//! Checks of Postgres and Redis: the servers, their settings, Houston's tables, and the work in them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
 use houston_domain::clock::{Clock as _, SystemClock};
+use houston_domain::lane_work::KindWork;
+use houston_queue::{DEFAULT_PREFIX, Redis, RedisServer};
 use houston_store::pool::display_target;
-use houston_store::server_settings::{Durability, OLDEST_VERSION, ServerSettings};
-use houston_store::{Error, Store};
+use houston_store::server_settings::{Durability, LeftForOperators, OLDEST_VERSION, ServerSettings};
+use houston_store::{Error, Result, Store};
 
-use super::finding::{Finding, ok, red, warn};
-use super::{machine, work};
-use crate::commands::{Context, Failure};
+use super::{Finding, ok, red, warn};
+use crate::commands::{Context, Failure, doctor};
 use crate::connect::{self, CellAddresses};
 
 /// Connections of a process besides its pool: for its lease, for notifications, and for what must not wait for the pool.
 const OTHER_CONNECTIONS: i64 = 9;
+
+/// Work that waits longer than this is overdue.
+const OVERDUE: TimeDelta = TimeDelta::seconds(60);
+
+/// The time limit of Redis's answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn postgres(context: &Context, addresses: &CellAddresses) -> Vec<Finding> {
     let target = display_target(&addresses.database_url);
@@ -190,10 +201,116 @@ async fn tables(context: &Context, store: &Store) -> Vec<Finding> {
     match store.operator().left_for_operators().await {
         Err(error) => findings.push(red("webhooks", error.to_string(), LOG)),
         Ok(left) => {
-            findings.push(machine::secrets(context, left.has_secrets));
-            findings.push(work::webhooks(&left));
+            findings.push(doctor::secrets(context, left.has_secrets));
+            findings.push(webhooks(&left));
         }
     }
-    findings.extend(work::checks(store).await);
+    findings.extend(checks(store).await);
     findings
+}
+
+/// Lanes that are paused, workers, and work that waits.
+async fn checks(store: &Store) -> Vec<Finding> {
+    let (lanes, work) = (paused(store).await, waiting(store).await);
+    let failed = |error: houston_store::Error| red("work", error.to_string(), "read the log of Postgres");
+    vec![lanes.unwrap_or_else(failed), work.unwrap_or_else(failed)]
+}
+
+async fn paused(store: &Store) -> Result<Finding> {
+    let lanes = store.operator().paused_lanes().await?;
+    Ok(match lanes.as_slice() {
+        [] => ok("lanes", "none is paused"),
+        lanes => {
+            let todo: Vec<String> =
+                lanes.iter().map(|lane| format!("houston queues resume {lane}")).collect();
+            let detail = format!("paused: {}; what is posted there waits", lanes.join(", "));
+            warn("lanes", detail, format!("let them go on: {}", todo.join("; ")))
+        }
+    })
+}
+
+async fn waiting(store: &Store) -> Result<Finding> {
+    let work = store.operator().work().await?;
+    let workers = store.operator().list_workers().await?;
+    let claiming = workers.iter().filter(|worker| worker.claims()).count();
+    let queued: i64 = work.kinds.iter().map(|kind| kind.queued).sum();
+    let oldest = work.kinds.iter().filter_map(|kind: &KindWork| kind.oldest).min();
+    let age = oldest.map_or_else(TimeDelta::zero, |oldest| work.at - oldest);
+    let detail = format!(
+        "{claiming} workers claim; {queued} agents wait, the oldest for {} s",
+        age.num_seconds().max(0)
+    );
+    Ok(match (queued > 0 && age > OVERDUE, claiming) {
+        (true, 0) => red("work", detail, "start a worker: houston work"),
+        (true, _) => warn(
+            "work",
+            detail,
+            "start more workers, or find out what holds them: houston queues, houston workers, houston why <id>",
+        ),
+        (false, _) => ok("work", detail),
+    })
+}
+
+/// Deliveries that were given up, and receivers that Houston gave up.
+fn webhooks(left: &LeftForOperators) -> Finding {
+    let LeftForOperators { dead_deliveries, webhooks_off, .. } = left;
+    if *dead_deliveries == 0 && *webhooks_off == 0 {
+        return ok("webhooks", "no delivery was given up");
+    }
+    warn(
+        "webhooks",
+        format!("{dead_deliveries} deliveries were given up; {webhooks_off} webhooks are switched off"),
+        "mend the receiver (GET /v1/webhooks names it, and why it is off), switch it on with PATCH /v1/webhooks/{id}, and send \
+         again what it missed: POST /v1/webhooks/{id}/replay",
+    )
+}
+
+pub(super) async fn redis(url: &str) -> Finding {
+    if url.is_empty() {
+        let todo = "set HOUSTON_REDIS_URL for `serve` and `work`; `houston dev` starts its own";
+        return warn("redis", "no address is set", todo);
+    }
+    let redis = match Redis::open(url, DEFAULT_PREFIX, Arc::new(SystemClock)) {
+        Ok(redis) => redis,
+        Err(error) => return red("redis", error.to_string(), "correct HOUSTON_REDIS_URL"),
+    };
+    let address = redis.address();
+    let unreachable = |why: String| {
+        let todo = "start it, or correct HOUSTON_REDIS_URL; without Redis runs begin up to a second later";
+        red("redis", format!("{address} is unreachable: {why}"), todo)
+    };
+    match tokio::time::timeout(TIMEOUT, redis.server()).await {
+        Ok(Ok(RedisServer { refuses: Some(why), version, .. })) => red(
+            "redis",
+            format!("{address} answers, version {version}, but refuses writes: {why}"),
+            "make room in it (maxmemory), or name the master in HOUSTON_REDIS_URL; hints cannot be stored, so runs begin up to \
+             a second later",
+        ),
+        Ok(Ok(server)) if server.evicts() => warn(
+            "redis",
+            format!(
+                "{address} answers, version {}, but deletes keys when its memory is full (maxmemory-policy {})",
+                server.version, server.policy
+            ),
+            "set maxmemory-policy noeviction, in redis.conf or where the server is rented: hints that are deleted are found \
+             later by the sweep, so runs begin late",
+        ),
+        Ok(Ok(server)) => ok("redis", format!("{address} answers, version {}", server.version)),
+        Ok(Err(error)) if error.is_refused() => red(
+            "redis",
+            format!("{address} refuses the user or the password"),
+            "correct them in HOUSTON_REDIS_URL: redis://user:password@host:port",
+        ),
+        Ok(Err(error)) => unreachable(cause(&error)),
+        Err(_) => unreachable(format!("no answer within {} s", TIMEOUT.as_secs())),
+    }
+}
+
+/// The innermost cause: what Redis or the system said.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
 }

@@ -1,20 +1,197 @@
-//! [`Settings`]: the variables of OpenTelemetry. A number that is none is as if it was not set, as they say.
+//! [`SpanExport`]: sends spans to a collector over OTLP, if the environment names one.
+//!
+//! The variables are those of OpenTelemetry: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`,
+//! `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_BSP_…` and so on ([`Settings`]). Without an endpoint nothing of
+//! this is made.
+//!
+//! Spans that ended wait in a queue, from which a task sends them in batches. A span for which the queue has no room is lost:
+//! a collector that is slow or gone stops nobody.
 
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use houston_spans::{Limits, Sampler};
+use anyhow::anyhow;
+use backon::{ExponentialBuilder, Retryable as _};
+use houston_spans::{Contents, Limits, Sampler, Spans, Tracer, otlp};
 use percent_encoding::percent_decode_str;
-use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{StatusCode, Url};
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::collector::CollectorSettings;
+use crate::commands::Failure;
+use crate::models::environment;
+
+/// How long the end of the process waits until the last spans are sent.
+const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Bytes of the contents of one attribute, if the operator asks for contents.
 const MAX_CONTENT_BYTES: usize = 16 * 1024;
 
+/// What exports spans; by default, nothing does.
+#[derive(Default)]
+pub(crate) struct SpanExport {
+    sending: TaskTracker,
+    ends: CancellationToken,
+}
+
+impl SpanExport {
+    /// Begins to export, if the environment names a collector. Returns what makes spans.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when a variable has a value that cannot be used.
+    pub(crate) fn start() -> Result<(Spans, Self), Failure> {
+        let export = Self::default();
+        if !is_wanted(environment) {
+            return Ok((Spans::default(), export));
+        }
+        let failed = |error: String| Failure::Usage(anyhow!("traces cannot be exported: {error}"));
+        let Settings { collector, batches, sampler, limits, content_bytes } =
+            Settings::read(environment).map_err(failed)?;
+        let collector = Collector::new(collector).map_err(failed)?;
+        let (sender, ended) = mpsc::channel(batches.queue);
+        export.sending.spawn(send(ended, collector, batches, export.ends.clone()));
+        let take = Box::new(move |span| {
+            // One that finds no room is lost.
+            let _ = sender.try_send(span);
+        });
+        let contents = Contents::up_to(content_bytes);
+        Ok((Spans::new(Tracer { sampler, limits, contents, take }), export))
+    }
+
+    /// Sends what is left, for a moment.
+    pub(crate) async fn stop(self) {
+        self.ends.cancel();
+        self.sending.close();
+        if timeout(STOP_TIMEOUT, self.sending.wait()).await.is_err() {
+            tracing::warn!("the last spans were not sent");
+        }
+    }
+}
+
+/// Sends spans until the end, then those that are left: a batch when it is full, or a while after its first span.
+async fn send(mut ended: Receiver<Vec<u8>>, collector: Collector, batches: Batches, ends: CancellationToken) {
+    let mut spans = Vec::new();
+    loop {
+        tokio::select! {
+            _ = ended.recv_many(&mut spans, batches.most) => {}
+            () = ends.cancelled(), if !ended.is_closed() => ended.close(),
+        }
+        let fill = async {
+            let late = Instant::now() + batches.delay;
+            loop {
+                let room = batches.most - spans.len();
+                // None: the batch is full, or no span comes any more.
+                let Ok(1..) = timeout_at(late, ended.recv_many(&mut spans, room)).await else { break };
+            }
+        };
+        ends.run_until_cancelled(fill).await;
+        if !spans.is_empty() {
+            collector.send(&spans).await;
+            spans.clear();
+        } else if ended.is_closed() && ended.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Where the collector is, and what it is told.
+#[derive(Debug)]
+struct CollectorSettings {
+    endpoint: reqwest::Url,
+    headers: HeaderMap,
+    /// Time limit of a batch, with its repetitions.
+    timeout: Duration,
+    /// The attributes of this process.
+    resource: Vec<(String, String)>,
+}
+
+/// Sends requests to the collector.
+struct Collector {
+    http: reqwest::Client,
+    settings: CollectorSettings,
+    /// Whether the last batch failed: then the next failure is not logged.
+    fails: AtomicBool,
+}
+
+/// Why spans did not arrive.
+#[derive(Debug, thiserror::Error)]
+enum Lost {
+    #[error("it answers {0}")]
+    Refused(StatusCode),
+    #[error("it cannot be reached: {0}")]
+    Unreachable(reqwest::Error),
+    #[error("it did not answer in time")]
+    TooLate,
+}
+
+impl Lost {
+    /// Whether OTLP asks for another try.
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Refused(status) => matches!(status.as_u16(), 429 | 502 | 503 | 504),
+            Self::Unreachable(_) => true,
+            Self::TooLate => false,
+        }
+    }
+}
+
+impl Collector {
+    fn new(mut settings: CollectorSettings) -> Result<Self, String> {
+        settings.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(crate::chat::tls().map_err(|error| error.to_string())?)
+            // A redirect would send the headers, which may have a key, to another server.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("houston/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { http, settings, fails: AtomicBool::new(false) })
+    }
+
+    /// Sends a batch; tries again for a while if that can help.
+    async fn send(&self, spans: &[Vec<u8>]) {
+        let body = bytes::Bytes::from(otlp::request(&self.settings.resource, spans));
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(Duration::from_millis(100))
+            .with_max_delay(Duration::from_millis(1600))
+            .with_max_times(3)
+            .with_jitter();
+        let tries = (|| self.post(body.clone())).retry(pauses).when(Lost::is_transient);
+        let result = tokio::time::timeout(self.settings.timeout, tries).await;
+        self.report(result.unwrap_or(Err(Lost::TooLate)));
+    }
+
+    async fn post(&self, body: bytes::Bytes) -> Result<(), Lost> {
+        let CollectorSettings { endpoint, headers, .. } = &self.settings;
+        let request = self.http.post(endpoint.clone()).headers(headers.clone()).body(body);
+        let unreachable = |error: reqwest::Error| Lost::Unreachable(error.without_url());
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        // Its end frees the connection for the next request.
+        answer.bytes().await.map_err(unreachable)?;
+        if status.is_success() { Ok(()) } else { Err(Lost::Refused(status)) }
+    }
+
+    /// Logs the first failure after a success, and the first success after a failure.
+    fn report(&self, result: Result<(), Lost>) {
+        if self.fails.swap(result.is_err(), Ordering::Relaxed) == result.is_err() {
+            return;
+        }
+        match result {
+            Ok(()) => tracing::info!("the collector of traces takes spans again"),
+            Err(error) => {
+                tracing::warn!(%error, "the collector of traces does not take spans; they are lost")
+            }
+        }
+    }
+}
+
 /// Whether spans are wanted: an endpoint is set, and nothing switches traces off.
-pub(super) fn is_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
+fn is_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is = |name: &str, value: &str| variable(name).is_some_and(|set| set.eq_ignore_ascii_case(value));
     let endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
     endpoints.iter().any(|name| variable(name).is_some())
@@ -24,28 +201,28 @@ pub(super) fn is_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 /// What the environment says about spans.
 #[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) collector: CollectorSettings,
-    pub(super) batches: Batches,
-    pub(super) sampler: Sampler,
-    pub(super) limits: Limits,
+struct Settings {
+    collector: CollectorSettings,
+    batches: Batches,
+    sampler: Sampler,
+    limits: Limits,
     /// Bytes of the contents of an attribute; 0: there are none.
-    pub(super) content_bytes: usize,
+    content_bytes: usize,
 }
 
 /// How spans are sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Batches {
+struct Batches {
     /// Spans that wait.
-    pub(super) queue: usize,
+    queue: usize,
     /// Spans of a batch.
-    pub(super) most: usize,
+    most: usize,
     /// How long a batch waits for more.
-    pub(super) delay: Duration,
+    delay: Duration,
 }
 
 impl Settings {
-    pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         // What is set for traces is before what is set for everything.
         let of_exporter = |name: &str| {
             variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))

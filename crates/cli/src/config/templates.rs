@@ -1,10 +1,13 @@
-//! `jobs/plans/*.json`: templates of plans. The built-in ones, then those of the settings' folders, which replace or add some.
+//! What agents create by name. `jobs/plans/*.json`: templates of plans; the built-in ones, then those of the settings' folders,
+//! which replace or add some. `jobs/tables.toml`: custom tables.
 
 use std::path::{Path, PathBuf};
 
+use houston_domain::custom_table::{TableLimits, TablePresets, texts};
 use houston_domain::plan::{Template, Templates};
 
 use super::ConfigError;
+use super::layers::Layers;
 
 /// The folder of templates.
 pub(super) const FOLDER: &str = "plans";
@@ -47,6 +50,16 @@ fn read(path: &Path, name: &str, text: &str, tools: &[&str]) -> Result<Template,
     })
 }
 
+/// # Errors
+/// [`ConfigError::Setting`] when a preset could not be created.
+pub(super) fn check_tables(
+    presets: &TablePresets,
+    limits: &TableLimits,
+    layers: &Layers,
+) -> Result<(), ConfigError> {
+    presets.check(limits).map_err(|(name, faults)| layers.refuse(format!("tables.{name}"), texts(&faults)))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::config::load;
@@ -72,5 +85,22 @@ mod tests {
         assert!(error.contains("plans/hello.json: /name: must be `hello`"), "{error}");
         let error = names("greet.toml", "").unwrap_err();
         assert!(error.contains("greet.toml") && error.contains("research.json"), "{error}");
+    }
+
+    fn load_with(text: &str) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tables.toml"), text).unwrap();
+        let loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
+        Ok(loaded.settings.tables.0.into_keys().collect())
+    }
+
+    #[test]
+    fn presets_of_a_folder_are_added_and_checked() {
+        let cars = "[cars]\ndescription = \"Cars\"\nfields = [{ name = \"plate\", type = \"text\" }]";
+        assert_eq!(load_with(cars).unwrap(), ["bookmarks", "cars", "contacts", "expenses"]);
+        let error = load_with(&cars.replace("\"plate\"", "\"Plate\"")).unwrap_err();
+        assert!(error.contains("tables.cars") && error.contains("such as `plate`"), "{error}");
+        let error = load_with(&cars.replace("\"text\"", "\"txt\"")).unwrap_err();
+        assert!(error.contains("txt"), "{error}");
     }
 }

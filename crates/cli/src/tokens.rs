@@ -1,6 +1,6 @@
-//! Tokens of Microsoft Entra for Azure's models, from Azure's command line, if the user is logged in there.
+//! Tokens of providers' command lines, if the user is logged in there: of Microsoft Entra for Azure's models, and of GitHub.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 const RESOURCE: &str = "https://cognitiveservices.azure.com";
 
 /// The time limit of `az`, which starts slowly and calls a server.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const AZ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest output that is read, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 10;
@@ -30,6 +30,9 @@ const SHORT_LIFE: TimeDelta = TimeDelta::minutes(10);
 
 /// How long after a failure `az` is not run again.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
+
+/// `gh` reads a file or the machine's key ring; if it asks for a password, it is not waited for.
+const GH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs `az account get-access-token` once for all callers, and again 5 minutes before the token expires.
 pub(crate) struct AzureTokens {
@@ -59,7 +62,7 @@ struct Answer {
 impl AzureTokens {
     /// Uses the `az` on the `PATH`.
     pub(crate) fn new() -> Self {
-        Self::of("az".into(), TIMEOUT)
+        Self::of("az".into(), AZ_TIMEOUT)
     }
 
     fn of(program: OsString, timeout: Duration) -> Self {
@@ -108,6 +111,20 @@ impl TokenSource for AzureTokens {
     }
 }
 
+/// The output of `gh auth token`; `None` when there is no such program, no login, or it takes longer than 5 s.
+pub(crate) async fn github_token() -> Option<Secret> {
+    token_of(OsStr::new("gh"), GH_TIMEOUT).await
+}
+
+async fn token_of(program: &OsStr, timeout: Duration) -> Option<Secret> {
+    let mut command = Command::new(program);
+    command.args(["auth", "token", "--hostname", "github.com"]);
+    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(timeout, command.output()).await.ok()?.ok()?;
+    let token = Secret::new(std::str::from_utf8(&output.stdout).ok().filter(|_| output.status.success())?);
+    (!token.is_empty()).then_some(token)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -120,7 +137,7 @@ mod tests {
         let runs = folder.path().join("runs");
         std::fs::write(&path, format!("#!/bin/sh\necho run >> '{}'\n{script}\n", runs.display())).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        AzureTokens::of(path.into(), TIMEOUT)
+        AzureTokens::of(path.into(), AZ_TIMEOUT)
     }
 
     fn runs(folder: &tempfile::TempDir) -> usize {
@@ -160,7 +177,25 @@ mod tests {
         let hangs = tokens(&folder, "exec sleep 600");
         let hangs = AzureTokens { timeout: Duration::from_millis(200), ..hangs };
         assert_eq!(hangs.token_at(DateTime::UNIX_EPOCH).await, None);
-        let missing = AzureTokens::of(folder.path().join("none").into(), TIMEOUT);
+        let missing = AzureTokens::of(folder.path().join("none").into(), AZ_TIMEOUT);
         assert_eq!(missing.token_at(DateTime::UNIX_EPOCH).await, None);
+    }
+
+    #[tokio::test]
+    async fn token_is_read_only_from_a_successful_login() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |name: &str, script: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+            path
+        };
+        let says = program("says", "[ \"$1 $2\" = 'auth token' ] && echo gho_0123456789");
+        assert_eq!(token_of(says.as_os_str(), GH_TIMEOUT).await, Some(Secret::new("gho_0123456789")));
+        let refuses = program("refuses", "echo no; exit 1");
+        assert_eq!(token_of(refuses.as_os_str(), GH_TIMEOUT).await, None);
+        let waits = program("waits", "exec sleep 60");
+        assert_eq!(token_of(waits.as_os_str(), Duration::from_millis(100)).await, None);
+        assert_eq!(token_of(folder.path().join("none").as_os_str(), GH_TIMEOUT).await, None);
     }
 }
