@@ -5,9 +5,6 @@
 //! Only decisions are stored (`archived`, a task that was closed). Whether an agentable is at work follows from its
 //! run, and is computed each time by [`AgentType::status`].
 
-mod double_texting;
-mod planning;
-
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -23,9 +20,6 @@ use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
-
-pub use double_texting::DoubleTexting;
-pub use planning::Planning;
 
 /// Which text of the agent the user reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,11 +257,13 @@ pub enum InvalidKind {
 
 /// Maximum length of an agentable's title, in characters.
 pub const MAX_TITLE_CHARS: usize = 200;
+
 /// Maximum length of an agentable's description, in bytes: it is part of each of its prompts.
 pub const MAX_DESCRIPTION_BYTES: usize = 32 * 1024;
 
 /// Maximum length of a kind's name, in characters.
 const MAX_KIND_CHARS: usize = 40;
+
 /// Singular forms of API paths that are not prefixes of ids.
 const PATHS: [&str; 7] = ["custom_instruction", "error", "kind", "memorie", "message", "model", "queue"];
 
@@ -311,6 +307,57 @@ pub struct Prompt {
 impl Prompt {
     fn default_about_user() -> bool {
         true
+    }
+}
+
+/// What a message does to a run that is open when the message arrives: double texting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoubleTexting {
+    /// The run reads it at its next step.
+    #[default]
+    Enqueue,
+    /// The run is cancelled, and the message starts the next one. What the run did remains.
+    Interrupt,
+    /// The message is refused, and nothing is stored.
+    Reject,
+    /// Like `Interrupt`, and the run is removed from the history. External effects of its tools remain.
+    Rollback,
+}
+
+impl DoubleTexting {
+    /// The name in the database and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Interrupt => "interrupt",
+            Self::Reject => "reject",
+            Self::Rollback => "rollback",
+        }
+    }
+
+    /// Whether it cancels the open run.
+    #[must_use]
+    pub fn cancels(self) -> bool {
+        matches!(self, Self::Interrupt | Self::Rollback)
+    }
+}
+
+/// When an agent that may make plans makes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Planning {
+    /// When it wants to.
+    #[default]
+    Offer,
+    /// For each message: a run begins with a plan.
+    Force,
+}
+
+impl Planning {
+    fn is_offer(&self) -> bool {
+        *self == Self::Offer
     }
 }
 

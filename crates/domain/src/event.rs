@@ -3,6 +3,9 @@
 //! An event refers to messages by id and carries only what is stored nowhere else, so a message's text is stored once.
 //! Events that say no more than a message or a run are not stored at all ([`derived`]). `api` renders them as AG-UI.
 
+pub mod derived;
+pub mod topic;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,22 +14,13 @@ use crate::analysis::Complexity;
 use crate::compression::CompressionReason;
 use crate::focus::FocusRef;
 use crate::guard::DecidedBy;
-use crate::id::{AgentId, CompressionId, MessageId, RunId, SessionId, TeamId};
+use crate::id::{AgentId, AgentableId, CompressionId, MessageId, RunId, SessionId, TeamId};
+use crate::message::{MessageType, Source};
 use crate::model::Usage;
 use crate::question::{ClosedQuestion, NewQuestion};
 use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
-
-mod committed;
-mod delta;
-pub mod derived;
-mod progress;
-pub mod topic;
-
-pub use committed::{Committed, Live, LiveItem, MessageBody};
-pub use delta::{Delta, Part};
-pub use progress::CallProgress;
 
 /// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
 ///
@@ -392,6 +386,114 @@ impl Event {
                 | Self::QuestionClosed { .. }
         )
     }
+}
+
+/// The content of the message an event refers to, joined in so that a stream needs no second query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessageBody {
+    /// The author.
+    pub source: Source,
+    /// Text message or tool cell.
+    pub message_type: MessageType,
+    /// The text, Markdown.
+    pub content: String,
+    /// The metadata; `null` when there is none.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub metadata: Value,
+}
+
+/// A committed event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Committed {
+    /// Position in the agentable's stream, without gaps.
+    pub seq: i64,
+    /// The run it belongs to.
+    pub run_id: RunId,
+    /// When it was committed.
+    pub at: DateTime<Utc>,
+    /// What happened.
+    pub event: Event,
+    /// The content of the message the event refers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<MessageBody>,
+}
+
+/// What the delta bus carries to the open streams of one agentable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Live {
+    /// Text while the model writes it.
+    Delta(Delta),
+    /// How far a tool call is.
+    Progress(CallProgress),
+    /// Events that were just committed, in order and without gaps among them.
+    Committed(Vec<Committed>),
+    /// Events were committed: read them from Postgres.
+    Nudge,
+    /// A stream needs the text written so far; the worker that drives the run answers with deltas from offset
+    /// 0.
+    TranscriptWanted,
+    /// A cancel of this run was requested: the worker that drives it must check Postgres now.
+    CancelRequested(RunId),
+}
+
+/// A live item and its agentable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LiveItem {
+    /// The agentable.
+    pub agentable: AgentableId,
+    /// The item.
+    pub live: Live,
+}
+
+/// Which text of an iteration a delta belongs to. An iteration streams its reasoning first, then at most one
+/// message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The model's reasoning.
+    Reasoning,
+    /// The message the user reads.
+    Message,
+}
+
+/// A piece of text on its way to open streams. It may be lost: the durable event carries the whole text.
+///
+/// ```json
+/// {"message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "part": "message", "reasoning_chars": 0, "offset": 5, "text": " world"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delta {
+    /// The message that the iteration is writing.
+    pub message_id: MessageId,
+    /// Which text of the iteration.
+    pub part: Part,
+    /// For a message: number of characters of reasoning before it.
+    #[serde(default)]
+    pub reasoning_chars: u32,
+    /// Number of characters of this part before `text`.
+    pub offset: u32,
+    /// The piece of text.
+    pub text: String,
+}
+
+/// How far a tool call is, for people who watch: stored nowhere, and it may be lost.
+///
+/// ```json
+/// {"message_id": "msg_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "progress": 3.0, "total": 10.0, "message": "page 3"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallProgress {
+    /// The thread message (tool cell) that shows the call.
+    pub message_id: MessageId,
+    /// So much is done.
+    pub progress: f64,
+    /// Of so much, if there is a total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What is done now, one short line; empty: not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! time. So [`validate`] is checked for every prefix, and the functions that extend a history preserve it.
 
 mod raw;
-mod raw_rules;
-mod validity;
+
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,6 @@ use crate::attachment::SentDocument;
 use crate::image::SentImage;
 
 pub use raw::RawBlock;
-pub use validity::{EntryView, Fault, complete, validate, validate_complete};
 
 /// The author of an entry, as providers name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -165,4 +164,315 @@ fn tool_uses(content: &[Block]) -> impl Iterator<Item = &str> {
         Block::ToolUse { id, .. } => Some(id.as_str()),
         _ => None,
     })
+}
+
+/// Why a provider would refuse a history.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The first entry is one of the model.
+    #[error("the history begins with the model")]
+    BeginsWithAssistant,
+    /// Two entries of the model in a row.
+    #[error("entry {index}: two entries of the model in a row")]
+    AssistantTwice {
+        /// Index of the entry, from 0.
+        index: usize,
+    },
+    /// An entry without a block.
+    #[error("entry {index} is empty")]
+    Empty {
+        /// Index of the entry, from 0.
+        index: usize,
+    },
+    /// A tool call without a result in the next user turn.
+    #[error("entry {index}: tool call `{id}` has no result in the next user turn")]
+    Unanswered {
+        /// Index of the entry, from 0.
+        index: usize,
+        /// The id of the call.
+        id: String,
+    },
+    /// A result without an open call, or a second one for the same call.
+    #[error("entry {index}: result for `{id}` answers no open tool call")]
+    Stray {
+        /// Index of the entry, from 0.
+        index: usize,
+        /// The id of the call it refers to.
+        id: String,
+    },
+    /// Another block precedes the results with which the user turn must begin.
+    #[error("entry {index}: tool results must come first in their turn")]
+    ResultsNotFirst {
+        /// Index of the entry, from 0.
+        index: usize,
+    },
+    /// A block that is not allowed in an entry of this role.
+    #[error("entry {index}: a {role} entry may not hold this block", role = role.as_str())]
+    WrongRole {
+        /// Index of the entry, from 0.
+        index: usize,
+        /// The role of the entry.
+        role: Role,
+    },
+    /// The same call id twice in one entry.
+    #[error("entry {index}: tool call id `{id}` is used twice")]
+    DuplicateCall {
+        /// Index of the entry, from 0.
+        index: usize,
+        /// The id.
+        id: String,
+    },
+}
+
+impl Fault {
+    /// Index of the faulty entry, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        match self {
+            Self::BeginsWithAssistant => 0,
+            Self::AssistantTwice { index }
+            | Self::Empty { index }
+            | Self::Unanswered { index, .. }
+            | Self::Stray { index, .. }
+            | Self::ResultsNotFirst { index }
+            | Self::WrongRole { index, .. }
+            | Self::DuplicateCall { index, .. } => *index,
+        }
+    }
+}
+
+/// The role and blocks of an entry: an [`Entry`], alone or with what is stored beside it.
+pub trait EntryView {
+    /// The author.
+    fn role(&self) -> Role;
+    /// The blocks, in order.
+    fn content(&self) -> &[Block];
+}
+
+impl EntryView for Entry {
+    fn role(&self) -> Role {
+        self.role
+    }
+
+    fn content(&self) -> &[Block] {
+        &self.content
+    }
+}
+
+/// Checks that a provider accepts `entries` followed by a new message: as [`validate`], and no call is open.
+///
+/// # Errors
+/// The first [`Fault`] found.
+pub fn validate_complete<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
+    validate(entries)?;
+    let complete = complete(entries);
+    match entries.get(complete).and_then(|entry| open_call(entry, &entries[complete + 1..])) {
+        Some(id) => Err(Fault::Unanswered { index: complete, id: id.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// How many of the first entries are complete: all of them, or those before the last turn of the model while one of its
+/// calls has no result.
+#[must_use]
+pub fn complete<T: EntryView>(entries: &[T]) -> usize {
+    let last = entries.iter().rposition(|entry| entry.role() == Role::Assistant);
+    last.filter(|last| open_call(&entries[*last], &entries[last + 1..]).is_some()).unwrap_or(entries.len())
+}
+
+/// The first call of `asking` that no entry of `after` answers.
+fn open_call<'e, T: EntryView>(asking: &'e T, after: &[T]) -> Option<&'e str> {
+    let answered: HashSet<&str> = after
+        .iter()
+        .flat_map(EntryView::content)
+        .filter_map(|block| match block {
+            Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),
+            _ => None,
+        })
+        .collect();
+    tool_uses(asking.content()).find(|id| !answered.contains(id))
+}
+
+/// Calls without a result. A lookup takes constant time, because clients import histories with many calls.
+#[derive(Default)]
+struct OpenCalls<'e> {
+    /// All calls in order; answered ones are `None`.
+    calls: Vec<Option<&'e str>>,
+    positions: HashMap<&'e str, usize>,
+    /// All calls before this position are answered.
+    first: usize,
+}
+
+impl<'e> OpenCalls<'e> {
+    fn of(calls: impl Iterator<Item = &'e str>) -> Self {
+        let calls: Vec<Option<&str>> = calls.map(Some).collect();
+        let positions = calls.iter().enumerate().filter_map(|(at, id)| Some(((*id)?, at))).collect();
+        Self { calls, positions, first: 0 }
+    }
+
+    /// The first open call.
+    fn first(&self) -> Option<&'e str> {
+        self.calls.get(self.first).copied().flatten()
+    }
+
+    /// Closes a call; false if it is not open.
+    fn answer(&mut self, id: &str) -> bool {
+        let Some(call) = self.positions.remove(id).and_then(|at| self.calls.get_mut(at)) else {
+            return false;
+        };
+        *call = None;
+        while self.calls.get(self.first).is_some_and(Option::is_none) {
+            self.first += 1;
+        }
+        true
+    }
+}
+
+/// Checks that a provider accepts `entries`. Consecutive user entries count as one turn, because each wire joins
+/// them. A history that ends in open tool calls is a valid *prefix*: their results must come next.
+///
+/// # Errors
+/// The first [`Fault`] found.
+pub fn validate<T: EntryView>(entries: &[T]) -> Result<(), Fault> {
+    let mut open = OpenCalls::default();
+    let mut previous = None;
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.content().is_empty() {
+            return Err(Fault::Empty { index });
+        }
+        match entry.role() {
+            Role::Assistant => {
+                match previous {
+                    None => return Err(Fault::BeginsWithAssistant),
+                    Some(Role::Assistant) => return Err(Fault::AssistantTwice { index }),
+                    Some(Role::User) => {}
+                }
+                if let Some(id) = open.first() {
+                    return Err(Fault::Unanswered { index: index - 1, id: id.to_owned() });
+                }
+                open = assistant_calls(index, entry)?;
+            }
+            Role::User => answer(index, entry, &mut open)?,
+        }
+        previous = Some(entry.role());
+    }
+    Ok(())
+}
+
+/// The calls that an assistant entry opens.
+fn assistant_calls<T: EntryView>(index: usize, entry: &T) -> Result<OpenCalls<'_>, Fault> {
+    let mut seen = HashSet::new();
+    for block in entry.content() {
+        match block {
+            Block::ToolResult { .. } => return Err(Fault::WrongRole { index, role: entry.role() }),
+            Block::ToolUse { id, .. } if !seen.insert(id.as_str()) => {
+                return Err(Fault::DuplicateCall { index, id: id.clone() });
+            }
+            _ => {}
+        }
+    }
+    Ok(OpenCalls::of(tool_uses(entry.content())))
+}
+
+/// Closes the open calls that a user entry answers.
+fn answer<T: EntryView>(index: usize, entry: &T, open: &mut OpenCalls<'_>) -> Result<(), Fault> {
+    let mut other_seen = false;
+    for block in entry.content() {
+        match block {
+            Block::ToolResult { tool_use_id, .. } => {
+                if other_seen {
+                    return Err(Fault::ResultsNotFirst { index });
+                }
+                if !open.answer(tool_use_id) {
+                    return Err(Fault::Stray { index, id: tool_use_id.clone() });
+                }
+            }
+            Block::Text { .. } => {
+                if let Some(id) = open.first() {
+                    return Err(Fault::Unanswered { index, id: id.to_owned() });
+                }
+                other_seen = true;
+            }
+            _ => return Err(Fault::WrongRole { index, role: entry.role() }),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(id: &str) -> Block {
+        Block::ToolUse { id: id.into(), name: "create_note".into(), input: json!({}), raw: None }
+    }
+
+    fn result(id: &str) -> Block {
+        Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false }
+    }
+
+    #[test]
+    fn every_prefix_of_a_turn_with_two_tools_is_accepted() {
+        let history = [
+            Entry::user(vec![Block::text("hi")]),
+            Entry::assistant(vec![call("a"), call("b")]),
+            Entry::user(vec![result("a"), result("b")]),
+            Entry::user(vec![Block::text("and?")]),
+            Entry::assistant(vec![Block::text("done")]),
+        ];
+        for end in 0..=history.len() {
+            assert_eq!(validate(&history[..end]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn histories_that_providers_refuse_are_refused() {
+        let hi = || Entry::user(vec![Block::text("hi")]);
+        let asks = || Entry::assistant(vec![call("a"), call("b")]);
+        let cases: Vec<(Vec<Entry>, Fault)> = vec![
+            (vec![Entry::assistant(vec![Block::text("x")])], Fault::BeginsWithAssistant),
+            (vec![hi(), Entry::assistant(vec![])], Fault::Empty { index: 1 }),
+            (vec![hi(), asks(), hi()], Fault::Unanswered { index: 2, id: "a".into() }),
+            (
+                vec![hi(), asks(), Entry::user(vec![result("a")]), Entry::assistant(vec![Block::text("x")])],
+                Fault::Unanswered { index: 2, id: "b".into() },
+            ),
+            (
+                vec![hi(), asks(), Entry::user(vec![result("a"), result("a")])],
+                Fault::Stray { index: 2, id: "a".into() },
+            ),
+            (
+                vec![hi(), Entry::assistant(vec![call("a"), call("a")])],
+                Fault::DuplicateCall { index: 1, id: "a".into() },
+            ),
+            (vec![hi(), asks(), asks()], Fault::AssistantTwice { index: 2 }),
+        ];
+        for (history, fault) in cases {
+            assert_eq!(validate(&history), Err(fault));
+        }
+    }
+
+    #[test]
+    fn many_calls_are_matched_in_any_order() {
+        let ids: Vec<String> = (0..100_000).map(|nth| nth.to_string()).collect();
+        let history = [
+            Entry::user(vec![Block::text("hi")]),
+            Entry::assistant(ids.iter().map(|id| call(id)).collect()),
+            Entry::user(ids.iter().rev().map(|id| result(id)).collect()),
+        ];
+        assert_eq!(validate_complete(&history), Ok(()));
+    }
+
+    #[test]
+    fn blocks_keep_their_shape_in_storage() {
+        let entry = Entry::assistant(vec![Block::text("a"), call("c")]);
+        let stored = serde_json::to_value(&entry.content).unwrap();
+        assert_eq!(
+            stored,
+            json!([{"type": "text", "text": "a"},
+                   {"type": "tool_use", "id": "c", "name": "create_note", "input": {}}])
+        );
+    }
 }

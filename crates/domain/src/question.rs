@@ -9,16 +9,18 @@ pub mod input;
 pub mod link;
 pub mod own;
 pub mod pause;
-mod plain;
-mod refusal;
 pub mod schema;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::approval::{Approval, ApprovalAnswer};
+use self::budget::BudgetAnswer;
+use self::input::InputAnswer;
+use self::pause::PauseAnswer;
+use self::schema::check;
 use crate::id::{MessageId, QuestionId};
-use approval::Approval;
 
 /// Maximum number of characters of the name of who answers.
 pub const MAX_ANSWERED_BY_CHARS: usize = 200;
@@ -223,10 +225,59 @@ impl QuestionChanges {
     }
 }
 
+impl NewQuestion {
+    /// The answer of a person who says yes, or no with a message for the model: a call is carried out or not, a paused run
+    /// goes on or ends, a budget is raised by what is proposed or the run ends, what a call asks to be done elsewhere is done or
+    /// not. `None`: the question needs another answer.
+    #[must_use]
+    pub fn plain_answer(&self, yes: bool, message: Option<String>) -> Option<Value> {
+        let answer = match (self.approval.is_some(), self.kind, yes) {
+            (true, _, true) => serde_json::to_value(ApprovalAnswer::Approve { remember: None }),
+            (true, _, false) => serde_json::to_value(ApprovalAnswer::Reject { message }),
+            _ if !self.is_own() => return None,
+            (false, QuestionKind::Budget, true) => {
+                let amount = self.schema.as_ref().and_then(budget::proposed)?;
+                serde_json::to_value(BudgetAnswer::Raise { amount })
+            }
+            (false, QuestionKind::Budget, false) => serde_json::to_value(BudgetAnswer::Stop {}),
+            (false, QuestionKind::Input, true) => {
+                let accepted = serde_json::to_value(InputAnswer::Accept { content: None }).ok()?;
+                return self.check_answer(&accepted).is_ok().then_some(accepted);
+            }
+            (false, QuestionKind::Input, false) => serde_json::to_value(InputAnswer::Decline {}),
+            (false, _, true) => serde_json::to_value(PauseAnswer::Continue {}),
+            (false, _, false) => serde_json::to_value(PauseAnswer::Stop {}),
+        };
+        answer.ok()
+    }
+}
+
+impl NewQuestion {
+    /// The answer that refuses: to reject or cancel the call, to stop the run, `false`, or else the default value. `None`: the
+    /// question has no such answer.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Value> {
+        let Some(schema) = &self.schema else { return self.default_value.clone() };
+        let refusals = [
+            json!({"decision": "reject"}),
+            json!({"decision": "stop"}),
+            json!({"action": "cancel"}),
+            json!(false),
+        ];
+        refusals
+            .into_iter()
+            .find(|answer| check(schema, answer).is_ok())
+            .or_else(|| self.default_value.clone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
+
+    use super::{approval, input, pause, *};
     use crate::event::Event;
+    use crate::id::QuestionId;
 
     #[test]
     fn answer_counts_only_while_the_question_and_its_run_are_open() {
@@ -281,5 +332,70 @@ mod tests {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
             assert_eq!(QuestionKind::from_name(kind.as_str()), Some(kind));
         }
+    }
+
+    fn asked(kind: QuestionKind, subject: &str, schema: Value) -> NewQuestion {
+        NewQuestion {
+            id: QuestionId(uuid::Uuid::nil()),
+            kind,
+            subject: Some(subject.to_owned()),
+            text: "Go on?".to_owned(),
+            schema: Some(schema),
+            default_value: None,
+            expires_at: None,
+            approval: None,
+            message_id: None,
+        }
+    }
+
+    #[test]
+    fn each_question_of_houston_has_a_plain_answer() {
+        let pause = asked(QuestionKind::Approval, "houston:overseer:repeats:3", pause::answer_schema());
+        let schema = json!({"oneOf": [{"properties": {"amount": {"default": 2.5}}}]});
+        let budget = asked(QuestionKind::Budget, "houston:budget", schema);
+        let answers =
+            [&pause, &budget].map(|asked| [true, false].map(|yes| asked.plain_answer(yes, None).unwrap()));
+        assert_eq!(
+            answers,
+            [
+                [json!({"decision": "continue"}), json!({"decision": "stop"})],
+                [json!({"decision": "raise", "amount": 2.5}), json!({"decision": "stop"})]
+            ]
+        );
+        let other = asked(QuestionKind::Input, "step", json!({"type": "string"}));
+        assert_eq!(other.plain_answer(true, None), None, "yes has no meaning here");
+        let address = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(None));
+        assert_eq!(address.plain_answer(true, None), Some(json!({"action": "accept"})));
+        let form = asked(QuestionKind::Input, "houston:input:c1", input::answer_schema(Some(&json!({}))));
+        assert_eq!(form.plain_answer(true, None), None, "yes is no name");
+        assert_eq!(form.plain_answer(false, None), Some(json!({"action": "decline"})));
+    }
+
+    fn refusal(schema: Option<Value>, default_value: Option<Value>) -> Option<Value> {
+        let question = NewQuestion {
+            id: QuestionId(uuid::Uuid::nil()),
+            kind: QuestionKind::Input,
+            subject: None,
+            text: String::new(),
+            schema,
+            default_value,
+            expires_at: None,
+            approval: None,
+            message_id: None,
+        };
+        question.refusal()
+    }
+
+    #[test]
+    fn refusal_is_an_answer_that_the_question_accepts() {
+        let reject = json!({"decision": "reject"});
+        assert_eq!(refusal(Some(approval::answer_schema(&json!({}), true)), None), Some(reject));
+        assert_eq!(refusal(Some(pause::answer_schema()), None), Some(json!({"decision": "stop"})));
+        let cancel = json!({"action": "cancel"});
+        assert_eq!(refusal(Some(input::answer_schema(None)), None), Some(cancel));
+        assert_eq!(refusal(Some(json!({"type": "boolean"})), Some(json!(true))), Some(json!(false)));
+        assert_eq!(refusal(Some(json!({"type": "string"})), Some(json!("later"))), Some(json!("later")));
+        assert_eq!(refusal(Some(json!({"type": "string"})), None), None);
+        assert_eq!(refusal(None, None), None);
     }
 }

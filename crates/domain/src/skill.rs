@@ -13,7 +13,6 @@ pub mod disclosure;
 pub mod document;
 pub mod entry;
 pub mod file;
-mod front_matter;
 pub mod trigger;
 
 use std::collections::BTreeMap;

@@ -14,19 +14,22 @@
 //! What is lost is lost towards allowing more: the tool itself checks the arguments.
 
 mod form;
-mod merge;
-mod reader;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use self::form::{Schema, add_text, properties, properties_mut, require, texts};
 
 /// The most bytes of JSON of a schema as it is written outside, with its definitions.
 pub const MAX_WRITTEN_BYTES: usize = 512 * 1024;
+
 /// The most bytes of JSON of a schema that was read: about 16,000 tokens of each call.
 pub const MAX_BYTES: usize = 64 * 1024;
+
 /// The most levels of schemas in a schema; what is deeper may be any value.
 pub const MAX_DEPTH: usize = 16;
+
 /// The most schemas in a schema.
 pub const MAX_SCHEMAS: usize = 4096;
 
@@ -94,13 +97,464 @@ pub fn read(schema: &Value) -> Result<Value, Unreadable> {
         return Err(Unreadable::TooLong { bytes });
     }
     for limits in LIMITS {
-        let Some(read) = reader::Reader::new(schema, limits).read() else { continue };
+        let Some(read) = Reader::new(schema, limits).read() else { continue };
         let read = Value::Object(form::root(read)?);
         if form::bytes(&read) <= MAX_BYTES {
             return Ok(read);
         }
     }
     Err(Unreadable::TooLarge)
+}
+
+/// Keywords that depend on other values: they are described, and what they add to `properties` is united with it.
+const CONDITIONS: [&str; 6] = ["if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"];
+
+/// Reads one schema.
+struct Reader<'a> {
+    root: &'a Value,
+    limits: Limits,
+    /// The references that are being followed, the outermost first.
+    open: Vec<&'a str>,
+    /// How many schemas may still be read.
+    left: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(root: &'a Value, limits: Limits) -> Self {
+        Self { root, limits, open: Vec::new(), left: MAX_SCHEMAS }
+    }
+
+    /// The root; `None` when it has too many schemas.
+    fn read(mut self) -> Option<Schema> {
+        let schema = self.schema(self.root, 0);
+        (self.left > 0).then_some(schema)
+    }
+
+    fn schema(&mut self, value: &'a Value, depth: usize) -> Schema {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            return Schema::new();
+        }
+        match value {
+            Value::Bool(false) => form::never(),
+            // A type instead of a schema.
+            Value::String(_) => form::own(&Map::from_iter([("type".to_owned(), value.clone())])),
+            Value::Object(fields) if depth < MAX_DEPTH => self.object(fields, depth),
+            Value::Object(fields) => form::cut(fields),
+            _ => Schema::new(),
+        }
+    }
+
+    fn object(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Schema {
+        let mut schema = form::own(fields);
+        for (key, value) in fields {
+            match key.as_str() {
+                "properties" => self.properties(value, &mut schema, depth),
+                "items" | "prefixItems" => self.items(key, value, &mut schema, depth),
+                "additionalProperties" | "unevaluatedProperties" => {
+                    let others = match value {
+                        Value::Bool(_) => value.clone(),
+                        Value::Object(_) => Value::Object(self.schema(value, depth + 1)),
+                        _ => continue,
+                    };
+                    let is_any = others.as_object().is_some_and(Map::is_empty);
+                    schema
+                        .insert("additionalProperties".to_owned(), if is_any { true.into() } else { others });
+                }
+                "patternProperties" => {
+                    let Some(named) = value.as_object().filter(|named| !named.is_empty()) else { continue };
+                    let read = |(pattern, value): (&String, &'a Value)| {
+                        (pattern.clone(), Value::Object(self.schema(value, depth + 1)))
+                    };
+                    schema.insert(key.clone(), Value::Object(named.iter().map(read).collect()));
+                }
+                "propertyNames" | "contains" | "not" if value.is_object() => {
+                    schema.insert(key.clone(), Value::Object(self.schema(value, depth + 1)));
+                }
+                _ => {}
+            }
+        }
+        form::settle(&mut schema);
+        if let Some(target) = ["$ref", "$dynamicRef"].iter().find_map(|key| fields.get(*key)?.as_str()) {
+            let referred = self.referred(target, depth);
+            schema = all_of(schema, referred);
+        }
+        for part in form::listed(fields.get("allOf")) {
+            let part = self.schema(part, depth + 1);
+            schema = all_of(schema, part);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            let branches: Vec<Schema> =
+                form::listed(fields.get(keyword)).map(|branch| self.schema(branch, depth + 1)).collect();
+            schema = alternatives(schema, keyword, branches);
+        }
+        self.conditions(fields, &mut schema, depth);
+        form::settle(&mut schema);
+        if ["nullable", "x-nullable"].iter().any(|key| fields.get(*key) == Some(&Value::Bool(true))) {
+            form::allow_null(&mut schema);
+        }
+        schema
+    }
+
+    fn properties(&mut self, value: &'a Value, schema: &mut Schema, depth: usize) {
+        let mut properties = Schema::new();
+        let mut required = Vec::new();
+        match value {
+            Value::Object(named) => {
+                for (name, value) in named {
+                    // Of the object, written one level too deep.
+                    if name == "required" && value.is_array() {
+                        required.extend(form::texts(Some(value)));
+                        continue;
+                    }
+                    // Of draft 3.
+                    if value.get("required") == Some(&Value::Bool(true)) {
+                        required.push(name.clone());
+                    }
+                    properties.insert(name.clone(), Value::Object(self.schema(value, depth + 1)));
+                }
+            }
+            // PHP writes an empty object as a list; some list their arguments.
+            Value::Array(listed) => {
+                for value in listed {
+                    let Some(name) = value.get("name").and_then(Value::as_str) else { continue };
+                    if value.get("required") == Some(&Value::Bool(true)) {
+                        required.push(name.to_owned());
+                    }
+                    properties.insert(name.to_owned(), Value::Object(self.schema(value, depth + 1)));
+                }
+            }
+            _ => return,
+        }
+        schema.insert("properties".to_owned(), Value::Object(properties));
+        form::require(schema, required);
+    }
+
+    fn items(&mut self, key: &str, value: &'a Value, schema: &mut Schema, depth: usize) {
+        match value {
+            Value::Array(listed) if listed.is_empty() => {}
+            // Before draft 2020-12 a tuple was `items` with a list.
+            Value::Array(listed) => {
+                let listed = listed.iter().map(|value| Value::Object(self.schema(value, depth + 1)));
+                schema.insert("prefixItems".to_owned(), listed.collect());
+            }
+            Value::Object(_) | Value::String(_) if key == "items" => {
+                schema.insert("items".to_owned(), Value::Object(self.schema(value, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Properties that only some values have are allowed for all; the rule itself is described.
+    fn conditions(&mut self, fields: &'a Map<String, Value>, schema: &mut Schema, depth: usize) {
+        let rules: Map<String, Value> = CONDITIONS
+            .iter()
+            .filter_map(|key| {
+                Some(((*key).to_owned(), fields.get(*key).filter(|value| value.is_object())?.clone()))
+            })
+            .collect();
+        if rules.is_empty() {
+            return;
+        }
+        let conditional = ["then", "else"].iter().filter_map(|key| fields.get(*key));
+        let dependent =
+            ["dependentSchemas", "dependencies"].iter().filter_map(|key| fields.get(*key)?.as_object());
+        let dependent = dependent.flat_map(Map::values);
+        for value in conditional.chain(dependent).filter(|value| value.is_object()).collect::<Vec<_>>() {
+            let read = self.schema(value, depth + 1);
+            add_properties(schema, &read);
+        }
+        form::describe(schema, &Value::Object(rules));
+    }
+
+    /// What a reference refers to. Any value, if it is not in this schema, or contains itself too often.
+    fn referred(&mut self, target: &'a str, depth: usize) -> Schema {
+        let Some(value) = resolve(self.root, target) else { return Schema::new() };
+        let repeats = self.open.iter().filter(|open| **open == target).count();
+        if repeats > self.limits.repeats || self.open.len() >= self.limits.references {
+            return value.as_object().map(form::cut).unwrap_or_default();
+        }
+        self.open.push(target);
+        let schema = self.schema(value, depth + 1);
+        self.open.pop();
+        schema
+    }
+}
+
+/// The schema that `target` refers to, within `root`: a JSON pointer, an anchor, or the bare name of a definition.
+fn resolve<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
+    let definitions = || ["$defs", "definitions"].into_iter().filter_map(|key| root.get(key)?.as_object());
+    let Some(fragment) = target.strip_prefix('#') else {
+        return definitions().find_map(|named| {
+            let is_meant =
+                |value: &&Value| ["$id", "id"].iter().any(|key| value.get(*key) == Some(&json!(target)));
+            named.get(target).or_else(|| named.values().find(is_meant))
+        });
+    };
+    if fragment.is_empty() || fragment.starts_with('/') {
+        return root.pointer(fragment).or_else(|| root.pointer(&form::percent_decoded(fragment)));
+    }
+    definitions().flat_map(Map::values).find(|value| {
+        value.get("$anchor") == Some(&json!(fragment))
+            || value.get("$dynamicAnchor") == Some(&json!(fragment))
+    })
+}
+
+/// The most alternatives that are described.
+const MAX_DESCRIBED: usize = 12;
+
+/// A schema for what matches both; where that cannot be said, for more. Titles and descriptions are those of `first`.
+fn all_of(mut first: Schema, second: Schema) -> Schema {
+    if first.is_empty() {
+        return second;
+    }
+    let closed =
+        [&first, &second].iter().any(|one| one.get("additionalProperties") == Some(&Value::Bool(false)));
+    for (key, value) in second {
+        let Some(before) = first.get(&key) else {
+            first.insert(key, value);
+            continue;
+        };
+        let both = match key.as_str() {
+            "properties" => both_properties(before, &value),
+            "required" => json!(form::distinct(&[list(before), list(&value)].concat())),
+            "type" => both_types(before, &value),
+            "enum" => {
+                let (choices, others) = (list(before), list(&value));
+                let common: Vec<Value> = choices.into_iter().filter(|one| others.contains(one)).collect();
+                if common.is_empty() { continue } else { Value::Array(common) }
+            }
+            "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+                if value.as_f64() > before.as_f64() { value } else { continue }
+            }
+            "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
+                if value.as_f64() < before.as_f64() { value } else { continue }
+            }
+            "items" => match (before, &value) {
+                (Value::Object(first), Value::Object(second)) => {
+                    Value::Object(all_of(first.clone(), second.clone()))
+                }
+                _ => continue,
+            },
+            _ => continue,
+        };
+        first.insert(key, both);
+    }
+    if closed {
+        // Their properties are united, so that each knows those of the other.
+        first.insert("additionalProperties".to_owned(), false.into());
+    }
+    form::settle(&mut first);
+    with_own_properties(first)
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+fn both_properties(first: &Value, second: &Value) -> Value {
+    let mut named = first.as_object().cloned().unwrap_or_default();
+    for (name, value) in second.as_object().into_iter().flatten() {
+        let both = match (named.get(name), value) {
+            (Some(Value::Object(first)), Value::Object(second)) => {
+                Value::Object(all_of(first.clone(), second.clone()))
+            }
+            _ => value.clone(),
+        };
+        named.insert(name.clone(), both);
+    }
+    Value::Object(named)
+}
+
+/// The types that both allow. If there are none, the first are kept: a value that cannot be is of no use to a model.
+fn both_types(first: &Value, second: &Value) -> Value {
+    let of = |value: &Value| -> Vec<String> {
+        value.as_str().map(str::to_owned).into_iter().chain(texts(Some(value))).collect()
+    };
+    let (firsts, seconds) = (of(first), of(second));
+    let mut common: Vec<String> = Vec::new();
+    for (one, other) in firsts.iter().flat_map(|one| seconds.iter().map(move |other| (one, other))) {
+        let both = match (one.as_str(), other.as_str()) {
+            (one, other) if one == other => one,
+            ("integer", "number") | ("number", "integer") => "integer",
+            _ => continue,
+        };
+        if !common.iter().any(|known| known == both) {
+            common.push(both.to_owned());
+        }
+    }
+    match common.as_slice() {
+        [] => first.clone(),
+        [one] => json!(one),
+        several => json!(several),
+    }
+}
+
+/// A schema for what matches `schema` and one of `branches`.
+fn alternatives(schema: Schema, keyword: &str, branches: Vec<Schema>) -> Schema {
+    let mut distinct: Vec<Schema> = Vec::new();
+    for branch in branches.into_iter().filter(|branch| *branch != form::never()) {
+        let nested = if branch.len() == 1 { branch.get("anyOf").map(list) } else { None };
+        let nested = nested.map(|nested| nested.into_iter().filter_map(object).collect());
+        for branch in nested.unwrap_or_else(|| vec![branch]) {
+            if !distinct.contains(&branch) {
+                distinct.push(branch);
+            }
+        }
+    }
+    match distinct.as_slice() {
+        [] => schema,
+        [one] => all_of(schema, one.clone()),
+        // One of two rules with alternatives is enough.
+        _ if schema.contains_key(keyword) => schema,
+        several => {
+            let mut schema = schema;
+            schema.insert(keyword.to_owned(), json!(several));
+            with_own_properties(schema)
+        }
+    }
+}
+
+/// The schema without alternatives that only say which of its properties an object has.
+fn with_own_properties(mut schema: Schema) -> Schema {
+    for keyword in ["anyOf", "oneOf"] {
+        let Some(Value::Array(branches)) = schema.get(keyword) else { continue };
+        let of_object = |branch: &Value| branch.as_object().is_some_and(is_of_object);
+        if properties(&schema).is_some() && branches.iter().all(of_object) {
+            let branches = branches.iter().cloned().filter_map(object).collect();
+            schema.shift_remove(keyword);
+            schema = folded(schema, branches);
+        }
+    }
+    schema
+}
+
+fn object(value: Value) -> Option<Schema> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    }
+}
+
+/// Whether a schema only says which properties an object has.
+fn is_of_object(schema: &Schema) -> bool {
+    let mut types = form::types_of(schema);
+    types.all(|name| name == "object")
+        && !["anyOf", "oneOf", "enum", "const"].iter().any(|key| schema.contains_key(*key))
+}
+
+/// One schema of an object for several: it has the properties of all, and those required that all require. Which belong
+/// together is described.
+fn folded(mut schema: Schema, branches: Vec<Schema>) -> Schema {
+    let Some((first, others)) = branches.split_first() else { return schema };
+    let mut named: Vec<(&String, Vec<&Schema>)> = Vec::new();
+    for (name, value) in branches.iter().filter_map(properties).flatten() {
+        let Value::Object(value) = value else { continue };
+        match named.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value),
+            None => named.push((name, vec![value])),
+        }
+    }
+    let united: Map<String, Value> =
+        named.into_iter().map(|(name, values)| (name.clone(), Value::Object(any_of(&values)))).collect();
+    let required_by =
+        |branch: &Schema, name: &String| texts(branch.get("required")).any(|other| other == *name);
+    let required: Vec<String> = texts(first.get("required"))
+        .filter(|name| others.iter().all(|other| required_by(other, name)))
+        .collect();
+    let text = described(&schema, &branches, &required);
+    let is_closed =
+        branches.iter().all(|branch| branch.get("additionalProperties") == Some(&Value::Bool(false)));
+    if let Some(properties) = properties_mut(&mut schema) {
+        *properties = both_properties(&Value::Object(properties.clone()), &Value::Object(united))
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+    }
+    require(&mut schema, required);
+    if is_closed {
+        schema.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    if !text.is_empty() {
+        add_text(&mut schema, &text);
+    }
+    form::settle(&mut schema);
+    schema
+}
+
+/// Adds the properties that a schema does not have yet.
+fn add_properties(schema: &mut Schema, other: &Schema) {
+    for (name, value) in properties(other).into_iter().flatten() {
+        if let Some(named) = properties_mut(schema) {
+            named.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// A schema for what matches one of several.
+fn any_of(schemas: &[&Schema]) -> Schema {
+    let mut distinct: Vec<&Schema> = Vec::new();
+    for schema in schemas.iter().filter(|schema| !schema.is_empty()) {
+        if !distinct.contains(schema) {
+            distinct.push(schema);
+        }
+    }
+    match distinct.as_slice() {
+        [] => Schema::new(),
+        [one] => (*one).clone(),
+        several => choices(several).unwrap_or_else(|| {
+            let alone = several.iter().map(|one| (*one).clone()).collect();
+            alternatives(Schema::new(), "anyOf", alone)
+        }),
+    }
+}
+
+/// Schemas that each allow only a few values, as one.
+fn choices(schemas: &[&Schema]) -> Option<Schema> {
+    let mut united = Vec::new();
+    for schema in schemas {
+        let plain = ["type", "const", "enum", "title", "description", "default", "examples"];
+        if !schema.keys().all(|key| plain.contains(&key.as_str())) {
+            return None;
+        }
+        match (schema.get("const"), schema.get("enum")) {
+            (Some(value), _) => united.push(value.clone()),
+            (None, Some(Value::Array(values))) => united.extend(values.iter().cloned()),
+            _ => return None,
+        }
+    }
+    let mut schema = Schema::new();
+    let kind = schemas.first()?.get("type");
+    if let Some(kind) = kind.filter(|_| schemas.iter().all(|schema| schema.get("type") == kind)) {
+        schema.insert("type".to_owned(), kind.clone());
+    }
+    if let Some(description) = schemas.iter().find_map(|schema| schema.get("description")) {
+        schema.insert("description".to_owned(), description.clone());
+    }
+    schema.insert("enum".to_owned(), Value::Array(form::distinct(&united)));
+    Some(schema)
+}
+
+/// Which properties belong together, if the alternatives require different ones.
+fn described(schema: &Schema, branches: &[Schema], required: &[String]) -> String {
+    let needed: Vec<String> = texts(schema.get("required")).chain(required.iter().cloned()).collect();
+    let mut sets: Vec<String> = Vec::new();
+    for branch in branches {
+        let fixed = |name: &String| properties(branch)?.get(name)?.get("const").cloned();
+        let names = texts(branch.get("required")).filter_map(|name| match fixed(&name) {
+            Some(value) => Some(format!("`{name}` = {value}")),
+            None if needed.contains(&name) => None,
+            None => Some(format!("`{name}`")),
+        });
+        let set = names.collect::<Vec<_>>().join(" with ");
+        if !set.is_empty() && !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    if sets.len() < 2 || sets.len() > MAX_DESCRIBED {
+        return String::new();
+    }
+    format!("Give one of: {}.", sets.join("; or "))
 }
 
 #[cfg(test)]

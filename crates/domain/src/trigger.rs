@@ -2,7 +2,7 @@
 //!
 //! - A time is a cron expression with five fields in a time zone: [`cron`].
 //! - Words are searched in what users write: [`keyword`].
-//! - An event is chosen by its topic, by whose it is, and by a condition: [`event_rule`].
+//! - An event is chosen by its topic, by whose it is, and by a condition: [`EventRule`].
 //! - What happens then, and its texts, are in [`effect`].
 //!
 //! Loops are bounded: a trigger does not hear what it has caused, a chain has at most [`MAX_DEPTH`] triggers, and each fires a
@@ -11,9 +11,9 @@
 pub mod allowance;
 pub mod cron;
 pub mod effect;
-pub mod event_rule;
 pub mod keyword;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -21,22 +21,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::cron::CronRule;
-use self::event_rule::EventRule;
 use self::keyword::KeywordRule;
+use crate::event::topic::{EventFilter, EventOwner, InvalidPattern, MAX_PATTERNS};
 use crate::frame::{attribute, escape};
-use crate::id::TriggerId;
-use crate::plan::all_plain;
+use crate::id::{TriggerId, parse_prefixed};
+use crate::plan::{ExpressionError, all_plain, condition, is_plain, names, render};
 
 /// Maximum number of triggers of a user.
 pub const MAX_TRIGGERS: i64 = 100;
+
 /// Maximum length of a name, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
+
 /// Maximum length of instructions, in bytes.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 4_000;
+
 /// Maximum number of triggers one after the other, each of which has caused the next.
 pub const MAX_DEPTH: i16 = 3;
+
 /// How many characters of a message an agent reads of the user.
 const MAX_CAUSE_CHARS: usize = 2_000;
+
 /// Maximum size of what an event says besides, as JSON, in bytes.
 const MAX_DATA_BYTES: usize = 8_000;
 
@@ -236,7 +241,7 @@ impl Cause {
     /// The names of conditions and templates: `event`.
     #[must_use]
     pub fn context(&self) -> Value {
-        event_rule::context(self)
+        expression_context(self)
     }
 }
 
@@ -256,6 +261,103 @@ pub fn trigger_message(name: &str, instructions: &str, cause: &Cause) -> String 
     }
     text.push_str("</trigger>");
     text
+}
+
+/// The names that conditions and templates of triggers have.
+const NAMES: &[&str] = &["event"];
+
+/// Events, chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRule {
+    filter: EventFilter,
+    condition: Option<String>,
+}
+
+impl EventRule {
+    fn new(
+        topics: &[String],
+        (kind, agentable): (Option<&str>, Option<&str>),
+        condition: Option<&str>,
+    ) -> Result<Self, InvalidWhen> {
+        if topics.is_empty() || topics.len() > MAX_PATTERNS {
+            return Err(InvalidWhen::at("/topics", format!("must have 1 to {MAX_PATTERNS} patterns")));
+        }
+        let parse = |(nth, topic): (usize, &String)| {
+            topic.parse().map_err(|error: InvalidPattern| {
+                InvalidWhen::at(&format!("/topics/{nth}"), error.to_string())
+            })
+        };
+        let topics = topics.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+        let agentable = match agentable {
+            None => None,
+            Some(given) => {
+                let kind = given.rsplit_once('_').map_or("", |(kind, _)| kind);
+                let id = parse_prefixed(kind, given).map_err(|_| {
+                    InvalidWhen::at("/agentable_id", "must be the id of an agentable, as in `goal_…`")
+                })?;
+                Some(id.into())
+            }
+        };
+        if let Some(condition) = condition {
+            check_expression(condition, false).map_err(|reason| InvalidWhen::at("/if", reason))?;
+        }
+        let filter = EventFilter { topics, user: None, kind: kind.map(str::to_owned), agentable };
+        Ok(Self { filter, condition: condition.map(str::to_owned) })
+    }
+
+    /// Whether an event is heard, if the condition holds.
+    #[must_use]
+    pub fn chooses(&self, topic: &str, owner: &EventOwner) -> bool {
+        self.filter.matches(topic, owner)
+    }
+
+    /// Whether there is a condition.
+    #[must_use]
+    pub fn has_condition(&self) -> bool {
+        self.condition.is_some()
+    }
+
+    /// Whether the condition holds; without one it does.
+    ///
+    /// # Errors
+    /// It names what the event does not have, or takes too long.
+    pub fn holds(&self, cause: &Cause) -> Result<bool, ExpressionError> {
+        self.condition.as_ref().map_or(Ok(true), |text| condition(text, &cause.context()))
+    }
+}
+
+/// Checks an expression, or a template, of a trigger.
+///
+/// # Errors
+/// What is wrong, and what is allowed.
+fn check_expression(source: &str, is_template: bool) -> Result<(), String> {
+    let used: BTreeSet<String> = names(source, is_template).map_err(|error| error.to_string())?;
+    if let Some(name) = used.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        return Err(format!(
+            "there is no `{name}`; there is `event`, with `at`, `topic`, `agentable_id`, `kind`, `content` and `data`, as in \
+             `event.data.status == \"failed\"`"
+        ));
+    }
+    // Names of filters, tests and functions are looked up when they are used. What is not plain is tried before it is stored.
+    if !is_plain(source, is_template) {
+        return Ok(());
+    }
+    let sample = expression_context(&Cause::default());
+    let tried =
+        if is_template { render(source, &sample, false).err() } else { condition(source, &sample).err() };
+    match tried.map(|error| error.to_string()).filter(|error| error.starts_with("unknown ")) {
+        None => Ok(()),
+        Some(unknown) => Err(unknown),
+    }
+}
+
+/// What is in `event` of conditions and templates.
+fn expression_context(cause: &Cause) -> Value {
+    let Cause { at, topic, agentable, kind, content, data } = cause;
+    serde_json::json!({"event": {
+        "at": at, "topic": topic, "agentable_id": agentable, "kind": kind, "content": content,
+        "data": data.clone().unwrap_or_default(),
+    }})
 }
 
 #[cfg(test)]

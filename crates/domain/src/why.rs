@@ -3,14 +3,9 @@
 //! The rule reads facts of one instant ([`Facts`]) and names every cause that holds, the one that decides first. A cause is named
 //! only if the facts show it.
 
-mod cause;
-mod health;
-
 use chrono::{DateTime, Utc};
 
-pub use cause::Cause;
-pub use health::HealthFacts;
-
+use crate::health::{Check, HealthStatus};
 use crate::id::{QuestionId, RunId};
 use crate::model::ModelError;
 use crate::question::QuestionKind;
@@ -19,6 +14,7 @@ use crate::runtime_state::{LatestRun, RuntimeState};
 
 /// Seconds without an event after which a run that a worker holds is called quiet.
 const QUIET_S: i64 = 120;
+
 /// Seconds after which an agentable that could be claimed should have been, hints lost or not: two sweeps.
 const SWEPT_S: i64 = 15;
 
@@ -357,6 +353,228 @@ fn ended(which: &str, status: RunStatus, error: Option<(&str, &str)>, todo: &str
 /// The error in a sentence, after what happened.
 fn described(error: Option<(&str, &str)>) -> String {
     error.map_or_else(String::new, |(code, message)| format!(": {code}: {message}"))
+}
+
+/// A cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Nothing is to be done: no run is open.
+    Idle,
+    /// It is archived.
+    Archived,
+    /// Its latest run failed.
+    Failed,
+    /// Its latest run was given up, because workers died with it.
+    DeadLettered,
+    /// Its latest run was cancelled.
+    Cancelled,
+    /// The open run is to be cancelled.
+    Cancelling,
+    /// A worker runs it.
+    Running,
+    /// A worker runs it, but has committed nothing for long.
+    Quiet,
+    /// The worker that holds the lock is dead.
+    HolderDead,
+    /// It waits for an answer of a person.
+    Question,
+    /// A budget is reached, and a person may raise it.
+    Budget,
+    /// A person has paused it.
+    Paused,
+    /// It waits for the end of its tasks.
+    Tasks,
+    /// It waits for a message or a time.
+    Waiting,
+    /// An attempt failed, and the next is not due yet.
+    Retry,
+    /// The tokens of its user are used up.
+    RateLimit,
+    /// An operator has paused its lane.
+    LanePaused,
+    /// Its model is not called for a while: a circuit breaker is open.
+    BreakerOpen,
+    /// Its user has as many runs as may be held at once.
+    Fairness,
+    /// No worker is alive.
+    NoWorker,
+    /// All living workers drain.
+    Draining,
+    /// It could be claimed: the hint is on its way, or all slots are in use.
+    Queued,
+    /// It could be claimed, and Redis, which delivers hints, is away.
+    RedisAway,
+    /// It has waited for longer than a lost hint can explain: the slots are in use.
+    SlotsFull,
+    /// Its run is open, but nothing would find it.
+    Forgotten,
+    /// Workers died while they ran it.
+    Suspect,
+    /// A check of the installation failed that explains the causes before it.
+    Health,
+}
+
+impl Cause {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Archived => "archived",
+            Self::Failed => "failed",
+            Self::DeadLettered => "dead_lettered",
+            Self::Cancelled => "cancelled",
+            Self::Cancelling => "cancelling",
+            Self::Running => "running",
+            Self::Quiet => "quiet",
+            Self::HolderDead => "holder_dead",
+            Self::Question => "question",
+            Self::Budget => "budget",
+            Self::Paused => "paused",
+            Self::Tasks => "tasks",
+            Self::Waiting => "waiting",
+            Self::Retry => "retry",
+            Self::RateLimit => "rate_limit",
+            Self::LanePaused => "lane_paused",
+            Self::BreakerOpen => "breaker_open",
+            Self::Fairness => "fairness",
+            Self::NoWorker => "no_worker",
+            Self::Draining => "draining",
+            Self::Queued => "queued",
+            Self::RedisAway => "redis_away",
+            Self::SlotsFull => "slots_full",
+            Self::Forgotten => "forgotten",
+            Self::Suspect => "suspect",
+            Self::Health => "health",
+        }
+    }
+
+    /// Whether it passes by itself, without a person. [`Self::Health`] holds nothing up: the causes before it do.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(
+            self,
+            Self::Cancelling
+                | Self::Running
+                | Self::HolderDead
+                | Self::Tasks
+                | Self::Retry
+                | Self::RateLimit
+                | Self::BreakerOpen
+                | Self::Fairness
+                | Self::Queued
+                | Self::RedisAway
+                | Self::Forgotten
+                | Self::Health
+        )
+    }
+}
+
+// What the health of the installation explains. A failed check holds nothing up by itself: it says why something that does
+// takes long.
+
+/// Seconds for which Redis is away before it is named: a connection that is made anew takes less.
+const REDIS_S: i64 = 5;
+
+/// The check that says whether Redis is reachable.
+const REDIS: &str = "redis";
+
+/// The health of the installation: results of checks, and what the process that is asked sees itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HealthFacts {
+    /// The checks that found something, if their results are new enough.
+    pub failing: Vec<Check>,
+    /// When the checks were made last, if that is too long ago.
+    pub silent_since: Option<DateTime<Utc>>,
+    /// Since when the process that is asked does not reach Redis.
+    pub redis_down_since: Option<DateTime<Utc>>,
+}
+
+/// A check, and the causes that it explains.
+struct Explanation {
+    check: &'static str,
+    /// How bad its result is at least.
+    least: HealthStatus,
+    causes: &'static [Cause],
+    text: &'static str,
+    todo: &'static str,
+}
+
+/// One row for each check that explains a cause. What passes within seconds is left out where it is usual.
+const EXPLANATIONS: [Explanation; 5] = [
+    Explanation {
+        check: "schema",
+        least: HealthStatus::Red,
+        // Workers that live have checked it when they started.
+        causes: &[Cause::NoWorker, Cause::Draining],
+        text: "The schema of Postgres is not that of this release: no worker of it starts.",
+        todo: "`houston migrate`.",
+    },
+    Explanation {
+        check: "connections",
+        least: HealthStatus::Red,
+        causes: &[Cause::SlotsFull, Cause::HolderDead, Cause::NoWorker, Cause::Draining],
+        text: "Almost all connections of Postgres are in use: a worker may wait for one.",
+        todo: "Raise max_connections of Postgres, or lower `worker.database_connections`.",
+    },
+    Explanation {
+        check: "dead_leases",
+        least: HealthStatus::Red,
+        causes: &[Cause::HolderDead],
+        text: "The health monitor found leases of dead workers that no living worker had released.",
+        todo: "`houston monitor --now` releases them; read the logs of the workers that live.",
+    },
+    Explanation {
+        check: "overdue_work",
+        least: HealthStatus::Red,
+        causes: &[Cause::SlotsFull],
+        text: "The health monitor found work that waits for long: there are too few slots, or workers do not take what waits.",
+        todo: "See whether slots are free (`houston workers`): start more workers if not, else read the logs of those that live.",
+    },
+    Explanation {
+        check: "failed_runs",
+        least: HealthStatus::Warn,
+        // Not of a run that failed: that may be long ago.
+        causes: &[Cause::Retry, Cause::BreakerOpen],
+        text: "Many of the latest runs of the installation failed, too.",
+        todo: "`houston monitor` says how many, and *Errors* in the console groups them by their cause.",
+    },
+];
+
+/// Causes that a health monitor mends or reports, if one works.
+const MONITORED: &[Cause] = &[Cause::Forgotten, Cause::HolderDead, Cause::SlotsFull];
+
+impl HealthFacts {
+    /// Forgets that the monitor did not reach Redis: the process that is asked has reached it since.
+    pub fn forget_redis(&mut self) {
+        self.failing.retain(|check| check.id != REDIS);
+    }
+
+    /// Whether hints are not delivered at the moment.
+    fn redis_is_away(&self, now: DateTime<Utc>) -> bool {
+        let checked = self.failing.iter().find(|check| check.id == REDIS).map(|check| check.since);
+        self.redis_down_since.or(checked).is_some_and(|since| (now - since).num_seconds() >= REDIS_S)
+    }
+
+    /// What explains the reasons that were `found`.
+    fn reasons(&self, found: &[Reason]) -> Vec<Reason> {
+        let holds = |causes: &[Cause]| found.iter().any(|reason| causes.contains(&reason.cause));
+        let failed = |id: &str, least: HealthStatus| {
+            self.failing.iter().any(|check| check.id == id && check.status >= least)
+        };
+        let mut reasons: Vec<Reason> = EXPLANATIONS
+            .iter()
+            .filter(|of| holds(of.causes) && failed(of.check, of.least))
+            .map(|of| Reason::new(Cause::Health, of.text, Some(of.todo)))
+            .collect();
+        if let Some(since) = self.silent_since.filter(|_| holds(MONITORED)) {
+            let since = since.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+            let text = format!("The health monitor has not run since {since}: what it mends stays as it is.");
+            let todo = "`houston monitor --now` runs it; the workers should, so read their logs.";
+            reasons.push(Reason::new(Cause::Health, text, Some(todo)));
+        }
+        reasons
+    }
 }
 
 #[cfg(test)]

@@ -16,29 +16,26 @@
 
 mod change;
 mod diff;
-mod edit;
-mod file_pattern;
 mod handover;
-mod listing;
-mod page;
 mod path;
+mod read;
 mod search;
-mod version;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::change::{ChangeRefusal, Present, check_delete, check_write};
+pub use self::change::{
+    ChangeRefusal, EditRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write,
+    edited,
+};
 pub use self::diff::{MAX_DIFF_BYTES, unified_diff};
-pub use self::edit::{EditRefusal, edited};
-pub use self::file_pattern::{FilePattern, MAX_FILE_PATTERN_CHARS};
 pub use self::handover::{HandedOver, handed_over};
-pub use self::listing::{Listed, listing};
-pub use self::page::{LinesPage, PageStart, lines_page};
-pub use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath};
+pub use self::path::{
+    FilePattern, MAX_DEPTH, MAX_FILE_PATTERN_CHARS, MAX_NAME_BYTES, MAX_PATH_BYTES, PathError, WorkspacePath,
+};
+pub use self::read::{LinesPage, Listed, PageStart, lines_page, listing};
 pub use self::search::{
     FileMatches, LineMatch, MAX_LINE_BYTES, MAX_SEARCH_WORK, MAX_TEXT_PATTERN_CHARS, TextPattern, TextSearch,
 };
-pub use self::version::{Expected, FileVersion, InvalidVersion};
 
 /// Maximum length of a file, in bytes: what a database row and a model can still handle.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;

@@ -12,27 +12,23 @@
 
 pub mod budget;
 pub mod limits;
-mod oversight;
 pub mod partial_json;
-mod replay;
 pub mod step;
-pub mod stop;
 pub mod token_budget;
 
 use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use limits::Limits;
+use step::{EmptyAnswer, Next, TurnOutcome};
 
 use crate::agentable::Reply;
 use crate::history::{Block, Entry, Role};
+use crate::inner_call::inner_call;
 use crate::model::{ModelAnswer, StopReason};
-use crate::overseer::{self, Streak, Trace};
+use crate::overseer::{self, Finding, Measured, Streak, Trace, note};
 use crate::run::RunStatus;
 use crate::tool_call::{ToolCall, ToolResponse};
-use limits::Limits;
-use replay::{is_send_message, phase_after, tool_names, user_texts};
-use step::{EmptyAnswer, Next, TurnOutcome};
-use stop::Progress;
 
 /// The tool whose argument `content` is the agent's message to its user.
 pub const SEND_MESSAGE: &str = "send_message";
@@ -217,7 +213,7 @@ impl AgentRun {
             Phase::Ready if self.policy.conversational && self.message_sent && !self.failure_unread => {
                 Next::Done(RunStatus::MessageSent)
             }
-            Phase::Ready => stop::before_model_call(&self.policy.limits, &self.progress, now)
+            Phase::Ready => before_model_call(&self.policy.limits, &self.progress, now)
                 .map_or(Next::CallModel, Next::Done),
         }
     }
@@ -376,6 +372,146 @@ impl AgentRun {
         };
         let texts: Vec<String> = entry.content.iter().filter_map(text).filter(|_| is_reply).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+}
+
+impl AgentRun {
+    /// Lets the overseer look at the run, with these settings.
+    #[must_use]
+    pub fn overseen(self, settings: overseer::Settings) -> Self {
+        Self { overseer: settings, ..self }
+    }
+
+    /// What the overseer has found, if anything.
+    #[must_use]
+    pub fn finding(&self, measured: &Measured) -> Option<Finding> {
+        overseer::judge(&self.overseer, &self.trace, measured)
+    }
+
+    /// What the overseer looks at.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// A person let the run go on: the count of a signal starts anew ([`Trace::start_anew`]), and so does the one that
+    /// `limits.max_same_tool` ends, which the same calls raise.
+    pub fn start_anew(&mut self, signal: overseer::Signal, at: u64) {
+        self.trace.start_anew(signal, at);
+        if signal.is_of_turns() {
+            let since = self.trace.answers().saturating_sub(at);
+            self.streak.start_anew(u32::try_from(since).unwrap_or(u32::MAX));
+            self.progress.same_tool = self.streak.turns();
+        }
+    }
+
+    fn count_streak(&mut self, names: &[&str]) {
+        self.streak.add(names);
+        self.progress.same_tool = self.streak.turns();
+    }
+
+    /// A message was read: what repeats from now on is counted anew.
+    fn forget_streaks(&mut self) {
+        self.streak.clear();
+        self.progress.same_tool = 0;
+        self.trace.on_message();
+    }
+
+    /// Takes the results of a turn, and adds to them what the model is to be warned of.
+    fn oversee(&mut self, results: &mut Entry) {
+        self.trace.on_results(results);
+        let warnings = overseer::warnings(&self.overseer, &self.trace);
+        let mut texts = note::texts(&warnings);
+        texts.extend(self.warning.take());
+        if let Some(Block::ToolResult { content, .. }) = results.content.last_mut() {
+            content.push_str(&note::of(&texts));
+        }
+    }
+
+    /// Warns the model of something that does not follow from its turns, with the results of its next turn. A text that the
+    /// run has in its history is not repeated.
+    pub fn warn(&mut self, text: String) {
+        let own = self.history.len().saturating_sub(self.own_entries);
+        let is_there =
+            |block: &Block| matches!(block, Block::ToolResult { content, .. } if note::has(content, &text));
+        if !self.history[own..].iter().flat_map(|entry| &entry.content).any(is_there) {
+            self.warning = Some(text);
+        }
+    }
+}
+
+/// The counters the stop rules read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Model calls so far.
+    pub iterations: u32,
+    /// How many turns in a row asked for the same single tool.
+    pub same_tool: u32,
+    /// Entries of the open session.
+    pub history_entries: usize,
+    /// When this attempt started.
+    pub started_at: DateTime<Utc>,
+}
+
+/// The status with which a stop rule ends the run now; `None` when the next model call is allowed.
+#[must_use]
+pub fn before_model_call(limits: &Limits, progress: &Progress, now: DateTime<Utc>) -> Option<RunStatus> {
+    let duration = i64::try_from(limits.max_duration_s).map_or(TimeDelta::MAX, TimeDelta::seconds);
+    if progress.iterations >= limits.max_iterations {
+        Some(RunStatus::MaxIterations)
+    } else if progress.same_tool >= limits.max_same_tool {
+        Some(RunStatus::SameTool)
+    } else if now - progress.started_at >= duration {
+        Some(RunStatus::MaxDuration)
+    } else if limits.max_history_entries > 0 && progress.history_entries >= limits.max_history_entries {
+        Some(RunStatus::HistoryFull)
+    } else {
+        None
+    }
+}
+
+/// Number of text blocks sent to the agent in this entry.
+fn user_texts(entry: &Entry) -> usize {
+    let is_text = |block: &&Block| matches!(block, Block::Text { .. });
+    if entry.role == Role::User { entry.content.iter().filter(is_text).count() } else { 0 }
+}
+
+fn tool_names(entry: &Entry) -> Vec<&str> {
+    entry
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::ToolUse { name, input, .. } => Some(inner_call(name, input).0),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether the call `id` of `entry` is a call of [`SEND_MESSAGE`].
+fn is_send_message(entry: &Entry, id: &str) -> bool {
+    entry.content.iter().any(|block| match block {
+        Block::ToolUse { id: call, name, input, .. } => {
+            call == id && inner_call(name, input).0 == SEND_MESSAGE
+        }
+        _ => false,
+    })
+}
+
+/// The phase of a run whose last committed entry is `last`.
+fn phase_after(last: Option<&Entry>) -> Phase {
+    match last {
+        Some(entry) if entry.role == Role::Assistant => {
+            let calls: Vec<ToolCall> = entry
+                .content
+                .iter()
+                .filter_map(|block| match block {
+                    Block::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
+                    _ => None,
+                })
+                .collect();
+            if calls.is_empty() { Phase::Ended(RunStatus::Completed) } else { Phase::Tools(calls) }
+        }
+        _ => Phase::Ready,
     }
 }
 

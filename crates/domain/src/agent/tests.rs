@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 mod inner_calls;
+mod oversight;
 
 fn policy(conversational: bool, reply: Reply) -> RunPolicy {
     RunPolicy {

@@ -1,17 +1,17 @@
 //! Validation of a conversation document: whether it can be stored and continued; if not, which part is wrong and why.
 
-mod files;
-mod questions;
-mod sessions;
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::{Map, Value};
 
-use super::{Conversation, HistoryEntry, Version, digest};
+use super::{ClosedSession, Conversation, HistoryEntry, MAX_SUMMARY_BYTES, SummarySource, Version, digest};
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS as MAX_AGENTABLE_TITLE_CHARS};
-use crate::history::{Block, RawBlock, Role, validate_complete};
+use crate::history::{Block, Fault, RawBlock, Role, validate_complete};
 use crate::knowledge::{KnowledgeLimits, MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
 use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageType, Source};
+use crate::question::{MAX_ANSWERED_BY_CHARS, QuestionKind, QuestionState};
+use crate::workspace::{FileLimits, MAX_FILE_BYTES, WorkspacePath};
 
 /// The first error of a document.
 ///
@@ -271,6 +271,418 @@ fn time(pointer: &str, time: DateTime<Utc>) -> Checked {
         return Ok(());
     }
     invalid(pointer, "must be between the years 1970 and 9999")
+}
+
+/// Maximum length of a model's name, in characters.
+const MAX_NAME_CHARS: usize = 1_000;
+
+impl Conversation {
+    /// Checks that the sessions cover the beginning of the history without gaps, and that each is a valid history by
+    /// itself.
+    fn check_sessions(&self) -> Checked {
+        let entries = &self.history;
+        let mut before: Option<&ClosedSession> = None;
+        for (index, session) in self.sessions.iter().enumerate() {
+            let at = |field: &str| format!("/sessions/{index}/{field}");
+            check_range(&at, session, before, entries.len())?;
+            let (first, last) = (session.first_position - 1, session.last_position);
+            validate_complete(&entries[first..last]).or_else(|fault| not_alone(&at, session, &fault))?;
+            check_summary(&at, session, &entries[first..last])?;
+            check_times(&at, session, before)?;
+            before = Some(session);
+        }
+        let Some(last) = before else { return Ok(()) };
+        validate_complete(&entries[last.last_position..]).or_else(|_| {
+            let detail = format!(
+                "is {}, but the entry after it begins with an answer: end the session before the question, or after \
+                 the whole turn",
+                last.last_position
+            );
+            invalid(format!("/sessions/{}/last_position", self.sessions.len() - 1), detail)
+        })
+    }
+
+    /// Checks that the entries after each summary can be sent together with it.
+    fn check_compressions(&self) -> Checked {
+        let count = self.history.len();
+        for (index, compression) in self.compressions.iter().enumerate() {
+            let at = |field: &str| format!("/compressions/{index}/{field}");
+            let through = compression.through_position;
+            if through == 0 || through > count {
+                let detail =
+                    format!("is {through}, but must be a position of the history, from 1 to {count}");
+                return invalid(at("through_position"), detail);
+            }
+            let ends_session =
+                self.sessions.binary_search_by_key(&through, |session| session.last_position).is_ok();
+            let next = self.history.get(through).filter(|_| !ends_session);
+            if next.is_some_and(|next| {
+                next.content.iter().any(|block| matches!(block, Block::ToolResult { .. }))
+            }) {
+                let detail =
+                    format!("is {through}, between a tool call and its result: neither can be sent alone");
+                return invalid(at("through_position"), detail);
+            }
+            if compression.summary.trim().is_empty() {
+                return invalid(at("summary"), "must not be empty");
+            }
+            text(&at("summary"), &compression.summary, usize::MAX)?;
+            for (field, entries) in
+                [("entries_before", compression.entries_before), ("entries_after", compression.entries_after)]
+            {
+                check_at_most(&at(field), entries.into(), i32::MAX.unsigned_abs().into())?;
+            }
+            for (field, tokens) in
+                [("tokens_before", compression.tokens_before), ("tokens_after", compression.tokens_after)]
+            {
+                check_at_most(&at(field), tokens, i64::MAX.unsigned_abs())?;
+            }
+            let model = compression.model.as_deref();
+            model.map_or(Ok(()), |model| line(&at("model"), model, MAX_NAME_CHARS))?;
+            time(&at("created_at"), compression.created_at)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that each result occurs once, and that a text refers to it.
+    fn check_results(&self) -> Checked {
+        if self.results.is_empty() {
+            return Ok(());
+        }
+        let (named, mut seen) = (self.referenced_results(), BTreeSet::new());
+        for (index, result) in self.results.iter().enumerate() {
+            let at = |field: &str| format!("/results/{index}/{field}");
+            if !named.contains(&result.id) {
+                let detail = format!(
+                    "is {}, but no entry and no summary refers to it: leave the result out",
+                    result.id
+                );
+                return invalid(at("id"), detail);
+            }
+            if !seen.insert(result.id) {
+                return invalid(
+                    at("id"),
+                    format!("is {}, which is the id of another result already", result.id),
+                );
+            }
+            text(&at("call_id"), &result.call_id, usize::MAX)?;
+            text(&at("tool"), &result.tool, usize::MAX)?;
+            text(&at("content"), &result.content, usize::MAX)?;
+            time(&at("created_at"), result.created_at)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_range(
+    at: &impl Fn(&str) -> String,
+    session: &ClosedSession,
+    before: Option<&ClosedSession>,
+    entries: usize,
+) -> Checked {
+    let ClosedSession { first_position: first, last_position: last, .. } = *session;
+    let next = before.map_or(1, |before| before.last_position + 1);
+    if first != next {
+        let detail = match before {
+            None => format!("is {first}, but must be 1: the first session begins with the first entry"),
+            Some(before) if first < next => format!(
+                "is {first}, but must be {next}: the session before it ends with {}, and no entry belongs to two sessions",
+                before.last_position
+            ),
+            Some(_) => {
+                format!("is {first}, but must be {next}: the entries from {next} on belong to no session")
+            }
+        };
+        return invalid(at("first_position"), detail);
+    }
+    if last < first {
+        return invalid(
+            at("last_position"),
+            format!("is {last}, but must not be less than `first_position`, which is {first}"),
+        );
+    }
+    if last > entries {
+        return invalid(
+            at("last_position"),
+            format!("is {last}, but the history has only {entries} entries"),
+        );
+    }
+    Ok(())
+}
+
+/// The error for a session that is not a valid history by itself, although the whole history is valid.
+fn not_alone(at: &impl Fn(&str) -> String, session: &ClosedSession, fault: &Fault) -> Checked {
+    let ClosedSession { first_position: first, last_position: last, .. } = session;
+    match fault {
+        Fault::Unanswered { id, .. } => invalid(
+            at("last_position"),
+            format!(
+                "is {last}, but the result of the tool call `{id}` comes after it: include it in the session"
+            ),
+        ),
+        Fault::BeginsWithAssistant => invalid(
+            at("first_position"),
+            format!("is {first}, an answer: a session must begin with a message of the user"),
+        ),
+        fault => invalid(
+            at("first_position"),
+            format!("is {first}, but the session is not a valid history by itself: {fault}"),
+        ),
+    }
+}
+
+fn check_summary(at: &impl Fn(&str) -> String, session: &ClosedSession, entries: &[HistoryEntry]) -> Checked {
+    text(&at("summary"), &session.summary, MAX_SUMMARY_BYTES)?;
+    if session.pending {
+        if session.summary_source == SummarySource::Model {
+            return invalid(
+                at("summary_source"),
+                "is `model`, but must be `extract` while the summary is `pending`",
+            );
+        }
+        let detail = "is written together with the summary: leave it out, or set `pending` to false";
+        return match (session.message_count, session.token_count) {
+            (None, None) => Ok(()),
+            (Some(_), _) => invalid(at("message_count"), detail),
+            (None, Some(_)) => invalid(at("token_count"), detail),
+        };
+    }
+    if session.summary.trim().is_empty() {
+        return invalid(
+            at("summary"),
+            "must not be empty unless `pending` is true: then a summary is written after the import",
+        );
+    }
+    let missing = "is missing: it is required unless `pending` is true";
+    let Some(messages) = session.message_count else { return invalid(at("message_count"), missing) };
+    let Some(tokens) = session.token_count else { return invalid(at("token_count"), missing) };
+    let blocks = entries.iter().flat_map(|entry| &entry.content);
+    let countable =
+        blocks.filter(|block| matches!(block, Block::Text { .. } | Block::ToolUse { .. })).count();
+    if usize::try_from(messages).map_or(true, |messages| messages > countable) {
+        let detail = format!(
+            "is {messages}, but its entries have only {countable} texts and tool calls that can be messages"
+        );
+        return invalid(at("message_count"), detail);
+    }
+    check_at_most(&at("token_count"), tokens, i64::MAX.unsigned_abs())
+}
+
+fn check_times(
+    at: &impl Fn(&str) -> String,
+    session: &ClosedSession,
+    before: Option<&ClosedSession>,
+) -> Checked {
+    time(&at("started_at"), session.started_at)?;
+    time(&at("completed_at"), session.completed_at)?;
+    if session.completed_at < session.started_at {
+        return invalid(at("completed_at"), "is before `started_at`");
+    }
+    match before {
+        Some(before) if session.started_at < before.completed_at => {
+            invalid(at("started_at"), "is before `completed_at` of the session before it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_at_most(pointer: &str, count: u64, most: u64) -> Checked {
+    if count <= most { Ok(()) } else { invalid(pointer, format!("is {count}; at most {most} is allowed")) }
+}
+
+impl Conversation {
+    fn check_questions(&self) -> Checked {
+        for (index, question) in self.questions.iter().enumerate() {
+            let at = |field: &str| format!("/questions/{index}/{field}");
+            text(&at("text"), &question.text, usize::MAX)?;
+            text(&at("subject"), question.subject.as_deref().unwrap_or_default(), usize::MAX)?;
+            for (field, value) in [
+                ("schema", &question.schema),
+                ("default_value", &question.default_value),
+                ("answer", &question.answer),
+            ] {
+                value.as_ref().map_or(Ok(()), |value| storable(&at(field), value))?;
+            }
+            if question.state == QuestionState::Open {
+                return invalid(at("state"), "must not be `open`: no run of the import waits for an answer");
+            }
+            if let Some(approval) = &question.approval {
+                if question.kind != QuestionKind::Approval || question.subject.is_none() {
+                    let reason =
+                        "is only allowed if `kind` is `approval` and `subject` is the id of the call";
+                    return invalid(at("approval"), reason);
+                }
+                text(&at("approval/tool"), &approval.tool, usize::MAX)?;
+                text(&at("approval/why"), &approval.why, usize::MAX)?;
+                storable(&at("approval/input"), &approval.input)?;
+            }
+            let is_answered = question.state == QuestionState::Answered;
+            if is_answered != question.answer.is_some() {
+                return invalid(at("answer"), "must be there if `state` is `answered`, and only then");
+            }
+            if let Some(name) = &question.answered_by {
+                if !is_answered {
+                    return invalid(at("answered_by"), "is only allowed if `state` is `answered`");
+                }
+                line(&at("answered_by"), name, MAX_ANSWERED_BY_CHARS)?;
+            }
+            question.expires_at.map_or(Ok(()), |expires_at| time(&at("expires_at"), expires_at))?;
+            time(&at("created_at"), question.created_at)?;
+            time(&at("closed_at"), question.closed_at)?;
+        }
+        Ok(())
+    }
+}
+
+impl Conversation {
+    /// Checks that the files can be those of one workspace.
+    fn check_files(&self) -> Checked {
+        let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
+        let mut paths = Vec::with_capacity(self.files.len());
+        for (index, file) in self.files.iter().enumerate() {
+            let at = |field: &str| format!("/files/{index}{field}");
+            let path = match WorkspacePath::file(&file.path) {
+                Ok(path) => path,
+                Err(error) => return invalid(at("/path"), error.to_string()),
+            };
+            if path.as_str() != file.path {
+                return invalid(at("/path"), format!("must be written `{path}`"));
+            }
+            if !files.insert(file.path.as_str()) {
+                return invalid(at("/path"), "is the path of an earlier file, too");
+            }
+            text(&at("/content"), &file.content, MAX_FILE_BYTES)?;
+            time(&at("/created_at"), file.created_at)?;
+            time(&at("/updated_at"), file.updated_at)?;
+            paths.push(path);
+        }
+        for path in &paths {
+            folders.extend(path.folders());
+        }
+        match self.files.iter().position(|file| folders.contains(file.path.as_str())) {
+            Some(index) => invalid(format!("/files/{index}/path"), "is a folder of another file"),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that a workspace may hold this much.
+    fn check_file_counts(&self, limits: &FileLimits) -> Checked {
+        check_count("/files", self.files.len(), limits.max_files)?;
+        let bytes: u64 =
+            self.files.iter().map(|file| u64::try_from(file.content.len()).unwrap_or(u64::MAX)).sum();
+        if bytes > limits.max_bytes {
+            let detail = format!("have {bytes} bytes; at most {} are allowed", limits.max_bytes);
+            return invalid("/files", detail);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod question_tests {
+    use serde_json::{Value, json};
+
+    use super::tests::exported;
+    use super::*;
+
+    /// Answered with `null`, which is a value like any other.
+    fn asked() -> Conversation {
+        let at = "2026-11-20T10:00:00Z";
+        let mut document = serde_json::to_value(exported()).unwrap();
+        document["questions"] = json!([{"kind": "input", "subject": "call_1", "text": "Which hotel?",
+            "default_value": null, "state": "answered", "answer": null, "answered_by": "Ann", "created_at": at,
+            "closed_at": at}, {"kind": "approval", "subject": "call_2", "text": "Delete note?", "state": "expired",
+            "created_at": at, "closed_at": at,
+            "approval": {"tool": "delete_note", "input": {"note_id": "x"}, "why": "it deletes something"}}]);
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn questions_round_trip_with_null_as_an_answer() {
+        let document = asked();
+        assert_eq!(document.check(), Ok(()));
+        assert_eq!(document.questions[0].answer, Some(Value::Null));
+        let text = serde_json::to_string(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
+    }
+
+    #[test]
+    fn errors_name_the_question_and_its_field() {
+        type Change = fn(&mut Conversation);
+        let cases: [(Change, &str); 9] = [
+            (|c| c.questions[0].state = QuestionState::Open, "/questions/0/state"),
+            (|c| c.questions[0].answer = None, "/questions/0/answer"),
+            (|c| c.questions[0].state = QuestionState::Expired, "/questions/0/answer"),
+            (
+                |c| (c.questions[0].state, c.questions[0].answer) = (QuestionState::Expired, None),
+                "/questions/0/answered_by",
+            ),
+            (|c| c.questions[0].answered_by = Some("A".repeat(201)), "/questions/0/answered_by"),
+            (|c| c.questions[0].default_value = Some(json!("\0")), "/questions/0/default_value"),
+            (|c| c.questions[1].kind = QuestionKind::Input, "/questions/1/approval"),
+            (
+                |c| c.questions[1].approval.as_mut().unwrap().input = json!("\0"),
+                "/questions/1/approval/input",
+            ),
+            (|c| c.version = crate::conversation::Version::One, "/questions"),
+        ];
+        for (change, pointer) in cases {
+            let mut document = asked();
+            change(&mut document);
+            assert_eq!(document.check().unwrap_err().pointer, pointer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod file_tests {
+    use super::tests::exported;
+    use super::*;
+    use crate::conversation::ExportedFile;
+
+    fn with(files: &[(&str, &str)]) -> Conversation {
+        let mut document = exported();
+        let at = document.notes[0].created_at;
+        let file = |(path, content): &(&str, &str)| ExportedFile {
+            path: (*path).to_owned(),
+            content: (*content).to_owned(),
+            created_at: at,
+            updated_at: at,
+        };
+        document.files = files.iter().map(file).collect();
+        document
+    }
+
+    #[test]
+    fn files_of_one_workspace_are_accepted() {
+        let document = with(&[("a", ""), ("b/c", "x"), ("b/d", "y"), ("b-e", "z")]);
+        assert_eq!(document.check(), Ok(()));
+        let text = serde_json::to_string(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), document);
+        assert!(!serde_json::to_string(&with(&[])).unwrap().contains("files"), "others stay as they were");
+    }
+
+    #[test]
+    fn files_that_no_workspace_can_have_are_named() {
+        let long = "x".repeat(MAX_FILE_BYTES + 1);
+        for (files, pointer, reason) in [
+            (vec![("a", ""), ("../b", "")], "/files/1/path", "`..`"),
+            (vec![("/a", "")], "/files/0/path", "absolute"),
+            (vec![("./a", "")], "/files/0/path", "must be written `a`"),
+            (vec![("a", ""), ("a", "")], "/files/1/path", "earlier file"),
+            (vec![("a/b", ""), ("a", "")], "/files/1/path", "is a folder"),
+            (vec![("a", "x\0y")], "/files/0/content", "U+0000"),
+            (vec![("a", long.as_str())], "/files/0/content", "at most 1048576"),
+        ] {
+            let error = with(&files).check().unwrap_err();
+            assert!(error.pointer == pointer && error.detail.contains(reason), "{error}");
+        }
+        let limits = FileLimits { max_files: 1, max_bytes: 3 };
+        for (files, reason) in [(vec![("a", ""), ("b", "")], "2 items"), (vec![("a", "1234")], "4 bytes")] {
+            let error = with(&files).check_file_counts(&limits).unwrap_err();
+            assert!(error.pointer == "/files" && error.detail.contains(reason), "{error}");
+        }
+    }
 }
 
 #[cfg(test)]

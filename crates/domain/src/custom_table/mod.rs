@@ -7,40 +7,36 @@
 //! How long one value may be is a constant here. How many tables and records there may be is [`TableLimits`], from
 //! `jobs/knowledge.toml`: a search reads all records of one table.
 
-mod aggregate;
-mod condition;
 mod csv;
-#[cfg(test)]
-mod csv_tests;
-mod field;
 mod fields;
-mod name;
-mod preset;
-#[cfg(test)]
-mod tests;
+mod query;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use aggregate::{Aggregate, Function};
-pub use condition::{Condition, MAX_CONDITIONS, Order, Test, conditions};
 pub use csv::CsvFault;
-pub use field::{Field, FieldType};
-pub use fields::{Fault, Fields, Part, texts};
-pub use name::{MAX_NAME_CHARS, check_name};
-pub use preset::{TablePreset, TablePresets, UnknownPreset};
+pub use fields::{Fault, Field, FieldType, Fields, MAX_NAME_CHARS, Part, check_name, texts};
+pub use query::{Aggregate, Condition, Function, MAX_CONDITIONS, Order, Test, conditions};
 
 /// Maximum length of a text in a record, in bytes.
 pub const MAX_TEXT_BYTES: usize = 8 * 1024;
+
 /// Maximum number of texts in a list.
 pub const MAX_LIST_ITEMS: usize = 100;
+
 /// Maximum length of a text in a list and of an allowed value of an enum, in bytes.
 pub const MAX_ITEM_BYTES: usize = 500;
+
 /// Maximum number of allowed values of an enum.
 pub const MAX_OPTIONS: usize = 50;
+
 /// Maximum length of the description of a table or a field, in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 500;
+
 /// Maximum number of records that one call adds.
 pub const MAX_ADDED: usize = 100;
+
 /// Maximum number of groups of an aggregate.
 pub const MAX_GROUPS: usize = 100;
 
@@ -80,3 +76,66 @@ impl Default for TableLimits {
         }
     }
 }
+
+/// A table that can be created by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TablePreset {
+    /// What it is for.
+    pub description: String,
+    /// Its fields.
+    pub fields: Vec<Field>,
+}
+
+/// `jobs/tables.toml`: the presets, by the name that their tables get.
+///
+/// ```toml
+/// [bookmarks]
+/// description = "Web pages worth keeping"
+/// fields = [{ name = "url", type = "text", required = true }]
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TablePresets(pub BTreeMap<String, TablePreset>);
+
+/// There is no such preset.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no preset `{name}`; there are: {}", .there_are.join(", "))]
+pub struct UnknownPreset {
+    /// The given name, shortened.
+    pub name: String,
+    /// The names there are.
+    pub there_are: Vec<String>,
+}
+
+impl TablePresets {
+    /// The preset with this name.
+    ///
+    /// # Errors
+    /// [`UnknownPreset`] with the names there are.
+    pub fn named(&self, name: &str) -> Result<&TablePreset, UnknownPreset> {
+        self.0.get(name).ok_or_else(|| UnknownPreset {
+            name: name.chars().take(60).collect(),
+            there_are: self.0.keys().cloned().collect(),
+        })
+    }
+
+    /// Checks each preset as a new table is checked.
+    ///
+    /// # Errors
+    /// The name of the first preset that is wrong, and its faults.
+    pub fn check(&self, limits: &TableLimits) -> Result<(), (String, Vec<Fault>)> {
+        for (name, preset) in &self.0 {
+            let named = check_name(name).map_err(|reason| vec![Fault::of("", reason)]);
+            let checked = named.and_then(|()| Fields::new(preset.fields.clone(), limits));
+            checked.map_err(|faults| (name.clone(), faults))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod csv_tests;
+
+#[cfg(test)]
+mod tests;

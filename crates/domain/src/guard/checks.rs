@@ -3,14 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::argument::{quoted, values_at};
-use super::decide::{Checked, Judge};
-use super::given::is_given;
-use super::host::host_of;
-use super::layer::is_stricter;
-use super::path::ArgumentPath;
-use super::rule::Rule;
-use super::trace::Trace;
+use super::argument::{ArgumentPath, host_of, is_given, quoted, values_at};
+use super::decide::{Checked, Judge, Trace};
+use super::layer::{Rule, is_stricter};
 use super::{Intents, Layer, Outcome, Risk, Ruling, Step};
 use crate::tool_call::ToolErrorCode;
 

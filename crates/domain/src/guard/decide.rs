@@ -1,17 +1,284 @@
-//! [`decide`] and [`explain`]: the steps of a decision, in their order.
+//! [`decide`] and [`explain`]: the steps of a decision about a call, in their order, and its verdict.
 
+use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::argument::quoted;
-use super::path::ArgumentPath;
-use super::trace::{NoTrace, Trace};
-use super::{
-    Call, DecidedBy, Decision, Explanation, Layer, LayerKind, Outcome, Risk, Ruling, Situation, Step,
-    ToolFacts, Unattended, Verdict,
-};
+use super::argument::{ArgumentPath, quoted};
+use super::{CompiledGrant, Intent, Layer, LayerKind, Risk, Ruling, ToolFacts, Unattended};
+use crate::autonomy::Autonomy;
 use crate::tool_call::ToolErrorCode;
+
+/// What may be done with a call.
+///
+/// ```json
+/// {"decision": "ask", "why": "sending something out needs a yes", "risk": "external", "lasting": true,
+///  "by": {"layer": "installation", "rule": "profile: external", "decision": "ask"}}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What may be done.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// What decided.
+    pub by: DecidedBy,
+}
+
+/// What may be done with a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// It is carried out.
+    Allow,
+    /// A person is asked.
+    Ask {
+        /// Why, for the person: all reasons, separated by semicolons.
+        why: String,
+        /// What may go wrong.
+        risk: Risk,
+        /// Whether a lasting yes is possible.
+        lasting: bool,
+    },
+    /// It is refused.
+    Deny {
+        /// The kind of failure.
+        code: ToolErrorCode,
+        /// Why, for the model.
+        why: String,
+    },
+}
+
+impl Decision {
+    /// Without its reasons.
+    #[must_use]
+    pub fn ruling(&self) -> Ruling {
+        match self {
+            Self::Allow => Ruling::Allow,
+            Self::Ask { .. } => Ruling::Ask,
+            Self::Deny { .. } => Ruling::Deny,
+        }
+    }
+}
+
+/// What decided. Small: each event of a call stores it.
+///
+/// ```json
+/// {"layer": "tenant", "rule": "rule 3: github__create_issue", "decision": "ask"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DecidedBy {
+    /// The layer. None for steps that belong to no layer: `pin`, `autonomy: low`, `rule of two`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<LayerKind>,
+    /// The rule, the key of the settings, or the step.
+    pub rule: String,
+    /// What was decided.
+    pub decision: Ruling,
+}
+
+/// A verdict with all that was looked at, in order: what `houston guard explain` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The steps. They end with the one that denied, if one did.
+    pub steps: Vec<StepTaken>,
+}
+
+/// One step, as it was looked at in one layer.
+///
+/// ```json
+/// {"step": "level", "layer": "installation", "name": "jobs/guards.toml", "outcome": "pass", "why": "read ≤ write"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTaken {
+    /// The step.
+    pub step: Step,
+    /// The layer; none for steps that belong to no layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<LayerKind>,
+    /// Whose settings the layer has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It has no objection.
+    Pass,
+    /// It allows the call, which lifts questions of later steps.
+    Allow,
+    /// A person must be asked.
+    Ask,
+    /// The call is refused.
+    Deny,
+}
+
+/// The steps of a decision, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// The tool exists.
+    Tool,
+    /// The agent's reply always passes.
+    Reply,
+    /// The tool's definition is the approved one.
+    Pin,
+    /// The model has said what the call is for.
+    Intent,
+    /// The tool is not switched off.
+    Denied,
+    /// The tool is excepted from the next two steps.
+    Allowed,
+    /// The layer's level is at least the tool's.
+    Level,
+    /// The layer permits the tool's category.
+    Category,
+    /// Paths are within the workspace and among the layer's.
+    Path,
+    /// Paths that may hold secrets.
+    Sensitive,
+    /// Hosts are among the layer's.
+    Host,
+    /// The layer's rules.
+    Rule,
+    /// What the layer says of the risk.
+    Profile,
+    /// The number of calls in the last minute.
+    Rate,
+    /// The tool asks a person each time.
+    EachTime,
+    /// How far the agent goes without asking.
+    Autonomy,
+    /// Who has read private data asks before opening an address that the user did not write: it can carry the data away.
+    Address,
+    /// Who has read what strangers wrote and private data sends nothing out without a yes.
+    RuleOfTwo,
+    /// The lasting yes of a person.
+    Grant,
+    /// Whether a person takes part.
+    Unattended,
+}
+
+impl Step {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Reply => "reply",
+            Self::Pin => "pin",
+            Self::Intent => "intent",
+            Self::Denied => "denied",
+            Self::Allowed => "allowed",
+            Self::Level => "level",
+            Self::Category => "category",
+            Self::Path => "path",
+            Self::Sensitive => "sensitive",
+            Self::Host => "host",
+            Self::Rule => "rule",
+            Self::Profile => "profile",
+            Self::Rate => "rate",
+            Self::EachTime => "each_time",
+            Self::Autonomy => "autonomy",
+            Self::Address => "address",
+            Self::RuleOfTwo => "rule_of_two",
+            Self::Grant => "grant",
+            Self::Unattended => "unattended",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// A call that guards decide about.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'c> {
+    /// The name of the tool. For a call that a tool makes on behalf of the model, the inner one.
+    pub tool: &'c str,
+    /// The facts of its definition; `None` when there is no such tool.
+    pub facts: Option<&'c ToolFacts>,
+    /// The arguments, after [`super::clamp`].
+    pub input: &'c Value,
+    /// The pin of its definition, if it has one.
+    pub pin: Option<&'c str>,
+    /// Whether its definition is another one than the one that was approved.
+    pub pin_changed: bool,
+}
+
+/// The situation a call is made in.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'s> {
+    /// How far the agent goes without asking.
+    pub autonomy: Autonomy,
+    /// Calls of the same tool by the same user in the last 60 seconds.
+    pub calls_last_minute: u32,
+    /// Whether the session has read what strangers wrote.
+    pub untrusted_read: bool,
+    /// Whether the session has read private data.
+    pub private_read: bool,
+    /// What the user has written in the session. Empty where no person takes part.
+    pub user_texts: &'s [&'s str],
+    /// What the model said the call is for.
+    pub intent: Option<&'s Intent>,
+    /// The lasting yes of people that are in force.
+    pub grants: &'s [CompiledGrant],
+    /// Whether a person takes part in the run. Not in tasks, feeds and check-ins.
+    pub attended: bool,
+}
+
+impl Situation<'_> {
+    /// A run with a person, in which nothing has happened.
+    #[must_use]
+    pub fn new(autonomy: Autonomy) -> Self {
+        Self {
+            autonomy,
+            calls_last_minute: 0,
+            untrusted_read: false,
+            private_read: false,
+            user_texts: &[],
+            intent: None,
+            grants: &[],
+            attended: true,
+        }
+    }
+}
+
+/// Takes the steps of a decision. `why` is only made when it is kept.
+pub(super) trait Trace {
+    fn note(&mut self, step: Step, layer: Option<&Layer>, outcome: Outcome, why: impl FnOnce() -> String);
+}
+
+/// Keeps nothing.
+struct NoTrace;
+
+impl Trace for NoTrace {
+    fn note(&mut self, _: Step, _: Option<&Layer>, _: Outcome, _: impl FnOnce() -> String) {}
+}
+
+impl Trace for Vec<StepTaken> {
+    fn note(&mut self, step: Step, layer: Option<&Layer>, outcome: Outcome, why: impl FnOnce() -> String) {
+        self.push(StepTaken {
+            step,
+            layer: layer.map(Layer::kind),
+            name: layer.map(|layer| layer.name().to_owned()),
+            outcome,
+            why: why(),
+        });
+    }
+}
 
 /// What may be done with a call. `layers` are in order, from the installation's to the lowest.
 ///
@@ -118,7 +385,7 @@ fn normalize_paths(value: &mut Value) {
 }
 
 /// A question that a step asks.
-pub(super) struct Question {
+struct Question {
     layer: Option<LayerKind>,
     rule: String,
     why: String,

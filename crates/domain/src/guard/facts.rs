@@ -1,4 +1,4 @@
-//! What guards must be able to rely on about a tool.
+//! What guards must be able to rely on about a tool: its category, the level that it needs, and what its arguments are.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::pattern::pointer_to;
-use super::{Category, Layer, Level, Risk, ToolSettings};
+use super::{Layer, Risk, ToolSettings};
 use crate::tool_call::EffectClass;
 
 /// What guards must be able to rely on about a tool. Part of its definition; the layers change it with
@@ -136,7 +136,7 @@ impl ToolFacts {
         self.rate_per_min = [self.rate_per_min, settings.rate_per_min].into_iter().flatten().min();
         for (at, most) in &settings.limits {
             let own = self.limits.entry(at.clone()).or_insert_with(|| most.clone());
-            if super::clamp::exceeds(own, most) {
+            if super::argument::exceeds(own, most) {
                 own.clone_from(most);
             }
         }
@@ -155,6 +155,101 @@ impl ToolSettings {
             host_at: pointers(&self.host_at),
             limits: self.limits.iter().map(|(at, most)| (pointer_to(at), most.clone())).collect(),
             ..self.clone()
+        }
+    }
+}
+
+/// What a tool deals with. A layer lists the categories that it permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Houston's own: messages, tasks, check-ins, the time.
+    Agent,
+    /// Notes, learnings, memories, the profile, the feed, earlier sessions.
+    Memory,
+    /// Reading files and folders.
+    FileRead,
+    /// Creating and changing files.
+    FileWrite,
+    /// Deleting files and folders.
+    FileDelete,
+    /// Running code in the sandbox.
+    CodeExecute,
+    /// Reading from the network.
+    NetworkRead,
+    /// Changing something over the network.
+    NetworkWrite,
+    /// Commands of the system.
+    System,
+    /// Tools of MCP servers and of programs that embed Houston, unless they state another one.
+    #[default]
+    Custom,
+}
+
+impl Category {
+    /// All categories.
+    pub const ALL: [Self; 10] = [
+        Self::Agent,
+        Self::Memory,
+        Self::FileRead,
+        Self::FileWrite,
+        Self::FileDelete,
+        Self::CodeExecute,
+        Self::NetworkRead,
+        Self::NetworkWrite,
+        Self::System,
+        Self::Custom,
+    ];
+
+    /// The name in settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Memory => "memory",
+            Self::FileRead => "file_read",
+            Self::FileWrite => "file_write",
+            Self::FileDelete => "file_delete",
+            Self::CodeExecute => "code_execute",
+            Self::NetworkRead => "network_read",
+            Self::NetworkWrite => "network_write",
+            Self::System => "system",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// What a tool needs and what a layer permits, in ascending order: a tool passes where the layer's level is at least
+/// the tool's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Nothing.
+    None,
+    /// Reading.
+    Read,
+    /// Changing data.
+    #[default]
+    Write,
+    /// Executing programs.
+    Execute,
+    /// Changing how the installation works.
+    Admin,
+}
+
+impl Level {
+    /// All levels, in ascending order.
+    pub const ALL: [Self; 5] = [Self::None, Self::Read, Self::Write, Self::Execute, Self::Admin];
+
+    /// The name in settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+            Self::Admin => "admin",
         }
     }
 }

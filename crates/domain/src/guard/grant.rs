@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::layer::{CALL_WORK, Matching, When};
 use super::pattern::{Patterns, Star};
-use super::rule::{CALL_WORK, Matching, When};
 use super::{GuardError, LayerKind, Problem, Spot};
 
 /// The lasting yes of a person. It lifts questions that allow one, and nothing else.

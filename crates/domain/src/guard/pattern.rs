@@ -3,7 +3,7 @@
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::Problem;
-use super::path::fold_pattern;
+use super::argument::fold_pattern;
 use crate::bounded_regex::{BoundedRegex, TooMuchWork};
 
 /// Maximum length of a pattern, in characters.

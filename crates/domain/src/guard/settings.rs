@@ -1,13 +1,16 @@
-//! The settings of one layer, as files and the API have them.
+//! The settings of one layer, as files and the API have them: the words that they decide with, profiles, which say what each risk
+//! of a call needs, and what can be wrong with them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
 
+use super::{Category, Layer, LayerKind, Level};
 use crate::autonomy::Autonomy;
-
-use super::{Category, GuardError, Layer, LayerKind, Level, Problem, Profile, Risk, Ruling, Spot};
 
 /// Maximum length of the settings of a layer that is stored with its owner, as JSON, in bytes. The most
 /// expensive ones found take 11 ms to compile and 0.7 MB of memory.
@@ -209,4 +212,334 @@ pub struct ToolSettings {
     /// Maximum values of arguments, by JSON pointer or name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Number>,
+}
+
+/// What a rule or a profile says of a call. The order is the strictness: the strictest one decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// The call is carried out.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// The call is refused.
+    Deny,
+}
+
+impl Ruling {
+    /// The name in settings and events.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// The settings of a layer are wrong.
+///
+/// ```text
+/// guards of the tenant, rule 3 (github__create_issue), `/repo`: the pattern `acme/[` is not closed: …
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("guards of the {layer}{spot}: {problem}")]
+pub struct GuardError {
+    /// The layer whose settings are wrong.
+    pub layer: LayerKind,
+    /// Where.
+    pub spot: Spot,
+    /// What is wrong, and what is allowed.
+    pub problem: Problem,
+}
+
+impl GuardError {
+    pub(super) fn unreadable(layer: LayerKind, error: &dyn fmt::Display) -> Self {
+        Self { layer, spot: Spot::Settings, problem: Problem::Unreadable(error.to_string()) }
+    }
+}
+
+/// Where in the settings something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spot {
+    /// The whole.
+    Settings,
+    /// A key: `paths`.
+    Key(&'static str),
+    /// A rule.
+    Rule {
+        /// Its number, from 1, in the order of the file.
+        number: usize,
+        /// Its pattern of tools.
+        tool: String,
+        /// The pointer of `when`, if that is wrong.
+        pointer: Option<String>,
+    },
+    /// The facts of a tool.
+    Tool {
+        /// Its name.
+        name: String,
+        /// The key that is wrong.
+        key: &'static str,
+    },
+    /// The lasting yes for a tool.
+    Grant {
+        /// Its pattern of tools.
+        tool: String,
+        /// The pointer of `when`, if that is wrong.
+        pointer: Option<String>,
+    },
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pointer = match self {
+            Self::Settings => return Ok(()),
+            Self::Key(key) => return write!(formatter, ", `{key}`"),
+            Self::Tool { name, key } => return write!(formatter, ", [tools.{name}] `{key}`"),
+            Self::Rule { number, tool, pointer } => {
+                write!(formatter, ", rule {number} ({tool})")?;
+                pointer
+            }
+            Self::Grant { tool, pointer } => {
+                write!(formatter, ", the grant of {tool}")?;
+                pointer
+            }
+        };
+        pointer.as_ref().map_or(Ok(()), |pointer| write!(formatter, ", `{pointer}`"))
+    }
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Neither TOML nor JSON, or a key or value that does not exist. The text names what is allowed.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The installation's settings leave out a key.
+    #[error("it is missing; the installation's settings have every key, see jobs/guards.toml")]
+    Missing,
+    /// A pattern cannot be parsed.
+    #[error(
+        "the pattern `{pattern}` is wrong: {reason}; allowed are text, `*`, `**`, `?`, `[a-z]` and `{{one,other}}`"
+    )]
+    Pattern {
+        /// The pattern, shortened.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+    /// A list has too many entries.
+    #[error("it has {given} entries; at most {max} are allowed")]
+    TooMany {
+        /// The number of entries.
+        given: usize,
+        /// Maximum number.
+        max: usize,
+    },
+    /// The settings of a lower layer are too long.
+    #[error("they have {given} bytes as JSON; at most {max} are allowed")]
+    TooLong {
+        /// Their length.
+        given: usize,
+        /// Maximum length.
+        max: usize,
+    },
+    /// A JSON pointer is wrong.
+    #[error("`{0}` is not a JSON pointer: it begins with `/`, as `/to` or `/to/0`")]
+    Pointer(String),
+    /// An example of a rule does not behave as it should.
+    #[error("the rule must match its `match` example {0}, and does not")]
+    MustMatch(String),
+    /// A counterexample of a rule does not behave as it should.
+    #[error("the rule must not match its `not_match` example {0}, and does")]
+    MustNotMatch(String),
+    /// `always` in a rule that does not ask.
+    #[error("`always` says that a question has no lasting yes: it is for rules with `decide = \"ask\"`")]
+    AlwaysWithoutAsk,
+    /// A key that only the installation may set.
+    #[error("only the installation's settings may set it")]
+    OnlyInstallation,
+    /// Facts about a pattern.
+    #[error("facts are about one tool: give its name; for patterns there are rules")]
+    NotOneTool,
+}
+
+/// A profile with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileName {
+    /// Asks only before something is destroyed.
+    Permissive,
+    /// Asks before something is sent out, executed or destroyed.
+    Balanced,
+    /// Asks before everything but reading; executes and destroys nothing.
+    Strict,
+}
+
+impl ProfileName {
+    /// What it says of each risk.
+    #[must_use]
+    pub fn table(self) -> ProfileTable {
+        let [read, write, external, exec, destructive] = match self {
+            Self::Permissive => [Ruling::Allow, Ruling::Allow, Ruling::Allow, Ruling::Allow, Ruling::Ask],
+            Self::Balanced => [Ruling::Allow, Ruling::Allow, Ruling::Ask, Ruling::Ask, Ruling::Ask],
+            Self::Strict => [Ruling::Allow, Ruling::Ask, Ruling::Ask, Ruling::Deny, Ruling::Deny],
+        }
+        .map(Some);
+        ProfileTable { read, write, external, exec, destructive }
+    }
+}
+
+/// What a layer says of each risk; nothing of those left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileTable {
+    /// Of calls that only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Ruling>,
+    /// Of calls that change data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Ruling>,
+    /// Of calls that send something out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<Ruling>,
+    /// Of calls that execute a program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Ruling>,
+    /// Of calls that destroy something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<Ruling>,
+}
+
+impl ProfileTable {
+    /// What it says of `risk`.
+    #[must_use]
+    pub fn get(&self, risk: Risk) -> Option<Ruling> {
+        match risk {
+            Risk::Read => self.read,
+            Risk::Write => self.write,
+            Risk::External => self.external,
+            Risk::Exec => self.exec,
+            Risk::Destructive => self.destructive,
+        }
+    }
+}
+
+/// The key `profile`: a name or a table.
+///
+/// ```toml
+/// profile = "balanced"
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Profile {
+    /// `permissive`, `balanced` or `strict`.
+    Named(ProfileName),
+    /// One ruling for each risk.
+    Table(ProfileTable),
+}
+
+impl Profile {
+    /// What it says of each risk.
+    #[must_use]
+    pub fn table(self) -> ProfileTable {
+        match self {
+            Self::Named(name) => name.table(),
+            Self::Table(table) => table,
+        }
+    }
+}
+
+/// Not derived: the error of an untagged enum does not say what is allowed.
+impl<'de> Deserialize<'de> for Profile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Profile;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(
+                    "`permissive`, `balanced`, `strict`, or a table of `read`, `write`, `external`, `exec` and \
+                     `destructive`",
+                )
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Profile, E> {
+                ProfileName::deserialize(serde::de::value::StrDeserializer::new(name)).map(Profile::Named)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Profile, A::Error> {
+                ProfileTable::deserialize(MapAccessDeserializer::new(map)).map(Profile::Table)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+/// What may go wrong when a tool is called, in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// It only reads.
+    Read,
+    /// It changes data of the user that can be changed back.
+    #[default]
+    Write,
+    /// It sends something out of the installation: a mail, a comment, a payment.
+    External,
+    /// It executes a program.
+    Exec,
+    /// It destroys something that cannot be brought back.
+    Destructive,
+}
+
+impl Risk {
+    /// All risks, in ascending order.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::External, Self::Exec, Self::Destructive];
+
+    /// The name in settings, in events, and in the attribute `risk` of an intent.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::External => "external",
+            Self::Exec => "exec",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    /// What a call of this risk does, for people and models: `running code needs a yes`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Read => "reading",
+            Self::Write => "changing data",
+            Self::External => "sending something out",
+            Self::Exec => "running code",
+            Self::Destructive => "destroying something for good",
+        }
+    }
+
+    /// Parses the name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|risk| risk.as_str() == name)
+    }
+
+    /// The highest risk that an agent with this autonomy takes without asking; `None` when it asks always.
+    #[must_use]
+    pub fn without_asking(autonomy: Autonomy) -> Option<Self> {
+        match autonomy {
+            Autonomy::None => None,
+            Autonomy::Low => Some(Self::Read),
+            Autonomy::Medium => Some(Self::Write),
+            Autonomy::High => Some(Self::Exec),
+            Autonomy::Full => Some(Self::Destructive),
+        }
+    }
 }

@@ -1,20 +1,27 @@
-//! The document of a plan, version 1.
+//! The document of a plan, version 1: its limits, what is wrong with it, whether it asks before it begins, and the files that
+//! plans are made of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::graph;
+use super::parse;
 use super::parse::Reader;
-use super::problem::Problem;
+use crate::autonomy::Autonomy;
+use crate::question::schema;
+use crate::tool_call::EffectClass;
 
 /// Maximum size of a document as JSON, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024;
+
 /// Maximum number of steps of a document.
 pub const MAX_STEPS: usize = 100;
+
 /// Maximum number of turns of a loop.
 pub const MAX_TURNS: usize = 50;
+
 /// What a document may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'o> {
@@ -177,10 +184,266 @@ impl Document {
         let mut problems = reader.problems;
         match document {
             Some(mut document) if problems.is_empty() => {
-                graph::check(&mut document, &mut problems);
+                parse::check_dependencies(&mut document, &mut problems);
                 if problems.is_empty() { Ok(document) } else { Err(problems) }
             }
             _ => Err(problems),
         }
+    }
+}
+
+/// `jobs/plans.toml`. Reasons for the values are in that file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Maximum number of steps in a document of a model.
+    pub steps_of_model: usize,
+    /// Maximum number of steps in a document of a request.
+    pub steps_of_request: usize,
+    /// Maximum number of steps with those of all turns of loops.
+    pub steps_with_turns: usize,
+    /// How often a model changes a plan because of a failure.
+    pub replans: u32,
+    /// How often a model corrects a change that was refused.
+    pub repairs: u32,
+    /// Seconds after which a plan fails that its agent waits for.
+    pub attached_s: u32,
+    /// Seconds after which any other plan fails.
+    pub detached_s: u32,
+    /// Calls of tools and models at the same time.
+    pub at_once: usize,
+    /// Executors at the same time.
+    pub executors: usize,
+    /// Maximum number of calls of tools by one plan.
+    pub tool_calls: u32,
+    /// Maximum number of calls of models by one plan.
+    pub model_calls: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps_of_model: 30,
+            steps_of_request: 100,
+            steps_with_turns: 200,
+            replans: super::MAX_REPLANS,
+            repairs: super::MAX_REPAIRS,
+            attached_s: 600,
+            detached_s: 86_400,
+            at_once: 5,
+            executors: 5,
+            tool_calls: 100,
+            model_calls: 50,
+        }
+    }
+}
+
+impl Limits {
+    /// What is wrong with the values, if anything is.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let steps = [("steps_of_model", self.steps_of_model), ("steps_of_request", self.steps_of_request)];
+        if let Some((name, _)) = steps.into_iter().find(|(_, steps)| !(1..=MAX_STEPS).contains(steps)) {
+            return Some(format!("{name} must be 1 to {MAX_STEPS}"));
+        }
+        let small = [
+            ("steps_with_turns", self.steps_with_turns == 0),
+            ("attached_s", self.attached_s == 0),
+            ("detached_s", self.detached_s == 0),
+            ("at_once", self.at_once == 0),
+            ("executors", self.executors == 0),
+        ];
+        small.into_iter().find(|(_, is_zero)| *is_zero).map(|(name, _)| format!("{name} must be at least 1"))
+    }
+}
+
+/// Something wrong in a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON pointer to the value.
+    pub pointer: String,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+impl Problem {
+    pub(super) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The pointer of the whole document is empty.
+        match self.pointer.as_str() {
+            "" => f.write_str(&self.message),
+            pointer => write!(f, "{pointer}: {}", self.message),
+        }
+    }
+}
+
+/// A name that does not exist, those that do, and the most similar one.
+pub(super) fn unknown(what: &str, given: &str, existing: &[&str]) -> String {
+    let given: String = given.chars().take(64).collect();
+    let rated = existing.iter().map(|name| (strsim::damerau_levenshtein(&given, name), *name));
+    let near =
+        rated.min().filter(|(typos, name)| *typos <= name.chars().count().max(given.chars().count()) / 3);
+    let like = near.map(|(_, name)| format!("; did you mean `{name}`?")).unwrap_or_default();
+    let list = if existing.is_empty() { "none".to_owned() } else { existing.join(", ") };
+    format!("there is no {what} `{given}`; there are: {list}{like}")
+}
+
+/// Why a plan asks first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// Agents of this level ask before every plan.
+    Level,
+    /// These steps, in a loop or side by side with others, call tools that act outside Houston.
+    Effects(Vec<String>),
+}
+
+/// Why the plan asks first. `None`: it begins at once. `effect` returns the class of a tool.
+#[must_use]
+pub fn approval(
+    document: &Document,
+    autonomy: Autonomy,
+    effect: impl Fn(&str) -> EffectClass,
+) -> Option<Approval> {
+    if autonomy <= Autonomy::Low {
+        return Some(Approval::Level);
+    }
+    let mut paths = Vec::new();
+    if autonomy < Autonomy::High {
+        collect(&document.steps, "", false, &effect, &mut paths);
+    }
+    (!paths.is_empty()).then_some(Approval::Effects(paths))
+}
+
+fn collect(
+    steps: &[Step],
+    prefix: &str,
+    repeats: bool,
+    effect: &impl Fn(&str) -> EffectClass,
+    paths: &mut Vec<String>,
+) {
+    for step in steps {
+        let path = format!("{prefix}{}", step.id);
+        let acts = match &step.action {
+            Action::Tool { tool, .. } => effect(tool) == EffectClass::Effect,
+            Action::Task { tools, .. } => tools.iter().any(|tool| effect(tool) == EffectClass::Effect),
+            _ => false,
+        };
+        if repeats && acts {
+            paths.push(path.clone());
+        }
+        let repeats = repeats || matches!(step.action, Action::Loop { .. } | Action::Parallel { .. });
+        for list in step.lists() {
+            collect(list, &format!("{path}."), repeats, effect, paths);
+        }
+    }
+}
+
+/// Maximum length of a name, and of a description, in characters.
+const MAX_NAME_CHARS: usize = 40;
+
+const MAX_DESCRIPTION_CHARS: usize = 300;
+
+/// A document that plans are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Template {
+    /// Its name: that of its file.
+    pub name: String,
+    /// What its plans are for: agents read it to choose.
+    pub description: String,
+    /// JSON schema of the input.
+    pub input: Value,
+    /// The document.
+    pub document: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    description: String,
+    input: Value,
+    document: Value,
+}
+
+impl Template {
+    /// Reads the file with this stem. `tools`: those that steps may name.
+    ///
+    /// # Errors
+    /// Every problem, with a JSON pointer into the file.
+    pub fn parse(json: &str, stem: &str, tools: &[&str]) -> Result<Self, Vec<Problem>> {
+        let file: File =
+            serde_json::from_str(json).map_err(|error| vec![Problem::new("", error.to_string())])?;
+        let File { name, description, input, document } = file;
+        let mut problems = Vec::new();
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        if name != stem || name.len() > MAX_NAME_CHARS || !name.chars().all(is_plain) {
+            let reason = format!(
+                "must be `{stem}`, as the file is called: at most {MAX_NAME_CHARS} characters a-z, 0-9, _ and -"
+            );
+            problems.push(Problem::new("/name", reason));
+        }
+        if !(1..=MAX_DESCRIPTION_CHARS).contains(&description.trim().chars().count()) {
+            let reason = format!("must have 1 to {MAX_DESCRIPTION_CHARS} characters");
+            problems.push(Problem::new("/description", reason));
+        }
+        if input.get("type").and_then(Value::as_str) != Some("object") {
+            problems.push(Problem::new("/input/type", "must be \"object\": the input of a plan is one"));
+        }
+        if let Err(wrong) = Document::parse(&document.to_string(), Offer { tools, steps: MAX_STEPS }) {
+            let moved = wrong.into_iter();
+            problems.extend(moved.map(|one| Problem::new(format!("/document{}", one.pointer), one.message)));
+        }
+        let template = Self { name, description, input, document };
+        if problems.is_empty() { Ok(template) } else { Err(problems) }
+    }
+
+    /// Checks the input of a plan.
+    ///
+    /// # Errors
+    /// The first problem, with a pointer into the input.
+    pub fn check_input(&self, input: &Value) -> Result<(), Problem> {
+        schema::check(&self.input, input).map_err(|wrong| Problem::new(wrong.pointer, wrong.reason))
+    }
+
+    /// The names of the fields of the input.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let fields = self.input.get("properties").and_then(Value::as_object);
+        fields.into_iter().flatten().map(|(name, _)| name.as_str())
+    }
+}
+
+/// All templates, by name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Templates(BTreeMap<String, Template>);
+
+impl Templates {
+    /// These templates; of several with the same name the last.
+    pub fn new(templates: impl IntoIterator<Item = Template>) -> Self {
+        Self(templates.into_iter().map(|template| (template.name.clone(), template)).collect())
+    }
+
+    /// The template with this name.
+    ///
+    /// # Errors
+    /// Which there are, and the most similar one.
+    pub fn get(&self, name: &str) -> Result<&Template, String> {
+        let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        self.0.get(name).ok_or_else(|| unknown("template", name, &names))
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Template> {
+        self.0.values()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

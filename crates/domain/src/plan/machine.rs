@@ -7,9 +7,8 @@ use super::by_hand::SKIPPED_BY_HAND;
 use super::document::{Action, Document, Join, OnError, Step};
 use super::expression;
 use super::resolve::step as find;
-use super::retry::fail;
-use super::scope::visible;
-use super::state::{Advance, Failure, Given, State, States, Status, is_moving, status};
+use super::resolve::visible;
+use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
 
 /// Maximum number of steps in the turns of all loops.
 const MAX_IN_TURNS: usize = 200;

@@ -8,9 +8,8 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::expression::{ExpressionError, compute, nested_names};
-use super::plain::is_plain;
-use super::problem::Problem;
+use super::document::Problem;
+use super::expression::{ExpressionError, compute, is_plain, nested_names};
 
 /// What is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

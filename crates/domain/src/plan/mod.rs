@@ -12,53 +12,35 @@
 //! # Deliberately absent
 //! Rows, calls of tools and models, and clocks: the caller stores what changed, executes what starts, and passes the time.
 
-mod approval;
 mod by_hand;
-mod changes;
 mod checklist;
 mod deadline;
 mod document;
-mod ended;
 mod expression;
-mod graph;
-mod insert;
-mod limits;
-mod listed;
 mod machine;
 mod metered;
 mod parse;
 mod patch;
-mod plain;
-mod problem;
 mod resolve;
-mod retry;
 mod schema;
-mod scope;
 mod state;
-mod template;
 #[cfg(test)]
 mod tests;
 
-pub use approval::{Approval, approval};
 pub use by_hand::{ByHandError, SKIPPED_BY_HAND, repeat, skip};
-pub use changes::{ChangedStep, Listing, NewExecutor, PlanChanges, PlanEnd};
-pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta};
+pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta, ended, listed};
 pub use deadline::{deadline, held_up, overdue_tasks, put_off};
-pub use document::{Action, Document, Join, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Retry, Step};
-pub use ended::ended;
-pub(crate) use expression::names;
+pub use document::{
+    Action, Approval, Document, Join, Limits, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Problem,
+    Retry, Step, Template, Templates, approval,
+};
 pub use expression::{ExpressionError, condition, evaluate, render, value};
-pub use limits::Limits;
-pub use listed::listed;
+pub(crate) use expression::{is_plain, names};
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
-pub(crate) use plain::is_plain;
-pub use problem::Problem;
-pub use resolve::{Resolved, resolve, step};
-pub use retry::{Attempt, fail, fail_attempt};
+pub use resolve::{MAX_RESULT, Resolved, resolve, step};
 pub use schema::{model_schema, request_schema};
-pub use scope::MAX_RESULT;
 pub use state::{
-    Advance, End, Failure, Given, State, States, Status, UnknownStatus, advance, answer, succeed,
+    Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,
+    States, Status, UnknownStatus, advance, answer, fail, fail_attempt, succeed,
 };
-pub use template::{Template, Templates};

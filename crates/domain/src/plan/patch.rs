@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::document::{Action, Document, MAX_STEPS, Offer, OnError, Step};
-use super::problem::{Problem, unknown};
+use super::document::{Action, Document, MAX_STEPS, Offer, OnError, Problem, Step, unknown};
 use super::resolve::step;
 use super::state::{States, Status, status};
 

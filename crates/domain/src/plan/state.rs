@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::document::{Action, Document, OnError, Step};
+use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
 use super::machine::Machine;
-use super::scope::{outermost, visible};
+use super::resolve::{outermost, visible};
+use crate::answering::Output;
+use crate::id::{AgentableId, MessageId, QuestionId, RunId};
+use crate::tool_call::EffectClass;
 
 /// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -305,5 +308,158 @@ fn close(states: &mut States, path: &str, from: Status, result: Value) -> bool {
     state.result = result;
     state.error = None;
     state.due = None;
+    true
+}
+
+/// What a committed step of a plan's run changes in the plan.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlanChanges {
+    /// How often something other than its run had changed the plan when the run read it. If that has happened again since,
+    /// the step is not committed.
+    pub seen: i64,
+    /// Plan steps with another state than before.
+    pub steps: Vec<ChangedStep>,
+    /// Calls of tools and models that begin with it.
+    pub calls: u32,
+    /// When the plan has to have ended, if that has changed.
+    pub deadline: Option<DateTime<Utc>>,
+    /// Paths of steps that are forgotten: their rows go.
+    pub removed: Vec<String>,
+    /// A new document, and why there is one.
+    pub document: Option<(Value, String)>,
+    /// What people see of the plan; `None`: nothing that they see has changed.
+    pub listed: Option<Listing>,
+    /// Set if the plan ends.
+    pub end: Option<PlanEnd>,
+}
+
+/// A plan step with a new state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangedStep {
+    /// Its path.
+    pub path: String,
+    /// Its state.
+    pub state: State,
+    /// The executor that begins to work on it.
+    pub executor: Option<NewExecutor>,
+    /// The question that it asks.
+    pub question: Option<QuestionId>,
+}
+
+/// An executor to be created: a task of the plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewExecutor {
+    /// The id of its agentable.
+    pub id: AgentableId,
+    /// The id of its first run.
+    pub run: RunId,
+    /// The id of its first message.
+    pub message: MessageId,
+    /// Its kind.
+    pub kind: String,
+    /// Its first stored status.
+    pub status: Option<String>,
+    /// Its title, one line.
+    pub title: String,
+    /// The text of its first message.
+    pub instructions: String,
+    /// The tools it may call.
+    pub tools: Vec<String>,
+    /// The form of its result.
+    pub output: Option<Output>,
+    /// Where its first run belongs in a trace, a `traceparent`; `None`: where the plan's run does.
+    pub traceparent: Option<String>,
+}
+
+/// What people see of a plan after a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// The whole list of steps.
+    pub checklist: Value,
+    /// How it differs from the list before, as a JSON Patch; empty: it has other steps.
+    pub delta: Vec<Value>,
+    /// Set if the document was replaced: its number, and why.
+    pub changed: Option<(i32, String)>,
+}
+
+/// The end of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanEnd {
+    /// The result.
+    pub output: Value,
+    /// What the agent reads that the plan works for.
+    pub report: String,
+    /// The whole list of steps.
+    pub checklist: Value,
+}
+
+/// Codes of failures after which the same may succeed: those of tools, and those of models.
+const RETRYABLE: [&str; 4] = ["TIMEOUT", "IO_ERROR", "RATE_LIMITED", "NETWORK_ERROR"];
+
+/// Maximum delay before a repetition, in ms.
+const MAX_MS: u64 = 60_000;
+
+impl Retry {
+    /// No repetition.
+    pub const NEVER: Self = Self { max: 0, base_ms: 1_000 };
+    /// What a model, an executor, or a tool without an effect is repeated.
+    pub const TWICE: Self = Self { max: 2, base_ms: 1_000 };
+
+    /// The default for a tool of this class. What acted outside Houston may have succeeded, so it is not repeated.
+    #[must_use]
+    pub fn of(class: EffectClass) -> Self {
+        match class {
+            EffectClass::Read | EffectClass::Idempotent => Self::TWICE,
+            EffectClass::Checkable | EffectClass::Effect => Self::NEVER,
+        }
+    }
+}
+
+/// Circumstances of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attempt {
+    /// The current time.
+    pub now: DateTime<Utc>,
+    /// A random number from 0 to 1.
+    pub jitter: f64,
+    /// Repetitions of a step whose document says nothing about them.
+    pub retry: Retry,
+    /// How long the other side asked to wait.
+    pub retry_after: Option<TimeDelta>,
+}
+
+/// Records the failure of a running step: it is repeated, or has failed. `jitter` is a random number from 0 to 1. A tool is
+/// not repeated unless its step says so, as its class is not in the document: see [`fail_attempt`].
+/// Returns false, and changes nothing, if it does not run.
+pub fn fail(
+    step: &Step,
+    states: &mut States,
+    path: &str,
+    error: Failure,
+    now: DateTime<Utc>,
+    jitter: f64,
+) -> bool {
+    let is_tool = matches!(step.action, Action::Tool { .. });
+    let retry = if is_tool { Retry::NEVER } else { Retry::TWICE };
+    fail_attempt(step, states, path, error, Attempt { now, jitter, retry, retry_after: None })
+}
+
+/// Records the failure of a running step, as [`fail`] does, with the defaults of the caller.
+pub fn fail_attempt(step: &Step, states: &mut States, path: &str, error: Failure, attempt: Attempt) -> bool {
+    let Some(state) = states.get_mut(path).filter(|state| state.status == Status::Running) else {
+        return false;
+    };
+    let retry = step.retry.unwrap_or(attempt.retry);
+    state.due = None;
+    if RETRYABLE.contains(&error.code.as_str()) && state.attempt <= retry.max {
+        let doubled = retry.base_ms.saturating_mul(1 << state.attempt.saturating_sub(1).min(6));
+        let ms = doubled.min(MAX_MS) as f64 * attempt.jitter.clamp(0.0, 1.0);
+        let delay = TimeDelta::milliseconds(ms as i64).max(attempt.retry_after.unwrap_or_default());
+        state.due = Some(attempt.now + delay);
+        state.status = Status::Retrying;
+    } else {
+        state.status = Status::Failed;
+    }
+    state.error = Some(error);
     true
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::{Unreadable, merge};
+use super::{Unreadable, folded};
 
 /// The fields of a schema.
 pub(super) type Schema = Map<String, Value>;
@@ -231,7 +231,7 @@ pub(super) fn root(mut schema: Schema) -> Result<Schema, Unreadable> {
         {
             return Err(refused);
         }
-        schema = merge::folded(schema, objects);
+        schema = folded(schema, objects);
     }
     let types: Vec<&str> = types_of(&schema).collect();
     if !types.is_empty() && !types.contains(&"object") {

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cause, InvalidWhen, MAX_INSTRUCTIONS_BYTES, event_rule};
+use super::{Cause, InvalidWhen, MAX_INSTRUCTIONS_BYTES, check_expression};
 use crate::agentable::MAX_TITLE_CHARS;
 use crate::plan::{ExpressionError, render};
 
@@ -80,7 +80,7 @@ pub fn check_template(pointer: &str, text: &str) -> Result<(), InvalidWhen> {
         return Err(InvalidWhen::at(pointer, format!("must have at most {MAX_INSTRUCTIONS_BYTES} bytes")));
     }
     if is_template(text) {
-        event_rule::check(text, true).map_err(|reason| InvalidWhen::at(pointer, reason))?;
+        check_expression(text, true).map_err(|reason| InvalidWhen::at(pointer, reason))?;
     }
     Ok(())
 }

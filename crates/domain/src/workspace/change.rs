@@ -1,6 +1,90 @@
-//! Whether a file may be written or deleted.
+//! Changes of files: whether one may be written or deleted, the version that the writer must have read, and an edit of one place.
 
-use super::{Expected, FileLimits, FileVersion, MAX_FILE_BYTES, WorkspacePath};
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::{FileLimits, MAX_FILE_BYTES, WorkspacePath};
+
+/// How much of the SHA-256 models read and write: enough to notice that a file has changed.
+const SHORT_DIGITS: usize = 16;
+
+/// The shortest beginning that counts as given on purpose.
+const MIN_DIGITS: usize = 8;
+
+/// The SHA-256 of a file's bytes. Models see its first 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion(pub [u8; 32]);
+
+impl FileVersion {
+    /// The version of a file with this content.
+    #[must_use]
+    pub fn of(content: &str) -> Self {
+        Self(Sha256::digest(content.as_bytes()).into())
+    }
+
+    /// All 64 hexadecimal digits.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        use std::fmt::Write as _;
+        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl fmt::Display for FileVersion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.hex()[..SHORT_DIGITS])
+    }
+}
+
+/// What a caller expects a file to be before it is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Expected {
+    /// Anything, or nothing.
+    #[default]
+    Any,
+    /// That it does not exist.
+    Absent,
+    /// A version that begins with these digits, in lower case.
+    Version(String),
+}
+
+/// A text that is no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be {MIN_DIGITS} to 64 hexadecimal digits, as the sha that reading the file returns, or `none` if there must be \
+     no such file"
+)]
+pub struct InvalidVersion;
+
+impl Expected {
+    /// Reads what a model gives: digits, or `none`.
+    ///
+    /// # Errors
+    /// [`InvalidVersion`] says what is allowed.
+    pub fn parse(text: &str) -> Result<Self, InvalidVersion> {
+        let text = text.trim().to_ascii_lowercase();
+        if text == "none" {
+            return Ok(Self::Absent);
+        }
+        let is_version =
+            (MIN_DIGITS..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_version { Ok(Self::Version(text)) } else { Err(InvalidVersion) }
+    }
+
+    /// Whether a file is as expected; `None` is a file that does not exist.
+    #[must_use]
+    pub fn is_met(&self, present: Option<FileVersion>) -> bool {
+        match (self, present) {
+            (Self::Any, _) | (Self::Absent, None) => true,
+            (Self::Version(digits), Some(present)) => present.hex().starts_with(digits),
+            (Self::Absent, Some(_)) | (Self::Version(_), None) => false,
+        }
+    }
+}
 
 /// What a workspace holds before one of its files is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -125,11 +209,134 @@ fn check_expected(path: &WorkspacePath, expected: &Expected, present: &Present) 
     })
 }
 
+/// Occurrences that an error lists.
+const LISTED: usize = 5;
+
+/// Occurrences that are counted: with long texts, each may take as long as the text.
+const COUNTED: usize = 100;
+
+/// Words that are compared to find a line with other spaces.
+const COMPARED_WORDS: usize = 20;
+
+/// Why a text is not replaced. Models read it, and correct their call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditRefusal {
+    /// There is nothing to look for.
+    #[error("`old` is empty: give the text to replace, as it is in the file")]
+    Empty,
+    /// The replacement is what is there.
+    #[error("`old` and `new` are the same: nothing would change")]
+    Same,
+    /// The text does not occur.
+    #[error("`old` does not occur in the file{}: read the file, and copy the text with its spaces and line breaks", like(*.line))]
+    NotFound {
+        /// A line where it would occur if only spaces were different.
+        line: Option<usize>,
+    },
+    /// The text occurs several times.
+    #[error("`old` occurs {}{count} times, in lines {}: add the text around the one you mean", least(*.count), list(.lines, *.count))]
+    Ambiguous {
+        /// How often; it is not counted further than 100.
+        count: usize,
+        /// The lines of the first ones.
+        lines: Vec<usize>,
+    },
+}
+
+fn like(line: Option<usize>) -> String {
+    line.map(|line| format!(" (line {line} differs in spaces or line breaks only)")).unwrap_or_default()
+}
+
+fn least(count: usize) -> &'static str {
+    if count >= COUNTED { "at least " } else { "" }
+}
+
+fn list(lines: &[usize], count: usize) -> String {
+    let mut list = lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    if count > lines.len() {
+        list.push_str(", …");
+    }
+    list
+}
+
+/// `content` with `new` in place of `old`, which must occur exactly once.
+///
+/// # Errors
+/// [`EditRefusal`] says why not, and where `old` occurs.
+pub fn edited(content: &str, old: &str, new: &str) -> Result<String, EditRefusal> {
+    if old.is_empty() {
+        return Err(EditRefusal::Empty);
+    }
+    if old == new {
+        return Err(EditRefusal::Same);
+    }
+    let mut found = Vec::new();
+    let mut from = 0;
+    let mut count = 0;
+    // Overlapping ones count: which of them is meant is not certain.
+    while let Some(at) = content.get(from..).and_then(|rest| rest.find(old)).map(|at| from + at) {
+        count += 1;
+        if found.len() < LISTED {
+            found.push(at);
+        }
+        if count >= COUNTED {
+            break;
+        }
+        from = at + content[at..].chars().next().map_or(1, char::len_utf8);
+    }
+    match found[..] {
+        [] => Err(EditRefusal::NotFound { line: similar(content, old) }),
+        [at] => Ok([&content[..at], new, &content[at + old.len()..]].concat()),
+        _ => {
+            let lines = found.iter().map(|at| line_of(content, *at)).collect();
+            Err(EditRefusal::Ambiguous { count, lines })
+        }
+    }
+}
+
+/// The number of the line that contains the byte `at`, from 1.
+fn line_of(content: &str, at: usize) -> usize {
+    content.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The first line where the words of `old` follow each other.
+fn similar(content: &str, old: &str) -> Option<usize> {
+    let words: Vec<&str> = old.split_whitespace().take(COMPARED_WORDS).collect();
+    let first = words.first()?;
+    let numbered = (1..).zip(content.lines());
+    let mut all = numbered.flat_map(|(number, line)| line.split_whitespace().map(move |word| (number, word)));
+    while let Some((number, word)) = all.next() {
+        if word == *first
+            && all.clone().map(|(_, word)| word).take(words.len() - 1).eq(words[1..].iter().copied())
+        {
+            return Some(number);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn short_and_long_versions_are_compared_by_their_digits() {
+        let version = FileVersion::of("hello");
+        assert_eq!(version.to_string(), "2cf24dba5fb0a30e");
+        for digits in [version.to_string(), version.hex(), version.hex().to_uppercase()] {
+            assert!(Expected::parse(&digits).unwrap().is_met(Some(version)), "{digits}");
+            assert!(!Expected::parse(&digits).unwrap().is_met(Some(FileVersion::of("hallo"))), "{digits}");
+            assert!(!Expected::parse(&digits).unwrap().is_met(None), "{digits}");
+        }
+        assert!(Expected::Any.is_met(None) && Expected::Any.is_met(Some(version)));
+        let absent = Expected::parse("none").unwrap();
+        assert!(absent.is_met(None) && !absent.is_met(Some(version)));
+        for wrong in ["", "2cf24db", "2cf24dbz", "sha256:2cf24dba", &"a".repeat(65)] {
+            assert_eq!(Expected::parse(wrong), Err(InvalidVersion), "{wrong}");
+        }
+    }
 
     const LIMITS: FileLimits = FileLimits { max_files: 2, max_bytes: 10 };
 
@@ -205,6 +412,47 @@ mod tests {
                     files[number] = Some(length);
                 }
                 prop_assert!(files.iter().flatten().count() <= 2 && sum(&files) <= 10);
+            }
+        }
+    }
+
+    #[test]
+    fn one_occurrence_is_replaced() {
+        assert_eq!(edited("a b c", "b", "x y").unwrap(), "a x y c");
+        assert_eq!(edited("ä\nö\n", "\nö", "").unwrap(), "ä\n");
+        assert_eq!(edited("a", "a", "").unwrap(), "");
+    }
+
+    #[test]
+    fn errors_say_where_the_text_is() {
+        let text = |content: &str, old: &str, new: &str| edited(content, old, new).unwrap_err().to_string();
+        assert_eq!(text("a", "", "x"), "`old` is empty: give the text to replace, as it is in the file");
+        assert_eq!(text("a", "a", "a"), "`old` and `new` are the same: nothing would change");
+        let twice = text("a\nb a\n", "a", "x");
+        assert_eq!(twice, "`old` occurs 2 times, in lines 1, 2: add the text around the one you mean");
+        assert!(text(&"a\n".repeat(9), "a", "x").contains("occurs 9 times, in lines 1, 2, 3, 4, 5, …:"));
+        assert!(
+            text(&"a".repeat(500), "a", "x").contains("occurs at least 100 times, in lines 1, 1, 1, 1, 1, …")
+        );
+        assert!(text("aaa", "aa", "x").contains("occurs 2 times, in lines 1, 1"), "overlapping");
+        let spaces = text("x\n  if a {\n\tb\n", "if a {\n    b", "y");
+        assert!(spaces.contains("(line 2 differs in spaces or line breaks only)"), "{spaces}");
+        assert!(text("a\r\nb", "a\nb", "y").contains("(line 1 differs"), "other line breaks");
+        assert!(text("x", "y", "z").starts_with("`old` does not occur in the file: read"));
+    }
+
+    proptest! {
+        #[test]
+        fn edits_change_one_place_and_can_be_undone(
+            before in "[ab\n]{0,12}", old in "[ab\n]{1,4}", after in "[ab\n]{0,12}", new in "[cdä]{1,4}",
+        ) {
+            let content = format!("{before}{old}{after}");
+            match edited(&content, &old, &new) {
+                Ok(changed) => {
+                    prop_assert_eq!(&changed, &format!("{before}{new}{after}"));
+                    prop_assert_eq!(edited(&changed, &new, &old).unwrap(), content);
+                }
+                Err(error) => prop_assert!(matches!(error, EditRefusal::Ambiguous { .. }), "{error}"),
             }
         }
     }

@@ -24,14 +24,14 @@ const ENGINES: [Engine; 10] = [
             "crates/domain/src/skill/trigger.rs",
             "crates/domain/src/team.rs",
             "crates/domain/src/trace/expectation.rs",
-            "crates/domain/src/transform/pattern.rs",
+            "crates/domain/src/transform.rs",
             "crates/domain/src/trigger/keyword.rs",
         ],
     },
     // The number and the length of patterns, and how many bytes of paths a call may name; in arguments the work is counted.
     Engine {
         name: "globset",
-        files: &["crates/domain/src/guard/pattern.rs", "crates/domain/src/workspace/file_pattern.rs"],
+        files: &["crates/domain/src/guard/pattern.rs", "crates/domain/src/workspace/path.rs"],
     },
     // Bytes and rows of a file.
     Engine {

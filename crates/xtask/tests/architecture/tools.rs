@@ -11,8 +11,8 @@ const EXCEPTIONS: [(&str, &str); 6] = [
     // What Houston discloses of a skill by itself says how to read the rest.
     ("read_skill_file", "crates/domain/src/skill/entry.rs"),
     // What the end of a plan leaves out, and how to read it.
-    ("read_plan", "crates/domain/src/plan/ended.rs"),
-    ("read_plan", "crates/domain/src/plan/scope.rs"),
+    ("read_plan", "crates/domain/src/plan/checklist.rs"),
+    ("read_plan", "crates/domain/src/plan/resolve.rs"),
     // The id of a REST operation, which is no tool.
     ("update_profile", "crates/api/src/profile.rs"),
     ("create_plan", "crates/api/src/plans/create.rs"),

@@ -4,6 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::conversation::{Format, Version};
 
+mod sessions;
+
 pub(super) fn exported() -> Conversation {
     let at = "2026-11-20T10:00:00Z";
     let text = |text: &str| json!([{"type": "text", "text": text}]);

@@ -4,8 +4,8 @@ use chrono::DateTime;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{AgentRun, RunPolicy};
 use crate::agent::limits::Limits;
+use crate::agent::{AgentRun, RunPolicy};
 use crate::agentable::Reply;
 use crate::history::Block;
 use crate::model::{ModelAnswer, StopReason, Usage};

@@ -2,8 +2,8 @@ use chrono::TimeDelta;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::tests::exported;
-use super::*;
+use super::super::*;
+use super::exported;
 use crate::conversation::{ExportedCompression, ExportedResult, HistoryEntry};
 use crate::history::Role;
 use crate::id::ResultId;

@@ -1,0 +1,418 @@
+//! Transformations of texts that models are bad at: encodings, hashes, regular expressions, JSON and CSV. Each is pure and
+//! takes time in proportion to its text.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::prelude::BASE64_STANDARD;
+use regex::{Captures, Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+/// Maximum length of a text, in bytes.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+/// Maximum length of a text that a regular expression is looked for in, in bytes.
+pub const MAX_SEARCHED_BYTES: usize = 16 * 1024;
+
+/// Maximum length of a result, in bytes.
+pub const MAX_RESULT_BYTES: usize = 256 * 1024;
+
+/// What is done with a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// To Base64.
+    Base64Encode,
+    /// From Base64, with `+/` or `-_`, with padding or without.
+    Base64Decode,
+    /// To hexadecimal digits.
+    HexEncode,
+    /// From hexadecimal digits.
+    HexDecode,
+    /// To percent encoding, as in a part of a URL.
+    UrlEncode,
+    /// From percent encoding.
+    UrlDecode,
+    /// The SHA-256 in hexadecimal digits.
+    Sha256,
+    /// Whether a regular expression matches.
+    RegexTest,
+    /// What a regular expression matches, one line each; its groups if it has some, as JSON.
+    RegexExtract,
+    /// The text with what a regular expression matches replaced.
+    RegexReplace,
+    /// A part of a JSON document, by its pointer.
+    JsonGet,
+    /// A JSON document with line breaks.
+    JsonFormat,
+    /// A table in CSV as a list of JSON objects.
+    CsvToJson,
+}
+
+impl Operation {
+    /// All operations.
+    pub const ALL: [Self; 13] = [
+        Self::Base64Encode,
+        Self::Base64Decode,
+        Self::HexEncode,
+        Self::HexDecode,
+        Self::UrlEncode,
+        Self::UrlDecode,
+        Self::Sha256,
+        Self::RegexTest,
+        Self::RegexExtract,
+        Self::RegexReplace,
+        Self::JsonGet,
+        Self::JsonFormat,
+        Self::CsvToJson,
+    ];
+
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Base64Encode => "base64_encode",
+            Self::Base64Decode => "base64_decode",
+            Self::HexEncode => "hex_encode",
+            Self::HexDecode => "hex_decode",
+            Self::UrlEncode => "url_encode",
+            Self::UrlDecode => "url_decode",
+            Self::Sha256 => "sha256",
+            Self::RegexTest => "regex_test",
+            Self::RegexExtract => "regex_extract",
+            Self::RegexReplace => "regex_replace",
+            Self::JsonGet => "json_get",
+            Self::JsonFormat => "json_format",
+            Self::CsvToJson => "csv_to_json",
+        }
+    }
+
+    /// Whether it needs a pattern: a regular expression.
+    #[must_use]
+    pub fn is_search(self) -> bool {
+        matches!(self, Self::RegexTest | Self::RegexExtract | Self::RegexReplace)
+    }
+}
+
+/// Does `operation` with `text`. `pattern` is the regular expression of a search or the pointer of `json_get`,
+/// `replacement` what `regex_replace` writes: `$1` is the first group.
+///
+/// # Errors
+/// What is wrong and what is allowed, as a clause.
+pub fn transform(
+    operation: Operation,
+    text: &str,
+    pattern: Option<&str>,
+    replacement: Option<&str>,
+) -> Result<String, String> {
+    let max = if operation.is_search() { MAX_SEARCHED_BYTES } else { MAX_TEXT_BYTES };
+    if text.len() > max {
+        return Err(format!("`text` has {} bytes; at most {max} are allowed here", text.len()));
+    }
+    let needed =
+        |what: &str| pattern.ok_or_else(|| format!("`{}` needs `pattern`: {what}", operation.as_str()));
+    let result = match operation {
+        Operation::Base64Encode => Ok(to_base64(text)),
+        Operation::Base64Decode => from_base64(text),
+        Operation::HexEncode => Ok(to_hex(text.as_bytes())),
+        Operation::HexDecode => from_hex(text),
+        Operation::UrlEncode => Ok(to_url(text)),
+        Operation::UrlDecode => from_url(text),
+        Operation::Sha256 => Ok(sha256(text)),
+        Operation::RegexTest => test_pattern(needed("a regular expression")?, text),
+        Operation::RegexExtract => extract_matches(needed("a regular expression")?, text),
+        Operation::RegexReplace => {
+            let replacement = replacement.ok_or("`regex_replace` needs `replacement`, which may be empty")?;
+            replace_matches(needed("a regular expression")?, text, replacement)
+        }
+        Operation::JsonGet => {
+            get_json(needed("a JSON pointer, such as /items/0/name or /items/*/name")?, text)
+        }
+        Operation::JsonFormat => format_json(text),
+        Operation::CsvToJson => csv_to_json(text).map(|rows| serde_json::Value::from(rows).to_string()),
+    }?;
+    match result.len() {
+        bytes if bytes > MAX_RESULT_BYTES => Err(format!(
+            "the result has {bytes} bytes; at most {MAX_RESULT_BYTES} are returned: give less text"
+        )),
+        _ => Ok(result),
+    }
+}
+
+fn to_base64(text: &str) -> String {
+    BASE64_STANDARD.encode(text)
+}
+
+fn from_base64(text: &str) -> Result<String, String> {
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    // Both alphabets are read: the one of URLs after a replacement.
+    let text: String = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| match c {
+            '+' => '-',
+            '/' => '_',
+            c => c,
+        })
+        .collect();
+    let bytes = GeneralPurpose::new(&URL_SAFE, config).decode(text);
+    readable(bytes.map_err(|error| format!("`text` is not Base64: {error}"))?)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn from_hex(text: &str) -> Result<String, String> {
+    let digits: Vec<u8> =
+        text.trim().trim_start_matches("0x").bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? << 4) | digit(*low)?),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    readable(bytes.ok_or("`text` is not hexadecimal: pairs of 0-9 and a-f are allowed")?)
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+fn to_url(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut url, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _ = write!(url, "%{byte:02X}");
+        }
+        url
+    })
+}
+
+fn from_url(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = match (*first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let byte = digit(*high).zip(digit(*low)).map(|(high, low)| (high << 4) | low);
+                bytes.push(byte.ok_or("`text` has a `%` without two hexadecimal digits")?);
+                after
+            }
+            (b'%', _) => return Err("`text` has a `%` without two hexadecimal digits".to_owned()),
+            (byte, after) => {
+                bytes.push(if byte == b'+' { b' ' } else { byte });
+                after
+            }
+        };
+    }
+    readable(bytes)
+}
+
+fn sha256(text: &str) -> String {
+    to_hex(&Sha256::digest(text))
+}
+
+/// Bytes as a text; those that are none, in hexadecimal digits.
+fn readable(bytes: Vec<u8>) -> Result<String, String> {
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
+        let bytes = error.into_bytes();
+        format!("{} bytes that are not UTF-8, in hexadecimal: {}", bytes.len(), to_hex(&bytes))
+    }))
+}
+
+// Regular expressions. They match in time in proportion to the text, have no look-around and no back-references.
+
+/// Maximum length of an expression, in characters.
+const MAX_PATTERN_CHARS: usize = 500;
+
+/// Bytes that a compiled expression may have: `\w` has about thirty thousand.
+const COMPILED_BYTES: usize = 128 * 1024;
+
+/// Maximum number of matches that are returned or replaced.
+const MAX_MATCHES: usize = 500;
+
+fn compile(pattern: &str) -> Result<Regex, String> {
+    let length = pattern.chars().count();
+    if length > MAX_PATTERN_CHARS {
+        return Err(format!("`pattern` has {length} characters; at most {MAX_PATTERN_CHARS} are allowed"));
+    }
+    let compiled = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).nest_limit(50).build();
+    compiled.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => {
+            "`pattern` is too large once compiled: repeat fewer things, or fewer times".to_owned()
+        }
+        error => {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            format!("`pattern` is no regular expression: {reason}. Look-around and back-references do not exist here")
+        }
+    })
+}
+
+fn test_pattern(pattern: &str, text: &str) -> Result<String, String> {
+    Ok(match compile(pattern)?.find(text) {
+        Some(found) => format!("true: it matches `{}` at byte {}", found.as_str(), found.start()),
+        None => "false".to_owned(),
+    })
+}
+
+fn extract_matches(pattern: &str, text: &str) -> Result<String, String> {
+    let pattern = compile(pattern)?;
+    let groups = |found: &Captures<'_>| -> Value {
+        let texts =
+            found.iter().skip(1).map(|group| group.map_or(Value::Null, |group| group.as_str().into()));
+        texts.collect()
+    };
+    let mut lines: Vec<String> = pattern
+        .captures_iter(text)
+        .take(MAX_MATCHES + 1)
+        .map(|found| if found.len() > 1 { groups(&found).to_string() } else { found[0].to_owned() })
+        .collect();
+    if lines.is_empty() {
+        return Ok("Nothing matches.".to_owned());
+    }
+    if lines.len() > MAX_MATCHES {
+        lines.truncate(MAX_MATCHES);
+        lines.push(format!("(only the first {MAX_MATCHES} matches)"));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn replace_matches(pattern: &str, text: &str, replacement: &str) -> Result<String, String> {
+    let pattern = compile(pattern)?;
+    let count = pattern.find_iter(text).take(MAX_MATCHES + 1).count();
+    if count > MAX_MATCHES {
+        return Err(format!("more than {MAX_MATCHES} matches would be replaced: give less text"));
+    }
+    if text.len() + count.saturating_mul(replacement.len() + text.len() / 8) > MAX_RESULT_BYTES * 4 {
+        return Err("the result would be too long: give less text or a shorter `replacement`".to_owned());
+    }
+    Ok(pattern.replace_all(text, replacement).into_owned())
+}
+
+/// Maximum number of values that a pointer with `*` finds.
+const MAX_FOUND: usize = 1000;
+
+fn parse(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("`text` is not JSON: {error}"))
+}
+
+fn format_json(text: &str) -> Result<String, String> {
+    serde_json::to_string_pretty(&parse(text)?).map_err(|error| error.to_string())
+}
+
+/// The value at a JSON pointer; with `*` for any key or index, the list of all values.
+fn get_json(pointer: &str, text: &str) -> Result<String, String> {
+    let document = parse(text)?;
+    if !pointer.is_empty() && !pointer.starts_with('/') {
+        return Err(format!(
+            "`pattern` is `{pointer}`, but a JSON pointer begins with `/`, as /items/0/name"
+        ));
+    }
+    let mut found = vec![&document];
+    for key in pointer.split('/').skip(1) {
+        let key = key.replace("~1", "/").replace("~0", "~");
+        found = found.into_iter().flat_map(|value| children(value, &key)).take(MAX_FOUND + 1).collect();
+    }
+    if pointer.split('/').any(|key| key == "*") {
+        found.truncate(MAX_FOUND);
+        return Ok(found.into_iter().cloned().collect::<Value>().to_string());
+    }
+    match found.first() {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(value) => Ok(value.to_string()),
+        None => Err(format!("there is nothing at `{pointer}`; {}", keys(&document))),
+    }
+}
+
+fn children<'v>(value: &'v Value, key: &str) -> Vec<&'v Value> {
+    match (value, key) {
+        (Value::Object(map), "*") => map.values().collect(),
+        (Value::Array(items), "*") => items.iter().collect(),
+        (Value::Object(map), key) => map.get(key).into_iter().collect(),
+        (Value::Array(items), key) => {
+            key.parse().ok().and_then(|at: usize| items.get(at)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What the document has at its top.
+fn keys(document: &Value) -> String {
+    match document {
+        Value::Object(map) => {
+            let keys: Vec<&str> = map.keys().take(20).map(String::as_str).collect();
+            format!("its keys are {}", keys.join(", "))
+        }
+        Value::Array(items) => format!("it is a list of {}", items.len()),
+        _ => "it is a single value".to_owned(),
+    }
+}
+
+// CSV, as RFC 4180 has it: fields in quotes may have separators, line breaks and doubled quotes. The separator is the one of
+// `,`, `;` and tab that the first line has most of.
+
+/// The rows as objects, whose keys are the fields of the first row. All values are texts.
+///
+/// # Errors
+/// What is wrong, as a clause: a quote that is not closed, a row with more fields than the first.
+pub fn csv_to_json(text: &str) -> Result<Vec<Value>, String> {
+    let rows = rows(text)?;
+    let Some((header, rows)) = rows.split_first() else { return Ok(Vec::new()) };
+    let object = |(nth, row): (usize, &Vec<String>)| {
+        if row.len() > header.len() {
+            let (line, fields, names) = (nth + 2, row.len(), header.len());
+            return Err(format!("row {line} has {fields} fields, but the first row has {names}"));
+        }
+        let pairs = header.iter().zip(row).map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+        Ok(Value::from(pairs.collect::<Map<_, _>>()))
+    };
+    rows.iter().enumerate().map(object).collect()
+}
+
+fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
+    let first = text.lines().next().unwrap_or_default();
+    let separator =
+        [',', ';', '\t'].into_iter().rev().max_by_key(|one| first.matches(*one).count()).unwrap_or(',');
+    let (mut rows, mut row, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                field.push('"');
+            }
+            '"' if is_quoted => is_quoted = false,
+            '"' if field.is_empty() => is_quoted = true,
+            letter if is_quoted => field.push(letter),
+            '\r' if letters.peek() == Some(&'\n') => {}
+            '\n' => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            letter if letter == separator => row.push(std::mem::take(&mut field)),
+            letter => field.push(letter),
+        }
+    }
+    if is_quoted {
+        return Err("a quote in `text` is not closed".to_owned());
+    }
+    if !field.is_empty() || !row.is_empty() {
+        row.push(field);
+        rows.push(row);
+    }
+    // Empty lines.
+    rows.retain(|row| row.len() > 1 || row.iter().any(|field| !field.is_empty()));
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests;
