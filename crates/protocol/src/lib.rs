@@ -68,7 +68,6 @@ pub mod owner;
 pub mod page;
 pub mod plan;
 pub mod problem;
-mod problem_code;
 pub mod question;
 pub mod queue;
 pub mod read_mark;

@@ -1,6 +1,7 @@
-//! The body of every error response: RFC 9457, `application/problem+json`.
+//! The body of every error response: RFC 9457, `application/problem+json`; and the codes of all of them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
@@ -8,8 +9,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "openapi")]
 use crate::schema;
-
-pub use crate::problem_code::ProblemCode;
 
 /// Why a request was refused.
 ///
@@ -93,5 +92,157 @@ impl FieldError {
     /// An error of a query parameter.
     pub fn parameter(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: None, parameter: Some(name.into()), detail: detail.into() }
+    }
+}
+
+macro_rules! problem_codes {
+    ($($(#[doc = $meaning:literal])+ $variant:ident = $status:literal $name:literal;)*) => {
+        /// Why a request failed: the `code` of a problem, as in `"not_found"`. The names are stable.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ProblemCode {
+            $($(#[doc = $meaning])+ #[doc = concat!("HTTP ", $status, ".")] #[serde(rename = $name)] $variant,)*
+            /// A code of a newer server. Only read, never written.
+            #[serde(other, rename = "unknown")]
+            Unknown,
+        }
+
+        impl ProblemCode {
+            /// All codes except `Unknown`.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name on the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* Self::Unknown => "unknown" }
+            }
+
+            /// The HTTP status of the response.
+            #[must_use]
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* Self::Unknown => 500 }
+            }
+
+            /// The meaning of the code, in one or two sentences.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),+).trim_ascii(),)* Self::Unknown => "" }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    /// The body is not valid JSON.
+    InvalidJson = 400 "invalid_json";
+    /// The body is not framed as HTTP says, for instance by chunks, or broke off.
+    BrokenBody = 400 "broken_body";
+    /// The request has no API key, or one that is not valid.
+    Unauthorized = 401 "unauthorized";
+    /// What was posted to an inbound hook has no signature that its secret has made, or an old one.
+    InvalidSignature = 401 "invalid_signature";
+    /// The API key is valid, but may not do this: it lacks a scope, or is bound to one user.
+    Forbidden = 403 "forbidden";
+    /// There is no such resource that the caller may see, or no such route.
+    NotFound = 404 "not_found";
+    /// The route has other methods.
+    MethodNotAllowed = 405 "method_not_allowed";
+    /// The body did not arrive in time.
+    BodyMissing = 408 "body_missing";
+    /// A resource with this name exists already.
+    AlreadyExists = 409 "already_exists";
+    /// Clients cannot create this kind of agentable.
+    NotCreatable = 409 "not_creatable";
+    /// The limit of such resources is reached: delete one first.
+    Full = 409 "full";
+    /// The agent is the default agent of its kind and cannot be deleted.
+    DefaultAgent = 409 "default_agent";
+    /// The agent is not a default agent and cannot be reset.
+    NoDefaultAgent = 409 "no_default_agent";
+    /// Another resource uses it: change that one first.
+    InUse = 409 "in_use";
+    /// It was changed after the given version.
+    StaleVersion = 409 "stale_version";
+    /// The files of `jobs/agents` cannot be used; nothing was changed.
+    UnreadableFiles = 409 "unreadable_files";
+    /// A run is open and must end first.
+    RunInProgress = 409 "run_in_progress";
+    /// The run is over and can no longer be changed.
+    InvalidState = 409 "invalid_state";
+    /// The step of a plan has another status than the request needs.
+    InvalidStepStatus = 409 "invalid_step_status";
+    /// The question was answered otherwise, has expired, or is not asked any more.
+    QuestionClosed = 409 "question_closed";
+    /// The MCP server lists another definition of the tool than the one to approve.
+    ToolChanged = 409 "tool_changed";
+    /// The kind has no status `archived`.
+    NotArchivable = 409 "not_archivable";
+    /// The agentable is archived, so check-ins do not wake it.
+    Archived = 409 "archived";
+    /// The kind does not support check-ins.
+    NoCheckIns = 409 "no_check_ins";
+    /// The user has no agent that writes feeds.
+    NoFeedAgent = 409 "no_feed_agent";
+    /// Some of the events that were asked for were deleted by age.
+    EventLogExpired = 410 "event_log_expired";
+    /// The body is longer than allowed.
+    BodyTooLarge = 413 "body_too_large";
+    /// The message is longer than allowed.
+    MessageTooLarge = 413 "message_too_large";
+    /// The conversation is larger than the limit for documents.
+    TooLarge = 413 "too_large";
+    /// The body is not sent as `application/json`.
+    UnsupportedMediaType = 415 "unsupported_media_type";
+    /// The body or a query parameter does not have the expected shape; `errors` says where.
+    InvalidRequest = 422 "invalid_request";
+    /// The message is empty.
+    EmptyMessage = 422 "empty_message";
+    /// The cursor was not given out by this list.
+    InvalidCursor = 422 "invalid_cursor";
+    /// The stream position was not given out by a stream.
+    InvalidPosition = 422 "invalid_position";
+    /// The idempotency key is not 1 to 255 visible ASCII characters.
+    InvalidIdempotencyKey = 422 "invalid_idempotency_key";
+    /// The idempotency key was used before, for another request.
+    IdempotencyKeyReused = 422 "idempotency_key_reused";
+    /// Too many messages of the user are unread; `Retry-After` says when to try again.
+    TooManyPending = 429 "too_many_pending";
+    /// The user or the API key has used up a rate limit, which `violated-policies` names; `Retry-After` says when to try again.
+    RateLimited = 429 "rate_limited";
+    /// Too many event streams are open; `Retry-After` says when to try again.
+    TooManyStreams = 429 "too_many_streams";
+    /// Too many wrong API keys were sent from the address; `Retry-After` says when to try again.
+    TooManyKeys = 429 "too_many_keys";
+    /// An error inside Houston; the log has it under the request id.
+    Internal = 500 "internal";
+    /// The MCP server cannot be reached, or does not list its tools.
+    McpServerFailed = 502 "mcp_server_failed";
+    /// Houston cannot answer at the moment; `Retry-After` says when to try again.
+    Unavailable = 503 "unavailable";
+    /// The request was not answered in time, and what was asked for may have happened; `Retry-After` says when to try
+    /// again.
+    TimedOut = 503 "timed_out";
+    /// Too many conversations are exported, imported and forked; `Retry-After` says when to try again.
+    TooManyDocuments = 503 "too_many_documents";
+}
+
+impl fmt::Display for ProblemCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_round_trip_by_name() {
+        for code in ProblemCode::ALL {
+            let json = serde_json::to_string(code).unwrap();
+            assert_eq!(json, format!("\"{code}\""));
+            assert_eq!(serde_json::from_str::<ProblemCode>(&json).unwrap(), *code);
+            assert!((400..600).contains(&code.status()) && code.meaning().ends_with(|c| c != ' '), "{code}");
+        }
+        assert_eq!(serde_json::from_str::<ProblemCode>("\"brand_new\"").unwrap(), ProblemCode::Unknown);
     }
 }

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem_code::ProblemCode;
+use crate::problem::ProblemCode;
 
 macro_rules! described {
     ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(

@@ -16,22 +16,25 @@
 //! | partial text is taken back | `MESSAGES_SNAPSHOT` |
 //! | anything else | `CUSTOM`, see [`Fact`] |
 
-mod entity_id;
 mod event;
 mod fact;
 mod input;
-mod interrupt;
-mod metadata;
 mod run;
 mod snapshot;
 
-pub use self::entity_id::{EntityId, InvalidEntityId, StepName};
-pub use self::event::{Event, Timestamp};
+use std::fmt;
+use std::str::FromStr;
+
+use houston_domain::id::{AgentableId, MessageId, parse_prefixed};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use self::event::{Event, HoustonMetadata, Metadata, Timestamp};
 pub use self::fact::{Fact, PostedMessage};
 pub use self::input::{InputContext, InputMessage, InputTool, ResumeEntry, ResumeStatus, RunAgentInput};
-pub use self::interrupt::{Interrupt, InterruptDetails, InterruptMetadata};
-pub use self::metadata::{HoustonMetadata, Metadata};
-pub use self::run::{Outcome, RunResult, SubagentOutcome, TokenUsage};
+pub use self::run::{
+    Interrupt, InterruptDetails, InterruptMetadata, Outcome, RunResult, SubagentOutcome, TokenUsage,
+};
 pub use self::snapshot::{
     AuthoritativeActivities, Role, SnapshotContent, SnapshotMessage, SnapshotMetadata, ToolCall,
     ToolCallType, ToolFunction,
@@ -47,3 +50,102 @@ pub const ERROR_ACTIVITY: &str = "houston.error";
 /// The activity type of the list of a plan's steps; its message has the id of the plan. In a stream of the agentable that the
 /// plan works for.
 pub const PLAN_ACTIVITY: &str = "houston.plan";
+
+/// The id of a message, reasoning or tool result in a thread, as in `msg_019ab3c4d5e67f8091a2b3c4d5e6f708`.
+///
+/// A tool call has the id of the message that displays it, so that it has the same id in the stream and in the list of
+/// messages; call ids are unique only within a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntityId {
+    /// A thread message, or the tool call it displays: `msg_0190…`.
+    Message(MessageId),
+    /// The reasoning before that message: `reasoning_0190…`.
+    Reasoning(MessageId),
+    /// The result of the tool call that the message displays: `result_0190…`.
+    Result(MessageId),
+    /// The list of a plan's steps: `plan_0190…`.
+    Plan(AgentableId),
+}
+
+/// A text that is not an [`EntityId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of the form msg_, reasoning_, result_ or plan_<32 hex digits>")]
+pub struct InvalidEntityId;
+
+impl EntityId {
+    /// The list of steps of the plan with this public id, whatever its kind is called.
+    #[must_use]
+    pub fn of_plan(public_id: &str) -> Option<Self> {
+        let (kind, _) = public_id.rsplit_once('_')?;
+        parse_prefixed(kind, public_id).ok().map(|id| Self::Plan(AgentableId(id)))
+    }
+}
+
+impl fmt::Display for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(id) => id.fmt(f),
+            Self::Reasoning(id) => write!(f, "reasoning_{}", id.0.simple()),
+            Self::Result(id) => write!(f, "result_{}", id.0.simple()),
+            Self::Plan(id) => write!(f, "plan_{}", id.0.simple()),
+        }
+    }
+}
+
+impl FromStr for EntityId {
+    type Err = InvalidEntityId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEntityId> {
+        let id = |prefix| parse_prefixed(prefix, text).map(MessageId);
+        id(MessageId::PREFIX)
+            .map(Self::Message)
+            .or_else(|_| id("reasoning").map(Self::Reasoning))
+            .or_else(|_| id("result").map(Self::Result))
+            .or_else(|_| parse_prefixed("plan", text).map(|id| Self::Plan(AgentableId(id))))
+            .map_err(|_| InvalidEntityId)
+    }
+}
+
+impl Serialize for EntityId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EntityId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// The name of a step, with the number of its iteration: `iteration 3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepName(pub u32);
+
+impl Serialize for StepName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("iteration {}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for StepName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = text.strip_prefix("iteration ").and_then(|number| number.parse().ok());
+        number.map(Self).ok_or_else(|| D::Error::custom("not a step name of the form `iteration <number>`"))
+    }
+}
+
+#[cfg(feature = "openapi")]
+mod described {
+    use std::borrow::Cow;
+
+    use utoipa::openapi::RefOr;
+    use utoipa::openapi::schema::Schema;
+    use utoipa::{PartialSchema, ToSchema};
+
+    crate::schema::described_as! {
+        super::EntityId => EntityId;
+        super::StepName => StepName;
+    }
+}

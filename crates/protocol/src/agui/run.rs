@@ -1,16 +1,21 @@
-//! How runs and tasks end.
+//! How runs and tasks end; and interrupts: the questions for which a run waits, as AG-UI has them.
 
 use std::borrow::Cow;
 
+use houston_domain::client_offer;
+use houston_domain::id::QuestionId;
 use houston_domain::model::Usage;
+use houston_domain::question::{NewQuestion, QuestionKind, budget, pause};
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::Interrupt;
+use super::EntityId;
+use crate::question::CallToApprove;
 #[cfg(feature = "openapi")]
 use crate::schema;
+use crate::time::Time;
 
 /// How a run ended: the `result` of `RUN_FINISHED`.
 ///
@@ -125,5 +130,120 @@ impl TokenUsage {
                 cache_write_input_tokens: usage.cache_write_tokens,
             }]
         })
+    }
+}
+
+/// A question for which a run waits.
+///
+/// ```json
+/// {"id": "question_0190…", "reason": "tool_call", "message": "Delete note: it deletes something for good. Allow it?",
+///  "toolCallId": "msg_0190…", "responseSchema": {"type": "object"}, "expiresAt": "2026-11-23T09:00:00.000Z",
+///  "metadata": {"houston": {"kind": "approval", "subject": "call_1", "approval": {"tool": "delete_note",
+///  "input": {"note_id": "note_0190…"}, "why": "it deletes something for good", "message_id": "msg_0190…"}}}}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Interrupt<'a> {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
+    pub id: QuestionId,
+    /// `tool_call`, `confirmation`, `input_required`, `houston:pause` or `houston:budget`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub reason: Cow<'a, str>,
+    /// The text for people.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub message: Cow<'a, str>,
+    /// For `tool_call`: the call that waits, for a person's yes or for the client to carry it out. For `input_required` of a tool call: the call that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<EntityId>,
+    /// The JSON Schema of the payload that answers; absent: any JSON value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    pub response_schema: Option<Cow<'a, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    pub metadata: InterruptMetadata<'a>,
+}
+
+/// Houston's additions to an interrupt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct InterruptMetadata<'a> {
+    pub houston: InterruptDetails<'a>,
+}
+
+/// What else is stored about the question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct InterruptDetails<'a> {
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
+    pub kind: QuestionKind,
+    /// What it is about, such as the id of a tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub subject: Option<Cow<'a, str>>,
+    /// The answer that holds if no answer comes in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
+    pub default_value: Option<Cow<'a, Value>>,
+    /// The tool call that an approval is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<CallToApprove>,
+}
+
+impl Interrupt<'_> {
+    /// Whether it is a call of a tool that the client itself carries out.
+    #[must_use]
+    pub fn is_client_call(&self) -> bool {
+        let InterruptDetails { subject, approval, .. } = &self.metadata.houston;
+        approval.is_none()
+            && subject.as_deref().is_some_and(|subject| subject.starts_with(client_offer::PREFIX))
+    }
+}
+
+impl<'a> From<&'a NewQuestion> for Interrupt<'a> {
+    fn from(question: &'a NewQuestion) -> Self {
+        let approval = question.approval.as_deref();
+        Self {
+            id: question.id,
+            reason: reason(question).into(),
+            message: question.text.as_str().into(),
+            tool_call_id: approval
+                .map(|approval| approval.message_id)
+                .or(question.message_id)
+                .map(EntityId::Message),
+            response_schema: response_schema(question),
+            expires_at: question.expires_at.map(Time),
+            metadata: InterruptMetadata {
+                houston: InterruptDetails {
+                    kind: question.kind,
+                    subject: question.subject.as_deref().map(Into::into),
+                    default_value: question.default_value.as_ref().map(Cow::Borrowed),
+                    approval: approval.cloned().map(Into::into),
+                },
+            },
+        }
+    }
+}
+
+/// The schema of the payload; AG-UI has objects only. That of a call of the client's own tool is its result, whatever it is.
+fn response_schema(question: &NewQuestion) -> Option<Cow<'_, Value>> {
+    if question.is_client_call() {
+        return Some(Cow::Owned(json!({"description": "The result of the call."})));
+    }
+    question.schema.as_ref().filter(|schema| schema.is_object()).map(Cow::Borrowed)
+}
+
+fn reason(question: &NewQuestion) -> &'static str {
+    let begins =
+        |prefix: &str| question.subject.as_deref().is_some_and(|subject| subject.starts_with(prefix));
+    match question.kind {
+        QuestionKind::Approval if question.approval.is_some() => "tool_call",
+        QuestionKind::Approval if begins(pause::PREFIX) => "houston:pause",
+        QuestionKind::Approval => "confirmation",
+        QuestionKind::Input if question.is_client_call() => "tool_call",
+        QuestionKind::Input => "input_required",
+        QuestionKind::Budget if begins(budget::PREFIX) => "houston:budget",
+        QuestionKind::Budget => "confirmation",
     }
 }

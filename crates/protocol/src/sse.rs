@@ -1,4 +1,98 @@
-//! The decoder: events from bytes that are cut anywhere.
+//! Server-sent events (`text/event-stream`): the encoder of the API and the decoder of its clients.
+//!
+//! One event has an `id` (the position to resume from), once per connection a `retry` (ms), and one line of JSON:
+//!
+//! ```text
+//! id: 7:12
+//! retry: 2000
+//! data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_0190…","delta":"Hello"}
+//!
+//! ```
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+use serde::Serialize;
+
+/// A comment line, which keeps a connection open. No blank line follows: it would end an event, and some clients would
+/// report an empty one.
+pub const HEARTBEAT: &[u8] = b":\n";
+
+/// A buffer of encoded events that are not written yet.
+#[derive(Debug, Default)]
+pub struct SseEncoder {
+    bytes: Vec<u8>,
+    retry_ms: Option<u32>,
+}
+
+impl SseEncoder {
+    /// The first event asks the client to wait `retry_ms` before it reconnects.
+    #[must_use]
+    pub fn new(retry_ms: u32) -> Self {
+        Self { bytes: Vec::new(), retry_ms: Some(retry_ms) }
+    }
+
+    /// Appends an event. `id` must not contain a line break; `data` becomes one line of JSON.
+    pub fn push(&mut self, id: impl Display, data: &impl Serialize) {
+        let bytes = &mut self.bytes;
+        if bytes.capacity() == 0 {
+            bytes.reserve(256);
+        }
+        // Writing to memory does not fail, nor does serializing numbers, strings and ids.
+        let _ = writeln!(bytes, "id: {id}");
+        if let Some(ms) = self.retry_ms.take() {
+            let _ = writeln!(bytes, "retry: {ms}");
+        }
+        bytes.extend_from_slice(b"data: ");
+        let _ = serde_json::to_writer(&mut *bytes, data);
+        bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// Appends an event without an id, as protocols have it whose positions are in the data.
+    pub fn push_named(&mut self, name: Option<&str>, data: &impl Serialize) {
+        let bytes = &mut self.bytes;
+        if let Some(name) = name {
+            let _ = writeln!(bytes, "event: {name}");
+        }
+        bytes.extend_from_slice(b"data: ");
+        let _ = serde_json::to_writer(&mut *bytes, data);
+        bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// Appends bytes as they are.
+    pub fn push_raw(&mut self, raw: &[u8]) {
+        self.bytes.extend_from_slice(raw);
+    }
+
+    /// Appends an event without an id: a client that has it resumes as if it had not.
+    pub fn push_without_id(&mut self, data: &impl Serialize) {
+        self.bytes.extend_from_slice(b"data: ");
+        let _ = serde_json::to_writer(&mut self.bytes, data);
+        self.bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// Appends a frame with a text, which must not contain a line break, and without an id.
+    pub fn push_text(&mut self, data: &str) {
+        let _ = write!(self.bytes, "data: {data}\n\n");
+    }
+
+    /// Number of buffered bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the buffer is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes the buffered bytes with their allocation, so that an idle stream holds no memory.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
+    }
+}
 
 /// Maximum length of an event, in bytes. Snapshots have at most 6 MiB, so a longer event is not Houston's.
 const MAX_EVENT_BYTES: usize = 16 << 20;
@@ -103,7 +197,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sse::{HEARTBEAT, SseEncoder};
+
+    #[test]
+    fn events_have_one_data_line_and_retry_is_sent_once() {
+        let mut encoder = SseEncoder::new(2_000);
+        encoder.push("3", &"a\n\nb");
+        encoder.push("4:12", &"c");
+        assert_eq!(encoder.len(), 54);
+        let expected = "id: 3\nretry: 2000\ndata: \"a\\n\\nb\"\n\nid: 4:12\ndata: \"c\"\n\n";
+        assert_eq!(String::from_utf8(encoder.take().unwrap()).unwrap(), expected);
+        assert!(encoder.is_empty() && encoder.take().is_none());
+    }
+
+    #[test]
+    fn named_events_have_no_id() {
+        let mut encoder = SseEncoder::new(2_000);
+        encoder.push_named(Some("response.created"), &1);
+        encoder.push_named(None, &"c");
+        encoder.push_raw(b"data: [DONE]\n\n");
+        let expected = "event: response.created\ndata: 1\n\ndata: \"c\"\n\ndata: [DONE]\n\n";
+        assert_eq!(String::from_utf8(encoder.take().unwrap()).unwrap(), expected);
+    }
 
     const STREAM: &str = ":\nid: 7\nretry: 2000\ndata: {\"a\":\"ä\"}\n\n:\n:\nid: 7:12\r\ndata: b\r\ndata:  c\r\n\r\n\
                           data\n\n: hm\n\nevent: x\n\nid: 8:f2\rdata:d\r\rid: 9\ndata: never ended";
