@@ -4,7 +4,6 @@
 //! is one transaction, whatever its size.
 
 pub mod client_items;
-mod events;
 mod make;
 mod read;
 mod reset;

@@ -8,7 +8,6 @@
 pub mod command;
 
 mod folder;
-mod merged;
 pub(crate) mod settle;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Thread messages: posting and reading them.
 
+pub(crate) mod batch;
+
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::{Committed, Event, MessageBody};
@@ -13,11 +15,6 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::handle::Shared;
 use crate::idempotency::{Created, IdempotencyKey};
-
-mod alone;
-pub(crate) mod batch;
-
-use self::alone::PostedRow;
 
 /// A user's message to be posted, as in a request with the body
 /// `{"content": "hi", "metadata": {"source": "ios"}, "double_texting": "interrupt"}`. The caller assigns the ids.
@@ -163,7 +160,7 @@ fn status(name: Option<&str>) -> Option<MessageStatus> {
 pub(crate) struct Joined {
     pub(crate) run: RunId,
     /// The position of its first event.
-    pub(crate) run_seq: i64,
+    run_seq: i64,
     /// See [`Posted::answered_by`].
     pub(crate) answered_by: RunId,
 }
@@ -294,12 +291,7 @@ impl Shared {
 
     /// The run that was open when the message at `seq` was posted. The message's own row may name a later run by now: a run that
     /// ends without having read the message passes it on.
-    pub(crate) async fn posted_into(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        seq: i64,
-    ) -> Result<Joined> {
+    async fn posted_into(&self, tenant: TenantId, agentable: AgentableId, seq: i64) -> Result<Joined> {
         let run = sqlx::query!(
             "-- store::message::posted_into
             select id, first_seq, cancel_seq from houston.runs
@@ -400,4 +392,61 @@ pub(crate) async fn move_messages(
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// What `houston.post_message` returns.
+pub(crate) struct PostedRow {
+    message_id: Option<Uuid>,
+    run_id: Option<Uuid>,
+    seq: Option<i64>,
+    created_at: Option<DateTime<Utc>>,
+    replayed: bool,
+    key_reused: Option<bool>,
+    opened: Option<bool>,
+    ring: bool,
+}
+
+impl PostedRow {
+    /// Whether nothing was stored: it was before, or its key is another message's.
+    pub(crate) fn is_old(&self) -> bool {
+        self.replayed || self.key_reused == Some(true)
+    }
+}
+
+impl Shared {
+    /// What was posted by itself, after its commit.
+    pub(crate) async fn posted_alone(
+        &self,
+        tenant: TenantId,
+        agentable: AgentableId,
+        row: PostedRow,
+    ) -> Result<Created<Posted>> {
+        let (Some(id), Some(run), Some(seq), Some(created_at)) =
+            (row.message_id, row.run_id, row.seq, row.created_at)
+        else {
+            return Ok(Created::KeyReused);
+        };
+        if row.key_reused == Some(true) {
+            return Ok(Created::KeyReused);
+        }
+        let opened = row.opened.unwrap_or(false);
+        let Joined { run, run_seq, answered_by } = if opened {
+            Joined { run: RunId(run), run_seq: seq - 1, answered_by: RunId(run) }
+        } else {
+            self.posted_into(tenant, agentable, seq).await?
+        };
+        let needs_hint = row.ring;
+        let posted = Posted {
+            id: MessageId(id),
+            run,
+            answered_by,
+            seq,
+            run_seq,
+            opened,
+            created_at,
+            needs_hint,
+            is_started: false,
+        };
+        Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
+    }
 }

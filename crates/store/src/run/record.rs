@@ -1,34 +1,51 @@
-//! The transaction of a step in which tools read and write Houston's own tables. What they may do there is in [`RecordTx`].
+//! The transaction of a step in which tools read and write Houston's own tables, and [`RecordTx`]: the rows that a tool call
+//! may read and write in it. Tools decide what happens and what the model reads; here is only what Postgres holds.
+
+mod knowledge;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use houston_domain::check_in::{CheckInLimits, CheckInRequest};
 use houston_domain::custom_table::TablePresets;
-use houston_domain::id::{AgentableId, RunId, RunToken, TenantId, UserId};
-use houston_domain::knowledge::KnowledgeLimits;
-use houston_domain::session::SessionArchive;
+use houston_domain::id::{
+    AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, SessionId, TenantId, UserId,
+};
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
+use houston_domain::plan::States;
+use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
+use houston_domain::reach::{MadeCounts, PostCounts, ReachLimits};
+use houston_domain::session::{SessionArchive, SessionSearch};
+use houston_domain::shared_state::StateChange;
+use houston_domain::step::Step;
+use houston_domain::task::TaskLimits;
+use serde_json::Value;
 use sqlx::{PgConnection, Postgres, Transaction};
+use uuid::Uuid;
 
+use crate::check_in::{self, CheckInRefusal, PendingCheckIn, SetCheckIn};
 use crate::claim::Fence;
 use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
+use crate::plan::{
+    NewPlan, PlanChange, PlanOwner, PlanRefusal, PlanStep, StoredPlan, change, find, insert_plan, plans_of,
+    steps_of,
+};
+use crate::profile;
+use crate::reach::{
+    self, Conversation, ConversationChange, ConversationQuery, Delivery, NewAgentMessage, NewConversation,
+    ReadMessage, make,
+};
+use crate::session_search::{self, FoundSession, SessionEntry};
 use crate::shared_state::{self, PendingState};
 use crate::step::{Commit, alone};
+use crate::system_message::lock_at_once;
+use crate::task::{NewTask, TaskCounts};
+use crate::tool_result::{self, StoredResult};
 use crate::workspace_file::settle::Folders;
-use houston_domain::step::Step;
-
-mod conversations;
-mod files;
-mod plan;
-mod rows;
-mod skills;
-mod snippets;
-mod state;
-mod tables;
-mod todos;
-
-pub use self::rows::{RecordIds, RecordLimits, RecordTx};
 
 /// A transaction that holds the agentable's lock row. What is written in it is committed with the step, or not at
 /// all.
@@ -41,7 +58,7 @@ pub struct FencedTx {
     work: u64,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) table_presets: Arc<TablePresets>,
-    pub(crate) session_settings: SessionArchive,
+    session_settings: SessionArchive,
     folders: Option<Folders>,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
@@ -201,5 +218,392 @@ impl FencedTx {
             folders.settle_soon(tenant, self.fence.agentable).await;
         }
         Ok(done)
+    }
+}
+
+// [`RecordTx`]: the rows that a tool call may read and write. Tools decide what happens and what the model reads; here
+// is only what Postgres holds.
+
+/// The tables of one tool call, in the fenced transaction of its step: what it writes is committed with the step, or not
+/// at all. It sees the rows of its own agentable and user only.
+#[derive(Debug)]
+pub struct RecordTx<'t> {
+    tx: &'t mut FencedTx,
+    owner: Owner,
+    ids: RecordIds,
+    limits: RecordLimits,
+}
+
+/// The ids of what a tool call may create. They are the same when its transaction is repeated.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordIds {
+    /// A row: a note, a check-in, a task, …
+    pub row: Uuid,
+    /// The first run of a task.
+    pub run: RunId,
+    /// The first message of a task.
+    pub message: MessageId,
+}
+
+impl RecordIds {
+    /// The ids of `count` rows, rising, the first of which is [`Self::row`]. They have its shard.
+    pub fn rows(self, count: usize) -> impl Iterator<Item = Uuid> {
+        /// Bits of the shard, at the end.
+        const SHARD_BITS: u32 = 16;
+        let first = self.row.as_u128();
+        (0..count as u128).map(move |nth| Uuid::from_u128(first.wrapping_add(nth << SHARD_BITS)))
+    }
+}
+
+/// Limits from the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordLimits {
+    /// Of tasks.
+    pub tasks: TaskLimits,
+    /// Of what it posts to other conversations.
+    pub reach: ReachLimits,
+    /// Of check-ins.
+    pub check_ins: CheckInLimits,
+    /// Approximate length of a page of a large result, in bytes.
+    pub page_bytes: usize,
+}
+
+impl RecordTx<'_> {
+    /// The ids of what the call creates.
+    #[must_use]
+    pub fn ids(&self) -> RecordIds {
+        self.ids
+    }
+
+    /// Limits from the settings.
+    #[must_use]
+    pub fn limits(&self) -> RecordLimits {
+        self.limits
+    }
+
+    /// How many knowledge items there may be, and how much of each a list contains.
+    #[must_use]
+    pub fn knowledge_limits(&self) -> KnowledgeLimits {
+        self.tx.knowledge_limits
+    }
+
+    /// How much a search in closed sessions returns.
+    #[must_use]
+    pub fn session_settings(&self) -> SessionArchive {
+        self.tx.session_settings
+    }
+
+    /// Work that the calls of this step have done so far, in a unit that only the tools that count it give a meaning.
+    #[must_use]
+    pub fn work_done(&self) -> u64 {
+        self.tx.work
+    }
+
+    /// Counts work of this call.
+    pub fn add_work(&mut self, work: u64) {
+        self.tx.work = self.tx.work.saturating_add(work);
+    }
+
+    /// The agentable or the user that owns items of this kind.
+    fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
+        match kind.rules().owner {
+            KnowledgeOwner::Agentable => (kind, self.owner.agentable.0),
+            KnowledgeOwner::User => (kind, self.owner.user.0),
+        }
+    }
+
+    /// Creates an item with [`RecordIds::row`] as its id.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction
+    /// goes on. [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn create_item(
+        &mut self,
+        kind: KnowledgeKind,
+        title: Option<&str>,
+        content: &str,
+    ) -> Result<()> {
+        let (kind, owner) = self.owner_of(kind);
+        let author = Some((self.owner.agentable, self.owner.run));
+        let id = self.ids.row;
+        let item = NewKnowledgeItem {
+            id,
+            kind,
+            owner,
+            author,
+            title,
+            content,
+            untrusted: self.owner.untrusted,
+            created_at: None,
+        };
+        let limits = self.tx.knowledge_limits;
+        knowledge_item::insert(self.tx.connection(), self.owner.tenant, &item, &limits).await
+    }
+
+    /// The first `chars` characters of items, newest first: one more than `listing` asks for, if there are more.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement; so in all
+    /// methods below.
+    pub async fn excerpts<Id: Copy + Into<Uuid>>(
+        &mut self,
+        kind: KnowledgeKind,
+        listing: &ListQuery<Id>,
+        chars: i32,
+    ) -> Result<Vec<Excerpt>> {
+        let of = self.owner_of(kind);
+        knowledge_item::excerpts(self.tx.connection(), self.owner.tenant, of, listing, chars).await
+    }
+
+    /// The first `chars` characters of the items that match `query` best: those with some of its words, or similar ones.
+    pub async fn best_matches(
+        &mut self,
+        kind: KnowledgeKind,
+        query: &str,
+        limit: u32,
+        chars: i32,
+    ) -> Result<Vec<Excerpt>> {
+        let of = self.owner_of(kind);
+        knowledge_item::best_matches(self.tx.connection(), self.owner.tenant, of, query, limit, chars).await
+    }
+
+    /// The texts of all items, oldest first.
+    pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
+        let (of, limits) = (self.owner_of(kind), self.tx.knowledge_limits);
+        knowledge_item::texts(self.tx.connection(), self.owner.tenant, of, &limits).await
+    }
+
+    /// An item; `None`: there is none with this id.
+    pub async fn item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<Option<KnowledgeItem>> {
+        let (kind, owner) = self.owner_of(kind);
+        knowledge_item::find(self.tx.connection(), self.owner.tenant, Some(owner), (kind, id.into())).await
+    }
+
+    /// Changes an item, and returns it as it is then; `None`: there is none with this id.
+    pub async fn change_item(
+        &mut self,
+        kind: KnowledgeKind,
+        id: impl Into<Uuid>,
+        change: KnowledgeChange<'_>,
+    ) -> Result<Option<KnowledgeItem>> {
+        let (kind, owner) = self.owner_of(kind);
+        let (tenant, item) = (self.owner.tenant, (kind, id.into()));
+        let change = KnowledgeChange { untrusted: self.owner.untrusted, ..change };
+        knowledge_item::change(self.tx.connection(), tenant, Some(owner), item, change).await
+    }
+
+    /// Deletes an item. Returns whether it existed.
+    pub async fn delete_item(&mut self, kind: KnowledgeKind, id: impl Into<Uuid>) -> Result<bool> {
+        let (kind, owner) = self.owner_of(kind);
+        knowledge_item::delete(self.tx.connection(), self.owner.tenant, Some(owner), (kind, id.into())).await
+    }
+
+    /// The user's profile.
+    pub async fn profile(&mut self) -> Result<Profile> {
+        let (profile, _) = profile::find(self.tx.connection(), self.owner.tenant, self.owner.user).await?;
+        Ok(profile)
+    }
+
+    /// Changes a list of a profile, which [`Self::lock_profile`] has locked, as far as the limits allow. What a session writes
+    /// that has read what strangers wrote is marked.
+    ///
+    /// # Errors
+    /// [`ProfileChangeError`]; the profile is unchanged.
+    pub fn change_profile(
+        &self,
+        profile: &mut Profile,
+        list: ProfileList,
+        change: &ProfileChange,
+    ) -> std::result::Result<(), ProfileChangeError> {
+        profile.change(list, change, self.tx.knowledge_limits.max_profile_entries, self.owner.untrusted)
+    }
+
+    /// The user's profile, locked until the step is committed.
+    pub async fn lock_profile(&mut self) -> Result<Profile> {
+        profile::lock(self.tx.connection(), self.owner.tenant, self.owner.user).await
+    }
+
+    /// Writes the profile that [`Self::lock_profile`] has locked.
+    pub async fn write_profile(&mut self, profile: &Profile) -> Result<()> {
+        let (tenant, user) = (self.owner.tenant, self.owner.user);
+        profile::write(self.tx.connection(), tenant, user, profile).await.map(drop)
+    }
+
+    /// Closed sessions that match a search best.
+    pub async fn find_sessions(&mut self, search: &SessionSearch) -> Result<Vec<FoundSession>> {
+        let limit = self.tx.session_settings.search_sessions;
+        session_search::find(self.tx.connection(), self.owner, search, limit).await
+    }
+
+    /// Entries of a closed session after a position: one more than [`SessionArchive::read_entries`], if there are more.
+    pub async fn session_entries(&mut self, session: SessionId, after: i64) -> Result<Vec<SessionEntry>> {
+        let limit = i64::from(self.tx.session_settings.read_entries) + 1;
+        session_search::entries(self.tx.connection(), self.owner, (session, after), limit).await
+    }
+
+    /// A large result; `None`: there is none with this id that the agentable may read.
+    pub async fn large_result(&mut self, id: ResultId) -> Result<Option<StoredResult>> {
+        let Owner { tenant, agentable, .. } = self.owner;
+        tool_result::find(self.tx.connection(), tenant, agentable, id).await
+    }
+
+    /// What limits the tasks of the agentable. No other transaction creates one until the step is committed.
+    pub async fn task_counts(&mut self) -> Result<TaskCounts> {
+        self.tx.task_counts(self.owner).await
+    }
+
+    /// Creates a task, open and awake; `depth` is that of its creator and one.
+    pub async fn create_task(&mut self, task: &NewTask<'_>, depth: i32) -> Result<()> {
+        let traceparent = self.tx.traceparent.clone();
+        self.tx.insert_task(self.owner, task, depth, traceparent.as_deref()).await
+    }
+
+    /// Sets a check-in of the agentable, with [`RecordIds::row`] as its id.
+    pub async fn set_check_in(
+        &mut self,
+        wanted: &CheckInRequest,
+    ) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
+        let (id, limits) = (CheckInId(self.ids.row), self.limits.check_ins);
+        check_in::set_by_run(self.tx.connection(), self.owner, id, wanted, &limits).await
+    }
+
+    /// The pending check-ins of the agentable, oldest first, at most 100.
+    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
+        check_in::pending(self.tx.connection(), self.owner).await
+    }
+
+    /// Cancels a pending check-in of the agentable. Returns whether it existed.
+    pub async fn cancel_check_in(&mut self, id: CheckInId) -> Result<bool> {
+        let Owner { tenant, agentable, .. } = self.owner;
+        check_in::delete(self.tx.connection(), tenant, Some(agentable), id).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement. None of them sees a conversation of another user, or the one of the run itself.
+impl RecordTx<'_> {
+    /// Conversations of the user, newest first.
+    pub async fn conversations(&mut self, query: &ConversationQuery<'_>) -> Result<Vec<Conversation>> {
+        let owner = self.owner;
+        reach::list(self.tx.connection(), owner, query).await
+    }
+
+    /// A conversation of the user; `None`: there is none with this id among these kinds.
+    pub async fn conversation(&mut self, kinds: &[String], id: AgentableId) -> Result<Option<Conversation>> {
+        let owner = self.owner;
+        reach::find(self.tx.connection(), owner, kinds, id).await
+    }
+
+    /// What was said in a conversation that [`Self::conversation`] has returned, before a position, newest first: at most
+    /// `limit` messages, each with its first `chars` characters.
+    pub async fn thread(
+        &mut self,
+        of: AgentableId,
+        before: Option<i64>,
+        limit: i64,
+        chars: i32,
+    ) -> Result<Vec<ReadMessage>> {
+        let owner = self.owner;
+        reach::thread(self.tx.connection(), owner, of, (before, limit, chars)).await
+    }
+
+    /// The kind of the run's own agentable, and what counts against the limits of a message.
+    pub async fn post_counts(&mut self) -> Result<(String, PostCounts)> {
+        let (owner, most) = (self.owner, self.limits.reach.max_posts_per_hour);
+        reach::counts(self.tx.connection(), owner, most).await
+    }
+
+    /// Posts a message to a conversation that [`Self::conversation`] has returned, with [`RecordIds::message`] as its id. Its
+    /// agent is woken when the step is committed. `own_kind`: the kind of the run's own agentable.
+    ///
+    /// [`RecordIds::message`]: RecordIds::message
+    pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
+        let (owner, ids, fairness) = (self.owner, self.ids, self.tx.fairness);
+        reach::post(self.tx.connection(), owner, ids, (own_kind, message), fairness).await
+    }
+
+    /// What counts against the limits of a conversation that the run makes.
+    pub async fn made_counts(&mut self) -> Result<MadeCounts> {
+        let (owner, most) = (self.owner, self.limits.reach.max_made_per_hour);
+        make::counts(self.tx.connection(), owner, most).await
+    }
+
+    /// Makes a conversation of the user.
+    pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
+        let owner = self.owner;
+        make::insert(self.tx.connection(), owner, new).await
+    }
+
+    /// Changes a conversation that [`Self::conversation`] has returned.
+    pub async fn change_conversation(&mut self, id: AgentableId, change: &ConversationChange) -> Result<()> {
+        let owner = self.owner;
+        make::change(self.tx.connection(), owner, id, change).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement. None of them sees a plan of another agentable.
+impl RecordTx<'_> {
+    /// Makes a plan that works for the agentable of the run. `depth`: levels above the plan.
+    pub async fn create_plan(&mut self, plan: &NewPlan<'_>, depth: i32) -> Result<()> {
+        let Owner { tenant, user, agentable, run, untrusted } = self.owner;
+        let owner = PlanOwner { tenant, user, parent: agentable, run: Some(run), untrusted };
+        let traceparent = self.tx.traceparent.clone();
+        let plan = NewPlan { traceparent: traceparent.as_deref(), ..plan.clone() };
+        insert_plan(self.tx.connection(), owner, &plan, depth).await
+    }
+
+    /// The plans of the agentable, newest first.
+    pub async fn plans(&mut self, limit: i64) -> Result<Vec<StoredPlan>> {
+        let Owner { tenant, agentable, .. } = self.owner;
+        plans_of(self.tx.connection(), tenant, agentable, (None, limit)).await
+    }
+
+    /// A plan of the agentable; `None`: it has none with this id.
+    pub async fn plan(&mut self, id: AgentableId) -> Result<Option<StoredPlan>> {
+        let Owner { tenant, agentable, .. } = self.owner;
+        let found = find(self.tx.connection(), tenant, id).await?;
+        Ok(found.filter(|plan| plan.parent.1 == agentable))
+    }
+
+    /// The steps of a plan that have begun or settled.
+    pub async fn plan_steps(&mut self, id: AgentableId) -> Result<Vec<PlanStep>> {
+        let tenant = self.owner.tenant;
+        let steps = steps_of(self.tx.connection(), tenant, &[id]).await?;
+        Ok(steps.into_iter().map(|(_, step)| step).collect())
+    }
+
+    /// Replaces the document of a plan that [`Self::plan`] has returned, as
+    /// [`TenantStore::change_plan`](crate::TenantStore::change_plan) does. The caller's transaction holds the lock of the plan's
+    /// agentable, which is taken after that of the plan elsewhere. So it does not wait for the plan: if that is locked, the error
+    /// is transient, and the step is repeated.
+    pub async fn change_plan<E>(
+        &mut self,
+        id: AgentableId,
+        version: i32,
+        rule: impl FnOnce(&Value, &States) -> std::result::Result<PlanChange, E>,
+    ) -> Result<std::result::Result<(), PlanRefusal<E>>> {
+        let tenant = self.owner.tenant;
+        lock_at_once(self.tx.connection(), id).await?;
+        change(self.tx.connection(), tenant, (id, version), rule).await
+    }
+}
+
+impl RecordTx<'_> {
+    /// The state now; `None`: nothing has changed it.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn shared_state(&mut self) -> Result<Option<Value>> {
+        let Owner { tenant, agentable, .. } = self.owner;
+        if let Some(pending) = self.tx.states.last() {
+            return Ok(Some(pending.change.state.clone()));
+        }
+        shared_state::read(self.tx.connection(), tenant, agentable, i64::MAX).await
+    }
+
+    /// Changes the state. Its event and its row are committed with the step.
+    pub fn change_shared_state(&mut self, change: StateChange) {
+        self.tx.states.push(PendingState { change });
     }
 }

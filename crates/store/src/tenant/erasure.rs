@@ -2,7 +2,6 @@
 //! every write needs; [`crate::erasure::sweep`] deletes the rows afterwards, in batches.
 
 mod attachments;
-mod open_request;
 pub mod sweep;
 mod user_data;
 
@@ -21,6 +20,7 @@ use crate::fairness::Fairness;
 use crate::handle::TenantStore;
 use crate::row_security::leave;
 use crate::task_report::report_erased;
+use crate::workspace_file::settle::Folders;
 
 /// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
 const ATTEMPTS: u32 = 20;
@@ -395,4 +395,39 @@ async fn insert(
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// An open request, locked by this transaction.
+struct OpenRequest {
+    id: Uuid,
+    tenant: Uuid,
+    /// The user to erase, unless the target is an agentable.
+    user: Option<Uuid>,
+    resource: Uuid,
+    agentables: Vec<Uuid>,
+    phase: String,
+    after_key: String,
+    deleted: BTreeMap<String, i64>,
+    /// Where the files of agentables are, if they are no rows.
+    folders: Option<Folders>,
+    /// Nothing is left but objects of the object store.
+    waits: bool,
+}
+
+impl OpenRequest {
+    /// Removes the folders of these agentables.
+    async fn remove_folders(&self, agentables: &[Uuid]) -> Result<()> {
+        if let Some(folders) = &self.folders {
+            folders.remove(agentables.iter().map(|agentable| (self.tenant, *agentable)).collect()).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds to the deleted rows of `table`; returns `rows`.
+    fn count(&mut self, table: &str, rows: i64) -> i64 {
+        if rows > 0 {
+            *self.deleted.entry(table.to_owned()).or_default() += rows;
+        }
+        rows
+    }
 }

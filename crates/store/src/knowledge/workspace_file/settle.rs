@@ -6,8 +6,7 @@ use houston_domain::id::{AgentableId, TenantId};
 use houston_folder::{Error as FolderError, Folder, Root};
 use uuid::Uuid;
 
-use super::folder::{look, moved_from, path_of};
-use super::merged::Place;
+use super::folder::{Place, look, moved_from, path_of};
 use crate::connections::Connections;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;

@@ -3,8 +3,7 @@
 use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::tables::Rows;
-use super::{all, connect, execute, ids, pipe};
+use super::{Rows, all, connect, execute, ids, pipe};
 use crate::error::Result;
 use crate::pool::Store;
 

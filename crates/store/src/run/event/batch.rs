@@ -10,9 +10,8 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::StreamHead;
 use super::asked::AskedQuestions;
-use super::derived::{StreamMessage, Stretch, body};
+use super::{StreamHead, StreamMessage, Stretch, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
 

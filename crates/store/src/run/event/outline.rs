@@ -8,8 +8,8 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::Stretch;
 use super::asked::AskedQuestions;
-use super::derived::Stretch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::run::Run;

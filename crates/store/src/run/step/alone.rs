@@ -19,8 +19,7 @@ use uuid::Uuid;
 
 use super::batch::{Steps, Written};
 use super::end::{Reader, end};
-use super::rows::StepRows;
-use super::{Commit, CommittedStep};
+use super::{Commit, CommittedStep, StepRows};
 use crate::batcher::Batch as _;
 use crate::claim::Fence;
 use crate::cost::count_call;
@@ -28,9 +27,7 @@ use crate::error::{Error, Result};
 use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::message::move_messages;
-use crate::plan;
-use crate::question;
-use crate::tool_result;
+use crate::{plan, question, tool_result};
 
 /// The lock of a run as it is found.
 struct Lock {

@@ -16,8 +16,7 @@ use houston_faults::mutation::{self, Mutation};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::rows::StepRows;
-use super::{CommittedStep, statement};
+use super::{CommittedStep, StepRows, statement};
 use crate::batcher::Batch;
 use crate::claim::Fence;
 use crate::error::Result;

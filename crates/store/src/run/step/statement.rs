@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::rows::StepRows;
+use super::StepRows;
 use crate::error::Result;
 
 /// A step that was written.

@@ -4,7 +4,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::open_request::OpenRequest;
+use super::OpenRequest;
 use crate::error::Result;
 
 /// Files of one statement: each may have 20 MB in rows.

@@ -9,9 +9,7 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
-use super::counts;
-use super::open_request::OpenRequest;
-use super::{attachments, user_data};
+use super::{OpenRequest, attachments, counts, user_data};
 use crate::error::Result;
 use crate::handle::RunStore;
 

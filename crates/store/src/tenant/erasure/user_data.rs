@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::open_request::OpenRequest;
+use super::OpenRequest;
 use super::sweep::count_items;
 use crate::error::Result;
 

@@ -1,0 +1,293 @@
+//! What a tool call may do with what agents know: custom tables, todos, snippets, files of the workspace, skills.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use houston_domain::custom_table::{Aggregate, Fault, Field, Fields, TableLimits, TablePresets};
+use houston_domain::id::{RecordId, TableId, TodoId};
+use houston_domain::skill::SkillSource;
+use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath};
+use serde_json::{Map, Value};
+
+use super::{Owner, RecordTx};
+use crate::custom_record::{self, CustomRecord, Group, RecordFilter, RecordSearch};
+use crate::custom_table::{self, CustomTable, NewCustomTable};
+use crate::error::Result;
+use crate::skill::{self, SkillText};
+use crate::snippet::{self, NewSnippet, SavedSnippet, Snippet, SnippetEntry, SnippetLimits};
+use crate::todo::{self, Author, NewTodo, Todo, TodoChange, TodoQuery};
+use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement. After the others, which are named, nothing was written, and the transaction goes on.
+impl RecordTx<'_> {
+    /// How much the tables of a user may hold.
+    #[must_use]
+    pub fn table_limits(&self) -> TableLimits {
+        self.tx.knowledge_limits.tables
+    }
+
+    /// Tables that are created by name.
+    #[must_use]
+    pub fn table_presets(&self) -> Arc<TablePresets> {
+        Arc::clone(&self.tx.table_presets)
+    }
+
+    /// Creates a table of the user with [`RecordIds::row`](super::RecordIds::row) as its id.
+    ///
+    /// # Errors
+    /// [`Error::Exists`](crate::Error::Exists) when there is one with this name, [`Error::Full`](crate::Error::Full) when
+    /// there are too many.
+    pub async fn create_table(
+        &mut self,
+        name: &str,
+        description: &str,
+        fields: &Fields,
+        created_at: DateTime<Utc>,
+    ) -> Result<()> {
+        let (owner, limits) = (self.owner, self.table_limits());
+        let (id, user, untrusted) = (TableId(self.ids.row), owner.user, owner.untrusted);
+        let new = NewCustomTable { id, user, name, description, fields, untrusted, created_at };
+        custom_table::insert(self.tx.connection(), owner.tenant, &new, &limits).await
+    }
+
+    /// The tables of the user, by their names, at most the number that there may be.
+    pub async fn tables(&mut self) -> Result<Vec<CustomTable>> {
+        let (of, limits) = ((self.owner.tenant, self.owner.user), self.table_limits());
+        custom_table::list(self.tx.connection(), of, "", limits.max_tables.into()).await
+    }
+
+    /// The table of the user with this name.
+    pub async fn table(&mut self, name: &str) -> Result<Option<CustomTable>> {
+        let (tenant, user) = (self.owner.tenant, self.owner.user);
+        custom_table::find_named(self.tx.connection(), tenant, user, name).await
+    }
+
+    /// Adds fields to a table of the user, which [`Self::table`] returned; the inner error has what is wrong with them.
+    /// `None`: the table was deleted meanwhile.
+    pub async fn add_fields(
+        &mut self,
+        table: &CustomTable,
+        more: &[Field],
+    ) -> Result<Option<std::result::Result<CustomTable, Vec<Fault>>>> {
+        let (owner, limits) = (self.owner, self.table_limits());
+        let fields = (more, owner.untrusted);
+        custom_table::add_fields(self.tx.connection(), owner.tenant, table.id, fields, &limits).await
+    }
+
+    /// Deletes a table of the user, which [`Self::table`] returned, with its records. Returns whether it existed.
+    pub async fn delete_table(&mut self, table: &CustomTable) -> Result<bool> {
+        let tenant = self.owner.tenant;
+        custom_table::delete(self.tx.connection(), tenant, table.id).await
+    }
+
+    /// Adds checked records to a table.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) when there would be too many, [`Error::TooLarge`](crate::Error::TooLarge) when
+    /// one or all of them would be too long.
+    pub async fn add_records(
+        &mut self,
+        table: &CustomTable,
+        new: &[(RecordId, Map<String, Value>)],
+    ) -> Result<()> {
+        let (owner, limits) = (self.owner, self.table_limits());
+        let how = (owner.untrusted, None);
+        custom_record::insert(self.tx.connection(), owner.tenant, table, new, how, &limits).await
+    }
+
+    /// Records of a table that match, and how many there are in all.
+    pub async fn search_records(
+        &mut self,
+        table: &CustomTable,
+        search: &RecordSearch,
+    ) -> Result<(Vec<CustomRecord>, i64)> {
+        let (tenant, limits) = (self.owner.tenant, self.table_limits());
+        custom_record::search(self.tx.connection(), tenant, table, search, &limits).await
+    }
+
+    /// Numbers over the records of a table that match.
+    pub async fn aggregate_records(
+        &mut self,
+        table: &CustomTable,
+        filter: &RecordFilter,
+        aggregate: &Aggregate,
+    ) -> Result<Vec<Group>> {
+        let (tenant, limits) = (self.owner.tenant, self.table_limits());
+        custom_record::aggregate(self.tx.connection(), tenant, table, (filter, aggregate), &limits).await
+    }
+
+    /// Changes values of a record, which have been checked; null removes one. `None`: the table has no such record.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`](crate::Error::TooLarge) when it would be too long.
+    pub async fn change_record(
+        &mut self,
+        table: &CustomTable,
+        id: RecordId,
+        changes: &Map<String, Value>,
+    ) -> Result<Option<CustomRecord>> {
+        let (owner, limits) = (self.owner, self.table_limits());
+        let (tenant, untrusted) = (owner.tenant, owner.untrusted);
+        custom_record::change(self.tx.connection(), tenant, (table, id), changes, untrusted, &limits).await
+    }
+
+    /// Deletes a record of a table. Returns whether it existed.
+    pub async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
+        let tenant = self.owner.tenant;
+        custom_record::delete(self.tx.connection(), tenant, (table.user, table.id, id)).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement.
+impl RecordTx<'_> {
+    /// Creates todos of the user, in the order given; they come last.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) when there would be too many; nothing was written, and the transaction goes on.
+    pub async fn create_todos(&mut self, new: &[NewTodo]) -> Result<()> {
+        let (Owner { tenant, user, agentable, untrusted, .. }, limits) =
+            (self.owner, self.tx.knowledge_limits);
+        todo::insert(self.tx.connection(), (tenant, user), new, Author::Agent(agentable, untrusted), &limits)
+            .await
+    }
+
+    /// Todos of the user in their order, those that are done last. `written_here`: only those that agents of this agentable
+    /// wrote.
+    pub async fn todos(&mut self, query: &TodoQuery, written_here: bool) -> Result<Vec<Todo>> {
+        let Owner { tenant, user, agentable, .. } = self.owner;
+        let query = TodoQuery { written_for: written_here.then_some(agentable), ..query.clone() };
+        todo::list(self.tx.connection(), (tenant, user), &query).await
+    }
+
+    /// Changes todos of the user in the same way. Returns those that exist, as they are then.
+    pub async fn change_todos(&mut self, ids: &[TodoId], change: &TodoChange) -> Result<Vec<Todo>> {
+        let Owner { tenant, user, untrusted, .. } = self.owner;
+        todo::change(self.tx.connection(), (tenant, Some(user)), ids, change, untrusted).await
+    }
+
+    /// Moves a todo of the user before another one. Returns whether both exist.
+    pub async fn put_todo_before(&mut self, id: TodoId, next: TodoId) -> Result<bool> {
+        let Owner { tenant, user, .. } = self.owner;
+        todo::put_before(self.tx.connection(), (tenant, user), id, next).await
+    }
+
+    /// Deletes todos of the user. Returns how many existed.
+    pub async fn delete_todos(&mut self, ids: &[TodoId]) -> Result<u64> {
+        let Owner { tenant, user, .. } = self.owner;
+        todo::delete(self.tx.connection(), (tenant, Some(user)), ids).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement.
+impl RecordTx<'_> {
+    /// Saves a snippet. It is marked if the session has read what strangers wrote. `tools`: how many snippets of the user may
+    /// be tools.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction goes on.
+    pub async fn save_snippet(&mut self, snippet: &NewSnippet<'_>, tools: u32) -> Result<SavedSnippet> {
+        let (owner, untrusted) = ((self.owner.tenant, self.owner.user), self.owner.untrusted);
+        let limits = SnippetLimits { snippets: self.tx.knowledge_limits.max_snippets, tools };
+        snippet::save(self.tx.connection(), owner, snippet, untrusted, limits).await
+    }
+
+    /// The snippets of the user without their code, in the order of their names.
+    pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
+        let (tenant, user) = (self.owner.tenant, self.owner.user);
+        let limit = i64::from(self.tx.knowledge_limits.max_snippets);
+        snippet::list(self.tx.connection(), Some(tenant), user, "", limit).await
+    }
+
+    /// A snippet of the user; `None`: there is none of this name.
+    pub async fn snippet(&mut self, name: &str) -> Result<Option<Snippet>> {
+        let (tenant, user) = (self.owner.tenant, self.owner.user);
+        snippet::find(self.tx.connection(), tenant, user, name).await
+    }
+
+    /// Deletes a snippet of the user. Returns whether it existed.
+    pub async fn delete_snippet(&mut self, name: &str) -> Result<bool> {
+        let (tenant, user) = (self.owner.tenant, self.owner.user);
+        snippet::delete(self.tx.connection(), Some(tenant), user, name).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement, and [`Error::Folder`](crate::Error::Folder) when files are in a folder and cannot be read there. The transaction
+/// goes on after the latter.
+impl RecordTx<'_> {
+    fn workspace(&self) -> Workspace {
+        Workspace::new(self.owner.tenant, self.owner.agentable, self.tx.folders.clone())
+    }
+
+    /// How much the workspace may hold.
+    #[must_use]
+    pub fn file_limits(&self) -> FileLimits {
+        self.tx.knowledge_limits.files
+    }
+
+    /// A file of the agentable; `None`: there is none with this path.
+    pub async fn file(&mut self, path: &WorkspacePath) -> Result<Option<WorkspaceFile>> {
+        self.workspace().find(self.tx.connection(), path).await
+    }
+
+    /// The files of the agentable without their contents, in the order of their paths, at most `limit`.
+    pub async fn files(&mut self, limit: u32) -> Result<Vec<FileEntry>> {
+        self.workspace().list(self.tx.connection(), "", limit.into()).await
+    }
+
+    /// The contents of the files with these paths.
+    pub async fn file_contents(&mut self, paths: &[&str]) -> Result<BTreeMap<String, String>> {
+        self.workspace().contents(self.tx.connection(), paths).await
+    }
+
+    /// What decides whether the file at `path` may be changed. It stays so until the step is committed: others write files
+    /// of the agentable only under its lock, which this transaction holds.
+    pub async fn present_files(&mut self, path: &WorkspacePath) -> Result<Present> {
+        self.workspace().present(self.tx.connection(), path).await
+    }
+
+    /// Creates a file, or replaces its content. `keeps`: whether it has text of a file that is marked as untrusted.
+    pub async fn write_file(
+        &mut self,
+        path: &WorkspacePath,
+        content: &str,
+        keeps: bool,
+    ) -> Result<FileVersion> {
+        let untrusted = self.owner.untrusted || keeps;
+        self.tx.changed_files_of = Some(self.owner.tenant);
+        self.workspace().write(self.tx.connection(), path, content, untrusted).await
+    }
+
+    /// Deletes a file, if it exists.
+    pub async fn delete_file(&mut self, path: &WorkspacePath) -> Result<()> {
+        self.tx.changed_files_of = Some(self.owner.tenant);
+        self.workspace().delete(self.tx.connection(), path).await
+    }
+}
+
+/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// statement.
+impl RecordTx<'_> {
+    /// The text of a stored skill; `None`: it was deleted.
+    pub async fn skill_text(&mut self, source: SkillSource, name: &str) -> Result<Option<SkillText>> {
+        let owner = skill::owner_id(self.owner.tenant, self.owner.user, source);
+        let tenant = self.owner.tenant;
+        skill::text(self.tx.connection(), tenant, owner, name).await
+    }
+
+    /// The text of a file of a stored skill; `None`: there is none with this path.
+    pub async fn skill_file(
+        &mut self,
+        source: SkillSource,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<String>> {
+        let owner = skill::owner_id(self.owner.tenant, self.owner.user, source);
+        let tenant = self.owner.tenant;
+        skill::file(self.tx.connection(), (tenant, owner), name, path).await
+    }
+}
