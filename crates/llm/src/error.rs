@@ -5,18 +5,14 @@
 //! them was seen in a recording or in a provider's documentation.
 
 mod delay;
-mod provider_error;
-mod words;
 
 use std::time::Duration;
 
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, LOCATION};
+use serde_json::Value;
 
-use self::provider_error::ProviderError;
-use self::words as w;
-use crate::scrub::redacted_address;
-use crate::shorten::shortened;
+use crate::scrub::{redacted_address, shortened};
 
 /// How much of an error body is read, in bytes: enough for JSON with a message; a long HTML page is truncated.
 pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
@@ -201,7 +197,7 @@ pub(crate) fn transport(error: reqwest::Error) -> ModelError {
 
 /// The provider's id of the request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
-    let value = w::REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
+    let value = REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
     Some(shortened(value, 128))
 }
 
@@ -221,16 +217,16 @@ fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code 
     if too_long(status, client_fault, reported_error) {
         return Code::ContextLengthExceeded;
     }
-    if tagged(w::OUT_OF_CREDIT_TAGS) || status == Some(402) || mentions(w::OUT_OF_CREDIT_PHRASES) {
+    if tagged(OUT_OF_CREDIT_TAGS) || status == Some(402) || mentions(OUT_OF_CREDIT_PHRASES) {
         return Code::Unknown;
     }
     // The content of the prompt was rejected; another key would not help.
-    if tagged(w::FILTERED_TAGS) || mentions(w::FILTERED_PHRASES) {
+    if tagged(FILTERED_TAGS) || mentions(FILTERED_PHRASES) {
         return Code::Unknown;
     }
     if matches!(status, Some(401 | 403))
-        || tagged(w::BAD_KEY_TAGS)
-        || (client_fault && mentions(w::BAD_KEY_PHRASES))
+        || tagged(BAD_KEY_TAGS)
+        || (client_fault && mentions(BAD_KEY_PHRASES))
     {
         return Code::AuthenticationError;
     }
@@ -238,14 +234,14 @@ fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code 
         return Code::InvalidResponse;
     }
     // The server's setup or the request must be changed: a retry fails the same way.
-    if mentions(w::SETUP_PHRASES) {
+    if mentions(SETUP_PHRASES) {
         return Code::Unknown;
     }
     if no_model(status, client_fault, reported_error) {
         return Code::ModelNotFound;
     }
     if matches!(status, Some(429 | 498 | 529))
-        || tagged(w::TOO_MUCH_TAGS)
+        || tagged(TOO_MUCH_TAGS)
         || (!refused && mentions(&["overloaded"]))
     {
         return Code::RateLimited;
@@ -259,24 +255,23 @@ fn too_long(status: Option<u16>, client_fault: bool, reported_error: Option<&Pro
     }
     let Some(reported_error) = reported_error else { return false };
     // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
-    reported_error.tagged(w::TOO_LONG_TAGS)
-        || (client_fault && reported_error.mentions(w::TOO_LONG_PHRASES))
+    reported_error.tagged(TOO_LONG_TAGS)
+        || (client_fault && reported_error.mentions(TOO_LONG_PHRASES))
         || (status == Some(500) && reported_error.mentions(&["is too large to process"]))
 }
 
 fn no_model(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
     let Some(reported_error) = reported_error else { return false };
-    if client_fault && reported_error.mentions(w::NOT_THE_MODEL_PHRASES) {
+    if client_fault && reported_error.mentions(NOT_THE_MODEL_PHRASES) {
         return false;
     }
-    if client_fault
-        && (reported_error.mentions(w::NO_ADDRESS_PHRASES) || reported_error.is_exactly("not found"))
+    if client_fault && (reported_error.mentions(NO_ADDRESS_PHRASES) || reported_error.is_exactly("not found"))
     {
         return false;
     }
-    let no_such_model = reported_error.mentions(w::NO_MODEL_PHRASES)
-        || reported_error.mentions_after_model(w::MISSING_PHRASES);
-    reported_error.tagged(w::NO_MODEL_TAGS)
+    let no_such_model =
+        reported_error.mentions(NO_MODEL_PHRASES) || reported_error.mentions_after_model(MISSING_PHRASES);
+    reported_error.tagged(NO_MODEL_TAGS)
         || (client_fault && no_such_model)
         // A 404 whose error does not mention a model is due to the address.
         || (status == Some(404) && reported_error.is_error_object)
@@ -288,18 +283,387 @@ fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Cod
     let mentions =
         |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.mentions(phrases));
     match status {
-        Some(404) if mentions(w::NOT_THE_MODEL_PHRASES) => Code::Unknown,
+        Some(404) if mentions(NOT_THE_MODEL_PHRASES) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
         // Not implemented: a retry fails the same way.
         Some(501 | 505) => Code::Unknown,
         Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,
-        None if tagged(w::TOO_SLOW_TAGS) => Code::Timeout,
-        None if tagged(w::BROKEN_TAGS) || mentions(w::BROKEN_PHRASES) => Code::NetworkError,
+        None if tagged(TOO_SLOW_TAGS) => Code::Timeout,
+        None if tagged(BROKEN_TAGS) || mentions(BROKEN_PHRASES) => Code::NetworkError,
         _ => Code::Unknown,
     }
 }
+
+/// Deepest nesting of errors. OpenRouter wraps the errors of providers into its own.
+const DEEPEST: usize = 3;
+
+/// A parsed error body, e.g. `{"error": {"type": "rate_limit_error", "message": "Please try again in 20s."}}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ProviderError {
+    /// The error message.
+    message: String,
+    /// The HTTP status contained in the error.
+    status: Option<u16>,
+    /// The wait given in a field.
+    retry_after: Option<Duration>,
+    /// The wait given in the message text.
+    wait_in_message: Option<Duration>,
+    /// When the exhausted limit resets, if the body contains that: milliseconds since 1970.
+    reset_at_ms: Option<u64>,
+    /// The provider's id of the request.
+    request_id: Option<String>,
+    /// Whether it is a provider's `error` object, not the `detail` of a web framework.
+    is_error_object: bool,
+    /// Whether it is certainly an error: it has an `error`, or a string as its message.
+    is_error: bool,
+    /// Whether the body is plain text.
+    is_plain: bool,
+    /// Codes, types and reasons, in lower case.
+    tags: Vec<String>,
+    /// The message in lower case.
+    words: String,
+}
+
+impl ProviderError {
+    /// Parses a body that is a JSON object, or an array that starts with one (Gemini). Supported shapes: `{"error":
+    /// {…}}`, `{"error": "text"}` (xAI, Ollama), `{"detail": …}` (Mistral), a flat object (vLLM, Cohere), `{"errors":
+    /// [{…}]}` (Cloudflare), and `{"response": {"error": {…}}}` (OpenAI Responses).
+    fn read(body: &[u8]) -> Option<Self> {
+        Self::of(&serde_json::from_slice(body).ok()?, DEEPEST)
+    }
+
+    /// Parses a plain-text error; `None` for JSON, a web page or a blank text.
+    fn plain(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with(['{', '[', '<']) {
+            return None;
+        }
+        let message = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        let error = Self::of(&serde_json::json!({ "error": message }), 0)?;
+        Some(Self { is_plain: true, ..error })
+    }
+
+    fn of(body: &Value, depth: usize) -> Option<Self> {
+        let body = if body.is_array() { body.get(0)? } else { body };
+        let fields = body.as_object()?;
+        let error = [fields.get("error"), body.pointer("/response/error"), body.pointer("/errors/0")];
+        let error = error.into_iter().flatten().find(|error| is_error_value(error));
+        let (details, is_error_object) = match error {
+            Some(error @ Value::Object(_)) => (error, true),
+            Some(Value::String(_)) => (body, true),
+            _ => (body, false),
+        };
+
+        let message = ["message", "Message", "error", "detail", "msg"]
+            .iter()
+            .find_map(|name| details.get(name).filter(|value| is_error_value(value)))
+            .or_else(|| error.filter(|_| is_error_object));
+        let is_error = error.is_some() || message.is_some_and(Value::is_string);
+        let message = message.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
+        // OpenRouter's own message is "Provider returned error"; this field has the cause, often as JSON.
+        let raw = details.pointer("/metadata/raw").and_then(Value::as_str);
+        let inner: Option<Value> = raw.filter(|_| depth > 0).and_then(|raw| serde_json::from_str(raw).ok());
+        let inner = inner.and_then(|raw| Self::of(&raw, depth - 1));
+        let detail = inner.as_ref().map(|inner| inner.message.as_str()).or(raw);
+        let message = detail.map_or(message.clone(), |detail| format!("{message}: {detail}"));
+
+        let mut tags = tags(body, details);
+        tags.extend(inner.iter().flat_map(|inner| inner.tags.iter().cloned()));
+        let inner_wait = inner.and_then(|inner| inner.retry_after);
+        let id = |name| body.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            words: message.to_lowercase(),
+            status: ["code", "status"].iter().find_map(|name| details.get(name).and_then(status)),
+            retry_after: delay::in_body(details).max(inner_wait),
+            wait_in_message: delay::in_text(&message),
+            message,
+            reset_at_ms: delay::reset_in_body(details),
+            // Cohere's errors are flat and have an `id`.
+            request_id: id("request_id").or_else(|| id("id").filter(|_| error.is_none())),
+            is_error_object,
+            is_error,
+            is_plain: false,
+            tags,
+        })
+    }
+
+    /// Whether one of its codes is in `tags`.
+    fn tagged(&self, tags: &[&str]) -> bool {
+        self.tags.iter().any(|tag| tags.contains(&tag.as_str()))
+    }
+
+    /// Whether its message contains one of `phrases`.
+    fn mentions(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.words.contains(phrase))
+    }
+
+    /// Whether its message is `phrase` and nothing else.
+    fn is_exactly(&self, phrase: &str) -> bool {
+        self.words.trim().trim_end_matches('.') == phrase
+    }
+
+    /// Whether the message contains one of `phrases` after the word `model` in the same sentence.
+    fn mentions_after_model(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| {
+            let Some(at) = self.words.find(phrase) else { return false };
+            let before = &self.words[..at];
+            let sentence = before.rfind(". ").map_or(before, |end| &before[end..]);
+            sentence.contains("model")
+        })
+    }
+}
+
+/// Whether a value reports an error: some servers send `"error": null`, `""`, `{}` or `false` with every answer.
+fn is_error_value(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    }
+}
+
+/// Collects codes, types and reasons from all the fields in which providers put them.
+fn tags(body: &Value, details: &Value) -> Vec<String> {
+    let named = ["type", "code", "status", "reason", "error_type"].iter();
+    let named = named.filter_map(|name| details.get(name)?.as_str());
+    let reasons = details.get("details").and_then(Value::as_array);
+    let reasons = reasons.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
+    let inner = details.pointer("/innererror/code").and_then(Value::as_str);
+    let kind = details.pointer("/metadata/error_type").and_then(Value::as_str);
+    // OpenRouter's moderation answers 403 and includes the flagged input.
+    let flagged = details.pointer("/metadata/flagged_input").map(|_| "content_filter");
+    let flat = body.get("error_type").and_then(Value::as_str);
+    named.chain(reasons).chain(inner).chain(kind).chain(flagged).chain(flat).map(str::to_lowercase).collect()
+}
+
+/// An HTTP status in a `code` or `status` field, as a number or a string.
+fn status(code: &Value) -> Option<u16> {
+    let code = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
+    u16::try_from(code).ok().filter(|code| (400..600).contains(code))
+}
+
+// Codes and phrases by which errors are classified, in lower case. Codes are compared as a whole, phrases are
+// searched for.
+
+/// Headers with a request id: those of providers before those of proxies and gateways.
+const REQUEST_IDS: &[&str] = &[
+    "request-id",
+    "x-request-id",
+    "apim-request-id",
+    "x-ms-request-id",
+    "x-goog-request-id",
+    "x-goog-trace-id",
+    "x-debug-trace-id",
+    "x-ds-trace-id",
+    "mistral-correlation-id",
+    "x-kong-request-id",
+    "x-github-request-id",
+    "x-generation-id",
+    "x-amzn-requestid",
+    "cf-ray",
+];
+
+const TOO_LONG_TAGS: &[&str] = &[
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "too_many_prompt_tokens",
+    "too_many_tokens",
+    "model_context_window_exceeded",
+    "model_max_prompt_tokens_exceeded",
+    "tokens_limit_reached",
+    "request_too_large",
+    "string_above_max_length",
+];
+
+const TOO_LONG_PHRASES: &[&str] = &[
+    "prompt is too long",
+    "prompt too long",
+    "prompt exceeds max length",
+    "prompt token count",
+    "input is too long",
+    "input tokens exceed",
+    "input token count",
+    "exceed context limit",
+    "exceeded model token limit",
+    "longer than the maximum model length",
+    "longer than the model's context",
+    "maximum context length",
+    "maximum prompt length",
+    "maximum number of tokens allowed",
+    "context length",
+    "context window",
+    "context size",
+    "is too large to process",
+    "range of input length should be",
+    "reduce the length of the messages",
+    "`inputs` tokens + `max_new_tokens` must be",
+    "too many tokens",
+    "total length of all messages",
+];
+
+const OUT_OF_CREDIT_TAGS: &[&str] = &[
+    "insufficient_quota",
+    "insufficient_balance",
+    "insufficient_credits",
+    "exceeded_current_quota_error",
+    "billing_error",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "payment_required",
+];
+
+const OUT_OF_CREDIT_PHRASES: &[&str] = &[
+    "credit balance is too low",
+    "insufficient balance",
+    "insufficient credits",
+    "requires more credits",
+    "have any credits",
+    "used all available credits",
+    "余额不足",
+];
+
+const FILTERED_TAGS: &[&str] =
+    &["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"];
+
+const FILTERED_PHRASES: &[&str] =
+    &["content management policy", "content violates usage guidelines", "requires moderation"];
+
+const BAD_KEY_TAGS: &[&str] = &[
+    "authentication_error",
+    "invalid_api_key",
+    "invalid_authentication_error",
+    "api_key_invalid",
+    "permission_error",
+    "permission_denied",
+    "unauthenticated",
+    "unauthorized",
+];
+
+const BAD_KEY_PHRASES: &[&str] = &[
+    "incorrect api key",
+    "invalid api key",
+    "api key not valid",
+    "api key expired",
+    "no auth credentials",
+    "invalid x-api-key",
+    "bad credentials",
+];
+
+const NO_MODEL_TAGS: &[&str] = &[
+    "model_not_found",
+    "model_decommissioned",
+    "deploymentnotfound",
+    "not_found_error",
+    "invalid_model",
+    "unknown_model",
+    "model_not_available",
+    "model_not_exist",
+];
+
+const NO_MODEL_PHRASES: &[&str] = &[
+    "is not a valid model",
+    "invalid model",
+    "unknown model",
+    "no such model",
+    "no endpoints found for",
+    "unable to access model",
+    "supported api model names",
+    "supported models are",
+    "model identifier is invalid",
+    "does not exist or you do not have access",
+];
+
+/// The model exists; something else that was requested does not, or is not allowed.
+const NOT_THE_MODEL_PHRASES: &[&str] = &[
+    // The model exists; its address does not serve it: see `correction`.
+    "in the v1/chat/completions endpoint",
+    "not in v1/chat/completions",
+    "in the v1/responses endpoint",
+    "not in v1/responses",
+    "no endpoints found that",
+    "no endpoints found matching",
+    "no endpoints available",
+    "no allowed providers",
+    "is not supported in this model",
+    "not supported by this model",
+    "not supported with this model",
+    "does not support",
+    "cache content",
+    "cached content",
+    "cachedcontent",
+];
+
+/// Messages of llama.cpp and Ollama, sent with status 500, about a server set up without the needed feature.
+const SETUP_PHRASES: &[&str] = &[
+    "requires --jinja",
+    "cannot use both json_schema and grammar",
+    "input is not supported",
+    "requires more system memory",
+    "unable to load model",
+];
+
+/// These count only if `model` precedes them.
+const MISSING_PHRASES: &[&str] = &[
+    "not found",
+    "does not exist",
+    "not exist",
+    "was removed",
+    "has been deprecated",
+    "been decommissioned",
+    "reached the end of its life",
+];
+
+/// The address is wrong, not the model.
+const NO_ADDRESS_PHRASES: &[&str] = &[
+    "invalid url",
+    "unknown request url",
+    "resource not found",
+    "path not found",
+    "page not found",
+    "no route",
+];
+
+const TOO_MUCH_TAGS: &[&str] = &[
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limited",
+    "ratelimitreached",
+    "too_many_requests",
+    "resource_exhausted",
+    "overloaded_error",
+    "overloaded",
+    "server_overloaded",
+    "engine_overloaded",
+    "engine_overloaded_error",
+    "throttlingexception",
+    "slow_down",
+];
+
+const TOO_SLOW_TAGS: &[&str] = &["timeout_error", "deadline_exceeded", "timeout", "gateway_timeout"];
+
+const BROKEN_TAGS: &[&str] = &[
+    "api_error",
+    "server_error",
+    "internal_error",
+    "internal_server_error",
+    "internalservererror",
+    "internal",
+    "service_unavailable",
+    "unavailable",
+    "bad_gateway",
+];
+
+/// Ollama's messages, which come without a code.
+const BROKEN_PHRASES: &[&str] = &[
+    "error was encountered while running the model",
+    "runner process",
+    "unexpected eof",
+    "internal server error",
+];
 
 #[cfg(test)]
 mod tests;

@@ -46,9 +46,8 @@
 //! accept, or one of its models does, add a row to `data/profiles.json` ([`profile`]), and a field if there is none.
 //!
 //! # Add a wire
-//! 1. Add a folder in `wire/`: `request.rs` (`encode`, through `wire::conversation::turns`, which makes every history
-//!    valid), `response.rs` (the provider's types, and usage converted to ours), `stream.rs` (a `Decoder` that detects
-//!    the end mark).
+//! 1. Add a folder in `wire/`: `mod.rs` (`encode`, through `wire::conversation::turns`, which makes every history
+//!    valid), `stream.rs` (the provider's types, usage converted to ours, and a `Decoder` that detects the end mark).
 //! 2. Add a variant to [`Wire`] and a line to each `match` in `wire/mod.rs`; add its examples to `fuzzing`, and a target
 //!    to `fuzz/`.
 //! 3. Store what must be sent back as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
@@ -78,18 +77,15 @@ pub mod profile;
 pub mod provider;
 #[cfg(test)]
 mod recordings;
-mod room;
 pub mod routing;
 mod schema;
 mod scrub;
 pub mod secret;
-mod shorten;
 pub mod simulated;
 pub mod tokens;
-pub mod unavailable;
 pub mod wire;
 
-pub use call::{Answer, MISMATCH, call, instruction, read_result};
+pub use call::{Answer, MISMATCH, call, instruction, more_room, read_result, used_up};
 pub use capabilities::Capabilities;
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};
@@ -97,23 +93,20 @@ pub use http::{Http, Timeouts};
 pub use ledger::{Ledger, metered};
 pub use model::{
     AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Submitting, Switch,
-    SystemPart,
+    SystemPart, Unavailable,
 };
 pub use price::Price;
 pub use profile::Profile;
 pub use provider::{
     Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, connect, connect_with, parse_choice,
 };
-pub use room::{more_room, used_up};
 pub use routing::breaker::{BreakerPolicy, BreakerState};
 pub use routing::fallback::Fallback;
 pub use routing::guard::{BreakerStatus, Guards};
 pub use routing::latency::Latencies;
-pub use routing::retry::{RetryPolicy, Retrying};
-pub use routing::retry_budget::RetryBudgetPolicy;
+pub use routing::retry::{RetryBudgetPolicy, RetryPolicy, Retrying};
 pub use routing::router::{Candidate, Need, Rates, Strategy, estimate_cost};
 pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
-pub use unavailable::Unavailable;
 pub use wire::Wire;

@@ -1,4 +1,4 @@
-//! The interface of a model: takes a [`Request`], returns a stream of [`Event`]s.
+//! The interface of a model: takes a [`Request`], returns a stream of [`Event`]s. One that cannot be called is [`Unavailable`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 
 use futures_util::Stream;
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
 use houston_domain::answering::Effort;
 use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock};
@@ -404,5 +404,30 @@ impl Description {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// Fails every call with the same error. A missing key thus fails the run, where users see it, and not the process.
+#[derive(Debug, Clone)]
+pub struct Unavailable {
+    description: Description,
+    error: ModelError,
+}
+
+impl Unavailable {
+    /// Creates a stand-in for the model of `description`.
+    #[must_use]
+    pub fn new(description: Description, error: ModelError) -> Self {
+        Self { description, error }
+    }
+}
+
+impl Model for Unavailable {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn stream<'a>(&'a self, _request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        Box::pin(future::ready(Err(self.error.clone())))
     }
 }

@@ -6,18 +6,14 @@
 //! choice itself says (its wire), and what the provider has contradicted in this process (`correction`).
 
 pub(crate) mod correction;
-pub(crate) mod pattern;
-mod refusal;
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use houston_domain::answering::Effort;
+use houston_domain::answering::{Effort, Sampling};
 use houston_domain::model_policy::Latency;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use self::pattern::Pattern;
-pub use self::refusal::Unaccepted;
 use crate::capabilities::Capabilities;
 use crate::model::{Description, Request};
 use crate::provider::Provider;
@@ -396,6 +392,174 @@ impl Profile {
     /// The profile of a model on `wire`.
     pub(crate) fn on(wire: Wire, provider: &str, model: &str) -> Self {
         Self::with(provider, model, &Changes { wire: Some(wire), ..Changes::default() })
+    }
+}
+
+/// A pattern. `*` alone fits every model. That of the model is compared with the whole name and with what follows its last
+/// slash, since gateways put the publisher before it; case is ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    provider: String,
+    model: String,
+}
+
+impl Pattern {
+    /// Parses a pattern; `None` when it has no slash and is not `*`.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        let (provider, model) = if text == "*" { ("*", "*") } else { text.split_once('/')? };
+        let is_empty = provider.is_empty() || model.is_empty();
+        (!is_empty).then(|| Self { provider: provider.to_lowercase(), model: model.to_lowercase() })
+    }
+
+    /// Whether it fits a model, whose name is in lower case.
+    pub(crate) fn is_match(&self, provider: &str, model: &str) -> bool {
+        let published = model.rsplit('/').next().unwrap_or(model);
+        is_match(&self.provider, provider)
+            && (is_match(&self.model, model) || is_match(&self.model, published))
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::new(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not `provider/model`")))
+    }
+}
+
+fn is_match(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(start) else { return false };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return left.ends_with(part);
+        }
+        // The first place is the best one: what follows has the most room.
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    true
+}
+
+/// A setting of a request that a model does not accept. Without the caller's word it is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {why}")]
+pub struct Unaccepted {
+    /// `temperature`, `top_p`, `stop` or `effort`.
+    pub setting: &'static str,
+    /// Why not, for people.
+    pub why: String,
+}
+
+impl Description {
+    /// The first of these settings that the model does not accept. The simulated model accepts all.
+    #[must_use]
+    pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
+        if self.simulated || sampling.is_empty() {
+            return None;
+        }
+        self.profile().refusal(sampling)
+    }
+}
+
+impl Profile {
+    /// The first of these settings that the model does not accept, for a caller that refuses it. A request is sent without it.
+    #[must_use]
+    pub fn refusal(&self, sampling: &Sampling) -> Option<Unaccepted> {
+        let Sampling { temperature, top_p, effort, stop } = sampling;
+        let (temperature, top_p, effort) = (*temperature, *top_p, *effort);
+        let request = Request { temperature, top_p, effort, stop, ..Request::default() };
+        self.unaccepted(&request).into_iter().next()
+    }
+
+    /// The settings of `request` that the model does not accept.
+    fn unaccepted(&self, request: &Request<'_>) -> Vec<Unaccepted> {
+        let mut found = Vec::new();
+        let mut add = |setting, why: String| found.push(Unaccepted { setting, why });
+        if request.temperature.is_some() && self.temperature_for(request).is_none() {
+            add("temperature", self.why_no_temperature(request));
+        }
+        if request.top_p.is_some() && self.top_p_for(request).is_none() {
+            let why = if self.top_p { "the model takes one of temperature and top_p" } else { NOT_TAKEN };
+            add("top_p", why.to_owned());
+        }
+        if !request.stop.is_empty() && self.stop_for(request).is_empty() {
+            add("stop", NOT_TAKEN.to_owned());
+        }
+        if let Some(effort) = request.effort.filter(|_| self.effort_for(request).is_none()) {
+            add("effort", self.why_no_effort(effort));
+        }
+        found
+    }
+
+    fn why_no_temperature(&self, request: &Request<'_>) -> String {
+        if self.temperature && self.is_thinking_asked(request) {
+            return "the model takes none while it thinks by request".to_owned();
+        }
+        NOT_TAKEN.to_owned()
+    }
+
+    fn why_no_effort(&self, effort: Effort) -> String {
+        if self.thinking == Thinking::None {
+            return "the model has no setting for how much it thinks".to_owned();
+        }
+        let accepted: Vec<&str> = self.efforts.iter().map(|effort| effort.as_str()).collect();
+        format!("the model does not take `{}`; it takes {}", effort.as_str(), accepted.join(", "))
+    }
+
+    /// Whether an effort of thinking is asked for that excludes a temperature (Anthropic):
+    /// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>.
+    fn is_thinking_asked(&self, request: &Request<'_>) -> bool {
+        self.wire == Wire::Anthropic && self.effort_for(request).is_some_and(|effort| effort != Effort::None)
+    }
+
+    /// The effort that is asked for, if the model accepts it.
+    pub(crate) fn effort_for(&self, request: &Request<'_>) -> Option<Effort> {
+        request.effort.filter(|effort| self.thinking != Thinking::None && self.efforts.contains(effort))
+    }
+
+    /// The temperature, if the model accepts it.
+    pub(crate) fn temperature_for(&self, request: &Request<'_>) -> Option<f64> {
+        request.temperature.filter(|_| self.temperature && !self.is_thinking_asked(request))
+    }
+
+    /// The share of the likeliest words, if the model accepts it, alone or together with a temperature.
+    pub(crate) fn top_p_for(&self, request: &Request<'_>) -> Option<f64> {
+        let is_alone = self.temperature_for(request).is_none();
+        request.top_p.filter(|_| self.top_p && (is_alone || self.temperature_with_top_p))
+    }
+
+    /// The texts that end the answer, if the model accepts them.
+    pub(crate) fn stop_for<'a>(&self, request: &Request<'a>) -> &'a [String] {
+        if self.stop { request.stop } else { &[] }
+    }
+}
+
+const NOT_TAKEN: &str = "the model does not take it";
+
+#[cfg(test)]
+mod pattern_tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, text, expected) in [
+            ("gpt-5", "gpt-5", true),
+            ("gpt-5", "gpt-5-mini", false),
+            ("gpt-5*", "gpt-5", true),
+            ("*-pro", "gpt-5-pro", true),
+            ("*-pro", "gpt-5-pro-2025", false),
+            ("*claude-*-5*", "us.claude-opus-5-5", true),
+            ("a*a", "a", false),
+            ("*", "", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+        ] {
+            assert_eq!(is_match(pattern, text), expected, "{pattern} {text}");
+        }
+        let fits = |pattern: &str| Pattern::new(pattern).unwrap().is_match("github", "openai/gpt-5-mini");
+        assert!(fits("*") && fits("github/gpt-5*") && fits("GitHub/OpenAI/*") && !fits("openai/gpt-5*"));
+        assert!(Pattern::new("gpt-5").is_none() && Pattern::new("/x").is_none());
     }
 }
 

@@ -1,4 +1,5 @@
-//! Removes credentials from everything that is printed or stored: errors, logs, rows and responses.
+//! Removes credentials from everything that is printed or stored: errors, logs, rows and responses; and shortens what providers
+//! sent, for the same.
 //!
 //! A provider or gateway may quote parts of a request. [`Scrubber`] holds every secret of a call, in each encoding in
 //! which it is sent, and replaces them all.
@@ -144,6 +145,14 @@ pub fn redacted_address(address: &str) -> String {
         format!("?{}", redacted.collect::<Vec<_>>().join("&"))
     });
     format!("{scheme}{separator}{hidden}{path}{}{fragment}", parameters.unwrap_or_default())
+}
+
+/// The first `longest` characters of `text`, followed by `…` if there are more.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

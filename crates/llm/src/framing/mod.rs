@@ -1,14 +1,20 @@
-//! Splits a byte stream into events for a [`Decoder`](crate::wire::Decoder): [`sse`] and [`ndjson`] find the
-//! boundaries of events, [`reader`] passes them to the decoder.
+//! Splits a byte stream into events for a [`Decoder`](crate::wire::Decoder): [`SseDecoder`] and [`LineDecoder`] find the
+//! boundaries of events, [`Reader`] passes them to the decoder.
 
-mod bare_json;
-mod ndjson;
-mod reader;
 mod sse;
 
-use self::ndjson::LineDecoder;
-pub(crate) use self::reader::Reader;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use houston_domain::model::{ModelError, Usage};
+use serde::de::IgnoredAny;
+
 use self::sse::SseDecoder;
+use crate::error;
+use crate::model::Event;
+use crate::wire::Decoder;
+use crate::wire::repair::repaired;
+
 pub(crate) use self::sse::{Fault, SseEvent};
 
 /// The framing of one stream. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance)
@@ -71,10 +77,242 @@ impl Framing {
     }
 
     /// Whether JSON outside of events has started and is incomplete.
-    pub(crate) fn is_inside_bare_json(&self) -> bool {
+    fn is_inside_bare_json(&self) -> bool {
         match self {
             Self::Sse(decoder) => decoder.is_inside_bare_json(),
             Self::Lines(_) => false,
+        }
+    }
+}
+
+/// The framing and the decoder of one answer.
+pub(crate) struct Reader {
+    framing: Framing,
+    decoder: Box<dyn Decoder>,
+    /// Whether any event was decoded.
+    started: bool,
+    /// Whether one was decoded that is no error.
+    begun: bool,
+    /// The first JSON outside of events that is not an error: possibly the whole answer.
+    bare: Option<String>,
+}
+
+impl Reader {
+    pub(crate) fn new(framing: Framing, decoder: Box<dyn Decoder>) -> Self {
+        Self { framing, decoder, started: false, begun: false, bare: None }
+    }
+
+    /// Decodes the next bytes. Nothing is read after [`Event::Done`].
+    ///
+    /// # Errors
+    /// The error reported by the provider; `INVALID_RESPONSE` for data that cannot be decoded.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.framing.push(bytes);
+        while self.framing.advance().map_err(unreadable)? {
+            self.event(out)?;
+            if is_done(out) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anything of an answer was received, even if no [`Event`] followed from it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// What the provider has counted so far.
+    pub(crate) fn counted(&self) -> Usage {
+        self.decoder.counted()
+    }
+
+    /// Handles the end of the connection. If the last event was cut off, so was the answer.
+    ///
+    /// # Errors
+    /// `NETWORK_ERROR` if the answer is incomplete; the provider's error if that was received last.
+    pub(crate) fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if is_done(out) {
+            return Ok(());
+        }
+        while self.framing.end().map_err(|_| error::cut_off())? {
+            if !is_whole(&self.framing.event().data) {
+                return Err(error::cut_off());
+            }
+            self.event(out)?;
+            if is_done(out) {
+                return Ok(());
+            }
+        }
+        if self.framing.is_inside_bare_json() {
+            return Err(error::cut_off());
+        }
+        match self.bare.take().filter(|_| !self.started) {
+            Some(body) => self.decoder.whole_answer(repaired(&body).as_deref().unwrap_or(&body), out),
+            None => self.decoder.end(out),
+        }
+    }
+
+    fn event(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let event = self.framing.event();
+        let repaired = repaired(&event.data);
+        let data = repaired.as_deref().unwrap_or(&event.data);
+        if event.framed {
+            let is_blank = data.trim().is_empty();
+            self.started |= !is_blank;
+            self.decoder.event(&event.name, data, out)?;
+            self.begun |= !is_blank;
+            return Ok(());
+        }
+        if let Some(error) = error::reported(data) {
+            return Err(error);
+        }
+        if !self.started && self.bare.is_none() {
+            self.bare = Some(data.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Whether the last event before the connection closed is complete: JSON that was cut off does not parse.
+fn is_whole(data: &str) -> bool {
+    let data = data.trim();
+    let is_cut_json =
+        || data.starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(data).is_err();
+    data == "[DONE]" || !is_cut_json()
+}
+
+fn is_done(events: &VecDeque<Event>) -> bool {
+    matches!(events.back(), Some(Event::Done(_)))
+}
+
+fn unreadable(fault: Fault) -> ModelError {
+    error::invalid(fault.to_string())
+}
+
+// Decoder for newline-delimited JSON. Input may be cut at any byte. Bytes that are not UTF-8 are read as U+FFFD.
+//
+// One line is held at a time and borrowed from the buffer, as in [`sse`](super::sse).
+
+/// Longest line accepted, in bytes; 1 MiB.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// Capacity in bytes to which a larger buffer shrinks between chunks.
+const IDLE_CAPACITY: usize = 4 << 10;
+
+/// The decoder. Call [`push`](Self::push) with the received bytes, then [`advance`](Self::advance) until it returns
+/// `false`.
+#[derive(Debug, Default)]
+pub(crate) struct LineDecoder {
+    buffer: Vec<u8>,
+    /// Start of the current line in the buffer.
+    start: usize,
+    /// End of the current line.
+    end: usize,
+    /// Start of the next line; everything before it is done.
+    next: usize,
+    /// Up to where the next line was searched for its end.
+    searched: usize,
+}
+
+impl LineDecoder {
+    /// Adds received bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Moves to the next line that is not blank; `false` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`] when a line exceeds [`LONGEST_LINE`].
+    pub(crate) fn advance(&mut self) -> Result<bool, Fault> {
+        while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            self.start = self.next;
+            self.end = self.searched + at;
+            self.next = self.end + 1;
+            self.searched = self.next;
+            if self.end - self.start > LONGEST_LINE {
+                return Err(Fault::TooLong);
+            }
+            if !self.buffer[self.start..self.end].trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+        self.compact();
+        if self.buffer.len() > LONGEST_LINE { Err(Fault::TooLong) } else { Ok(false) }
+    }
+
+    /// Ends the input. Like [`advance`](Self::advance), and also returns a last line without a line end.
+    ///
+    /// # Errors
+    /// [`Fault::TooLong`] when a line exceeds [`LONGEST_LINE`].
+    pub(crate) fn end(&mut self) -> Result<bool, Fault> {
+        self.push(b"\n");
+        self.advance()
+    }
+
+    /// The current line.
+    pub(crate) fn line(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.buffer[self.start..self.end])
+    }
+
+    fn compact(&mut self) {
+        self.buffer.drain(..self.next);
+        (self.start, self.end, self.next) = (0, 0, 0);
+        self.searched = self.buffer.len();
+        if self.buffer.len() < IDLE_CAPACITY && self.buffer.capacity() > IDLE_CAPACITY {
+            self.buffer.shrink_to(IDLE_CAPACITY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+        let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
+        for chunk in chunks {
+            decoder.push(chunk);
+            while decoder.advance().unwrap() {
+                lines.push(decoder.line().into_owned());
+            }
+        }
+        while decoder.end().unwrap() {
+            lines.push(decoder.line().into_owned());
+        }
+        lines
+    }
+
+    #[test]
+    fn blank_lines_are_skipped_and_last_line_needs_no_end() {
+        assert_eq!(decode(std::iter::once(&b"\n{a}\r\n \n{b}"[..])), ["{a}\r", "{b}"]);
+    }
+
+    #[test]
+    fn endless_line_is_rejected_and_blank_lines_use_no_memory() {
+        let mut decoder = LineDecoder::default();
+        let taken = (0..2000).find(|_| {
+            decoder.push(&[b'x'; 1024]);
+            decoder.advance() == Err(Fault::TooLong)
+        });
+        assert_eq!(taken, Some(1024), "rejected at the first KiB over the limit");
+
+        let mut decoder = LineDecoder::default();
+        for _ in 0..1_000_000 {
+            decoder.push(b"\n\n");
+            assert_eq!(decoder.advance(), Ok(false));
+        }
+        assert!(decoder.buffer.capacity() <= IDLE_CAPACITY);
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_is_independent_of_splits(text in "([a-zä{}\"]{0,6}\r?\n){0,12}[a-z]{0,3}", size in 1usize..9) {
+            let whole = decode(std::iter::once(text.as_bytes()));
+            prop_assert_eq!(decode(text.as_bytes().chunks(size)), whole);
         }
     }
 }

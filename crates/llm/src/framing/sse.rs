@@ -12,8 +12,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::bare_json::BareJson;
-
 /// Longest event accepted, in bytes. The Responses API ends with an event that repeats the whole answer together with
 /// its instructions and tools.
 const LONGEST_EVENT: usize = 4 << 20;
@@ -250,6 +248,45 @@ const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// Prefixes of the lines of events.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
+/// Collects lines of JSON until the opening bracket is closed.
+#[derive(Debug, Default)]
+struct BareJson {
+    bytes: Vec<u8>,
+    /// Number of open brackets.
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl BareJson {
+    /// The bytes received so far.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Adds a line; `true` when it closes the first bracket.
+    pub(super) fn push(&mut self, line: &[u8]) -> bool {
+        self.bytes.extend_from_slice(line);
+        self.bytes.push(b'\n');
+        for byte in line {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_text => self.escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                b'{' | b'[' if !self.in_text => self.depth += 1,
+                b'}' | b']' if !self.in_text => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        self.depth == 0
+    }
+
+    /// Discards the collected lines.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,8 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::price::clause::Clause;
-use crate::price::table::table;
-use crate::price::unit::{Counts, PriceError};
+use crate::price::table::{Clause, table};
+use crate::price::{Counts, PriceError};
 
 /// Where one flavour of a provider's API reports usage.
 #[derive(Debug, Clone, Deserialize)]

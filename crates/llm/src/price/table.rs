@@ -3,17 +3,17 @@
 //! `data/prices.json` is genai-prices' list, reduced to the providers supported here; `cargo xtask prices` updates
 //! it. Providers are parsed when they are first looked up.
 
+use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use chrono::NaiveDate;
-use serde::Deserialize;
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use regex_lite::Regex;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::price::clause::Clause;
 #[cfg(test)]
 use crate::price::extract::Extractor;
-use crate::price::tariff::Tariff;
-use crate::price::unit::Units;
+use crate::price::{Amounts, Units};
 
 const TEXT: &str = include_str!("../../data/prices.json");
 
@@ -183,6 +183,133 @@ fn with_dashed_dates(name: &str) -> String {
     dashed + rest
 }
 
+/// Billing options of a request besides its tokens: `service_tier`, `processing`, `speed`, …
+pub(crate) type Terms = BTreeMap<String, String>;
+
+/// One model of the price list.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Tariff {
+    /// The list's id of the model.
+    pub(crate) id: Box<str>,
+    /// The names of the model.
+    #[serde(rename = "match")]
+    pub(crate) matches: Clause,
+    /// Context window, in input tokens.
+    pub(crate) context: Option<u64>,
+    /// The last entry in force applies; the first one when none is in force.
+    prices: Vec<Priced>,
+    #[serde(default)]
+    variants: Vec<Variant>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Priced {
+    #[serde(flatten)]
+    when: Condition,
+    prices: Amounts,
+}
+
+/// Prices for special terms; the first matching variant applies, separately for each unit.
+#[derive(Debug, Clone, Deserialize)]
+struct Variant {
+    when: Terms,
+    #[serde(flatten)]
+    condition: Condition,
+    prices: Amounts,
+}
+
+/// When a price is in force.
+#[derive(Debug, Clone, Deserialize)]
+struct Condition {
+    /// First day, UTC.
+    from: Option<NaiveDate>,
+    /// Daily from the first time until before the second, UTC; past midnight when the second is earlier.
+    between: Option<(NaiveTime, NaiveTime)>,
+}
+
+impl Condition {
+    fn is_in_force(&self, at: DateTime<Utc>) -> bool {
+        let time = at.time();
+        let in_time = match self.between {
+            None => true,
+            Some((start, end)) if end < start => time >= start || time < end,
+            Some((start, end)) => (start..end).contains(&time),
+        };
+        in_time && self.from.is_none_or(|from| at.date_naive() >= from)
+    }
+}
+
+impl Tariff {
+    /// Whether it has prices for exactly these terms.
+    pub(crate) fn has(&self, terms: &Terms) -> bool {
+        self.variants.iter().any(|variant| variant.when == *terms)
+    }
+
+    /// The prices in force at `at` with `terms`.
+    pub(crate) fn prices(&self, at: DateTime<Utc>, terms: &Terms) -> Amounts {
+        let last = self.prices.iter().rev().find(|price| price.when.is_in_force(at));
+        let mut prices = last.or(self.prices.first()).map(|price| price.prices.clone()).unwrap_or_default();
+        let mut fitting = Amounts::new();
+        for variant in &self.variants {
+            let fits = variant.when.iter().all(|(name, value)| terms.get(name) == Some(value));
+            if fits && variant.condition.is_in_force(at) {
+                for (unit, amount) in &variant.prices {
+                    fitting.entry(unit.clone()).or_insert_with(|| amount.clone());
+                }
+            }
+        }
+        prices.extend(fitting);
+        prices
+    }
+}
+
+/// A condition on a name, e.g. `{"starts_with": "gpt-5"}`. All but `regex` ignore case.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Clause {
+    Equals(Box<str>),
+    StartsWith(Box<str>),
+    EndsWith(Box<str>),
+    Contains(Box<str>),
+    #[serde(deserialize_with = "pattern")]
+    Regex(Regex),
+    Not(Box<Clause>),
+    Or(Vec<Clause>),
+    And(Vec<Clause>),
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Regex::new(&text).map_err(serde::de::Error::custom)
+}
+
+impl Clause {
+    /// Whether the condition is true for `name`.
+    pub(crate) fn is_match(&self, name: &str) -> bool {
+        let lower = name.to_lowercase();
+        let same = |text: &str| text.to_lowercase();
+        match self {
+            Self::Equals(text) => lower == same(text),
+            Self::StartsWith(text) => lower.starts_with(&same(text)),
+            Self::EndsWith(text) => lower.ends_with(&same(text)),
+            Self::Contains(text) => lower.contains(&same(text)),
+            Self::Regex(pattern) => pattern.is_match(name),
+            Self::Not(clause) => !clause.is_match(name),
+            Self::Or(clauses) => clauses.iter().any(|clause| clause.is_match(name)),
+            Self::And(clauses) => clauses.iter().all(|clause| clause.is_match(name)),
+        }
+    }
+
+    /// Collects the literal names in the condition.
+    pub(crate) fn names<'c>(&'c self, found: &mut Vec<&'c str>) {
+        match self {
+            Self::Equals(name) => found.push(name),
+            Self::Or(clauses) => clauses.iter().for_each(|clause| clause.names(found)),
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +342,22 @@ mod tests {
         assert_eq!(with_dashed_dates("gpt-5.2-20251211:batch"), "gpt-5.2-2025-12-11:batch");
         assert_eq!(with_dashed_dates("gpt-5.2-20251311"), "gpt-5.2-20251311");
         assert_eq!(with_dashed_dates("a-202512111"), "a-202512111");
+    }
+
+    fn holds(clause: &str, name: &str) -> bool {
+        serde_json::from_str::<Clause>(clause).unwrap().is_match(name)
+    }
+
+    #[test]
+    fn clauses_match_names() {
+        assert!(holds(r#"{"equals": "GPT-5"}"#, "gpt-5"));
+        assert!(!holds(r#"{"equals": "gpt-5"}"#, "gpt-5-mini"));
+        assert!(holds(r#"{"starts_with": "gpt"}"#, "GPT-5"));
+        assert!(holds(r#"{"ends_with": "mini"}"#, "gpt-5-mini"));
+        assert!(holds(r#"{"contains": "5"}"#, "gpt-5-mini"));
+        assert!(holds(r#"{"regex": "^claude-\\d{8}$"}"#, "claude-20260101"));
+        assert!(!holds(r#"{"regex": "^claude-\\d{8}$"}"#, "claude-2026"));
+        assert!(!holds(r#"{"and": [{"contains": "a"}, {"not": {"contains": "b"}}]}"#, "ab"));
+        assert!(holds(r#"{"or": [{"equals": "a"}, {"equals": "b"}]}"#, "b"));
     }
 }

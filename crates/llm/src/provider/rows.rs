@@ -1,7 +1,6 @@
 //! The rows of the provider table. Fields that a row omits are as in [`COMPATIBLE`].
 
-use super::address::Address;
-use super::{AuthStyle, Provider};
+use super::{Address, AuthStyle, Provider};
 use crate::wire::Wire;
 
 /// Defaults: an OpenAI-compatible provider that requires a key.

@@ -182,7 +182,7 @@ fn assert_events_match_turn(name: &str, events: &[Event], turn: &ModelAnswer) {
     assert_eq!((text, thinking), (done_text, done_thinking), "{name}");
     let streamed_calls: Vec<_> = calls
         .into_iter()
-        .map(|(id, name, json)| (id, name, crate::wire::arguments::parse(&json).unwrap()))
+        .map(|(id, name, json)| (id, name, crate::wire::fields::parse_arguments(&json).unwrap()))
         .collect();
     assert_eq!(streamed_calls, done_calls, "{name}");
 }

@@ -24,8 +24,7 @@ use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::{Latencies, Stopwatch};
 use crate::routing::meter::{Meter, MeteredCall};
-use crate::routing::retry::{RetryPolicy, Retrying};
-use crate::routing::retry_budget::{RetryBudget, RetryBudgetPolicy};
+use crate::routing::retry::{RetryBudget, RetryBudgetPolicy, RetryPolicy, Retrying};
 use crate::secret::Fingerprint;
 
 /// The breakers, retry budgets and latencies of all models of a process. Clones share their state.

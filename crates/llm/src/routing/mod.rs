@@ -17,6 +17,5 @@ pub mod guard;
 pub mod latency;
 mod meter;
 pub mod retry;
-pub mod retry_budget;
 pub mod router;
 mod window;

@@ -53,27 +53,25 @@
 //!
 //! [`ModelErrorCode`]: houston_domain::model::ModelErrorCode
 
-mod directive;
-mod finding;
-mod paced_stream;
 mod rules;
-mod typed;
 
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use houston_domain::history::{Block, Entry};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason, Tier, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Tier, Usage};
 use houston_domain::model_policy::Latency;
 use houston_domain::submission::SubmittedCall;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use tokio::time::Sleep;
 
-use self::directive::RequestedCall;
-use self::paced_stream::PacedStream;
 use self::rules::{Reply, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
-use crate::wire::arguments;
+use crate::wire::fields;
 
 /// The simulated model. See the module page for its rules.
 #[derive(Debug, Clone)]
@@ -136,10 +134,10 @@ impl Model for Simulated {
         let must_call = request.tools.iter().find(|tool| request.must_call == Some(tool.name.as_str()));
         if let Reply::Text(text) = &mut reply {
             if let Some(tool) = must_call {
-                let json = typed::example(&tool.input_schema, text).to_string();
+                let json = value_of_schema(&tool.input_schema, text).to_string();
                 reply = Reply::Calls(vec![RequestedCall { name: tool.name.clone(), json }]);
             } else if let Some(form) = request.answer_schema {
-                *text = typed::example(form.schema, text).to_string();
+                *text = value_of_schema(form.schema, text).to_string();
             }
         }
         let mut events = events(request, directives.think, &reply);
@@ -190,7 +188,7 @@ fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
                 events.extend(
                     pieces(&call.json).map(|piece| Event::ToolArguments { index, json: piece.to_owned() }),
                 );
-                let input = arguments::parse(&call.json).unwrap_or_else(|sent| {
+                let input = fields::parse_arguments(&call.json).unwrap_or_else(|sent| {
                     malformed.push((id.clone(), sent));
                     Value::Object(serde_json::Map::new())
                 });
@@ -263,6 +261,221 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
         let (first, second) = word.split_at(if word.len() > LONG { middle } else { word.len() });
         [first, second].into_iter().filter(|piece| !piece.is_empty())
     })
+}
+
+// Parses `/sim …` lines in a user's text, which control the simulated model in load and fault tests.
+// They are listed at the beginning of this file.
+
+/// A tool call requested by a directive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RequestedCall {
+    name: String,
+    /// The arguments as they are sent, whether valid JSON or not.
+    json: String,
+}
+
+/// The directives in a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Directives {
+    chunks: Option<usize>,
+    think: usize,
+    delay: Option<Duration>,
+    hold: Duration,
+    fail: Option<ModelErrorCode>,
+    fail_after: usize,
+    retry_after: Option<Duration>,
+    calls: Vec<RequestedCall>,
+    repeat: Option<String>,
+}
+
+/// Longest answer a directive may request, in words, so that a test cannot exhaust memory.
+const MAX_CHUNKS: usize = 100_000;
+
+impl Directives {
+    /// Parses the directives in `text` and returns them with the remaining text.
+    fn read(text: &str) -> (Self, String) {
+        let mut directives = Self::default();
+        let mut rest = String::new();
+        for line in text.lines() {
+            match line.split_once("/sim ") {
+                Some((before, arguments)) => {
+                    rest.push_str(before);
+                    directives.apply(arguments);
+                }
+                None => rest.push_str(line),
+            }
+            rest.push('\n');
+        }
+        (directives, rest.trim().to_owned())
+    }
+
+    fn apply(&mut self, arguments: &str) {
+        let mut arguments = arguments.trim_start();
+        while let Some((key, after)) = arguments.split_once('=') {
+            let value_end = end_of_value(after);
+            let (value, next) = after.split_at(value_end);
+            self.set(key.trim(), value);
+            arguments = next.trim_start();
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        let millis = || value.parse().map(Duration::from_millis).unwrap_or_default();
+        match key {
+            "chunks" => self.chunks = value.parse().ok().map(|n: usize| n.clamp(1, MAX_CHUNKS)),
+            "think" => self.think = value.parse().unwrap_or(0).min(MAX_CHUNKS),
+            "delay_ms" => self.delay = Some(millis()),
+            "hold_ms" => self.hold = millis(),
+            "fail" => self.fail = Some(code_named(value)),
+            "fail_after" => self.fail_after = value.parse().unwrap_or(0),
+            "retry_after_ms" => self.retry_after = Some(millis()),
+            "tool" => self.calls.push(RequestedCall { name: value.to_owned(), json: "{}".to_owned() }),
+            "args" => {
+                if let Some(call) = self.calls.last_mut() {
+                    value.clone_into(&mut call.json);
+                }
+            }
+            "loop" => self.repeat = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+}
+
+/// End of a value: after the JSON value it starts with, otherwise before the next space.
+fn end_of_value(text: &str) -> usize {
+    if text.starts_with(['{', '[', '"']) {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+        if let Some(Ok(_)) = values.next() {
+            return values.byte_offset();
+        }
+    }
+    text.find(' ').unwrap_or(text.len())
+}
+
+/// Parses an error code such as `rate_limited`; unknown names give `UNKNOWN`.
+fn code_named(name: &str) -> ModelErrorCode {
+    serde_json::from_value(name.to_uppercase().into()).unwrap_or(ModelErrorCode::Unknown)
+}
+
+/// The stream of the simulated model.
+struct PacedStream {
+    events: VecDeque<Result<Event, ModelError>>,
+    delay: Duration,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl PacedStream {
+    fn new(events: VecDeque<Result<Event, ModelError>>, delay: Duration) -> Self {
+        let pause = (!delay.is_zero()).then(|| Box::pin(tokio::time::sleep(delay)));
+        Self { events, delay, pause }
+    }
+}
+
+impl Stream for PacedStream {
+    type Item = Result<Event, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        // `Done` and the end of the stream are sent without a pause.
+        if let (Some(pause), Some(Ok(event))) = (&mut this.pause, this.events.front())
+            && !matches!(event, Event::Done(_))
+        {
+            ready!(pause.as_mut().poll(cx));
+            pause.as_mut().reset(tokio::time::Instant::now() + this.delay);
+        }
+        Poll::Ready(this.events.pop_front())
+    }
+}
+
+/// How deep values are.
+const DEEPEST: usize = 8;
+
+/// A value that fits `schema`, with `text` in its strings.
+fn value_of_schema(schema: &Value, text: &str) -> Value {
+    of(schema, schema, text, 0)
+}
+
+fn of(root: &Value, schema: &Value, text: &str, depth: usize) -> Value {
+    if depth > DEEPEST {
+        return Value::Null;
+    }
+    let below = |schema: &Value| of(root, schema, text, depth + 1);
+    if let Some(target) = schema["$ref"].as_str().and_then(|target| target.strip_prefix('#')) {
+        return root.pointer(target).map_or(Value::Null, below);
+    }
+    if let Some(value) = schema.get("const").or_else(|| schema["enum"].get(0)) {
+        return value.clone();
+    }
+    for choice in ["anyOf", "oneOf", "allOf"] {
+        if let Some(first) = schema[choice].get(0) {
+            return below(first);
+        }
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
+    let kind = kind.unwrap_or(if schema["properties"].is_object() { "object" } else { "string" });
+    match kind {
+        "object" => {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            let fields: Map<String, Value> =
+                fields.map(|(name, schema)| (name.clone(), below(schema))).collect();
+            Value::Object(fields)
+        }
+        "array" => {
+            let items = schema["minItems"].as_u64().unwrap_or(1).clamp(1, 10);
+            (0..items).map(|_| below(&schema["items"])).collect()
+        }
+        "integer" => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        "number" => schema.get("minimum").cloned().unwrap_or(json!(1.5)),
+        "boolean" => json!(true),
+        "null" => Value::Null,
+        _ => {
+            let most =
+                schema["maxLength"].as_u64().map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
+            json!(text.chars().take(most).collect::<String>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod directive_tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_parsed_and_removed_from_the_text() {
+        let (directives, rest) = Directives::read(
+            "hello\n/sim chunks=20 delay_ms=0 tool=create_note args={\"title\": \"a b\"} tool=x args={oops fail=timeout\nthere",
+        );
+        assert_eq!(rest, "hello\n\nthere");
+        assert_eq!(directives.chunks, Some(20));
+        assert_eq!(directives.delay, Some(Duration::ZERO));
+        assert_eq!(directives.fail, Some(ModelErrorCode::Timeout));
+        let calls: Vec<_> =
+            directives.calls.iter().map(|call| (call.name.as_str(), call.json.as_str())).collect();
+        assert_eq!(calls, [("create_note", "{\"title\": \"a b\"}"), ("x", "{oops")]);
+    }
+}
+
+#[cfg(test)]
+mod typed_tests {
+    use super::*;
+
+    #[test]
+    fn example_fits_its_schema() {
+        let schema = json!({
+            "type": "object", "required": ["city", "days", "stops"],
+            "$defs": {"stop": {"type": "object", "properties": {"kind": {"enum": ["hotel", "train"]}, "price": {"type": "number"}}}},
+            "properties": {
+                "city": {"type": "string", "maxLength": 4},
+                "days": {"type": "integer", "minimum": 2},
+                "note": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+                "stops": {"type": "array", "minItems": 2, "items": {"$ref": "#/$defs/stop"}},
+            },
+        });
+        let value = value_of_schema(&schema, "Kyoto");
+        assert_eq!(value["city"], "Kyot");
+        assert_eq!(value["stops"][1], json!({"kind": "hotel", "price": 1.5}));
+        crate::schema::check(&schema, &value).unwrap();
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,13 @@
 //! Decides what the simulated model answers, from the last user turn and the tool results since.
 
-mod goals;
-mod plans;
-mod requests;
-
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::image::references;
-use houston_domain::inner_call::{USE_TOOL, inner_call};
-use serde_json::{Value, json};
+use houston_domain::inner_call::{ARGUMENTS, USE_TOOL, inner_call};
+use serde_json::{Map, Number, Value, json};
 
-use self::goals::{goal_change, goal_message, new_goal};
-use super::directive::{Directives, RequestedCall};
-use super::finding;
+use super::{Directives, RequestedCall};
 use crate::model::Request;
-use crate::shorten::shortened;
+use crate::scrub::shortened;
 
 /// Longest part of the user's text that is repeated, in characters.
 const LONGEST_ECHO: usize = 300;
@@ -146,7 +140,7 @@ impl<'a> Situation<'a> {
         let lower = self.user_text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let call = |name: &str, input: Value| self.call(name, &input);
-        let named = finding::named(&self.user_text, &self.offered);
+        let named = named_tool(&self.user_text, &self.offered);
         let named = named.and_then(|(name, input)| self.call(name, &input));
         if let Some(call) = named.or_else(|| self.call_outside(&lower)) {
             return call;
@@ -184,7 +178,7 @@ impl<'a> Situation<'a> {
         } else {
             None
         };
-        let chosen = chosen.or_else(|| call(finding::SEARCH, finding::wanted(&self.user_text)?));
+        let chosen = chosen.or_else(|| call(SEARCH, wanted_tool(&self.user_text)?));
         let chosen = chosen.or_else(|| {
             let (name, line) = self.skill.as_ref()?;
             Some(self.reply(format!("I follow the skill {name}: {line}")))
@@ -202,10 +196,8 @@ impl<'a> Situation<'a> {
     /// What follows a search for tools, or the help of one.
     fn next_of_finding(&self, step: &Step<'_>) -> Option<Reply> {
         match step.name {
-            finding::SEARCH if !step.failed => self.call(finding::HELP, &finding::first(&step.answer)?),
-            finding::HELP if !step.failed => {
-                self.call(USE_TOOL, &finding::example(&step.answer, &self.user_text)?)
-            }
+            SEARCH if !step.failed => self.call(HELP, &first_found(&step.answer)?),
+            HELP if !step.failed => self.call(USE_TOOL, &example_call(&step.answer, &self.user_text)?),
             _ => None,
         }
     }
@@ -397,4 +389,300 @@ fn time_zone_in(text: &str) -> Value {
 /// The first word in `text` that starts with `prefix`.
 fn id_in<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').find(|word| word.starts_with(prefix))
+}
+
+/// The code in a text: what is in its fence, else what follows the word "code". An expression becomes its result.
+fn code_in(text: &str) -> String {
+    let fenced = text.split("```").nth(1).map(|block| match block.split_once('\n') {
+        Some((language, code)) if language.chars().all(char::is_alphanumeric) => code,
+        _ => block,
+    });
+    let code = fenced.unwrap_or_else(|| after_phrase(text, &["this code", "the code", "code"]));
+    let code = code.trim().trim_matches('`').trim();
+    if code.contains("return") || code.contains([';', '\n']) {
+        return code.to_owned();
+    }
+    format!("return ({code});")
+}
+
+/// The arguments for "translate good morning into French".
+fn translation(text: &str) -> Option<Value> {
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let lower = text.to_ascii_lowercase();
+    let start = lower.find("translate ")? + "translate ".len();
+    let (word, at) =
+        [" into ", " to "].iter().find_map(|word| Some((word, lower.get(start..)?.rfind(word)?)))?;
+    let what = text.get(start..start + at)?.trim_matches(|c: char| c.is_whitespace() || "\"':".contains(c));
+    let to = text.get(start + at + word.len()..)?.trim_end_matches(['.', '!', '?', ' ', '\n']);
+    (!what.is_empty() && !to.is_empty() && !to.contains('\n')).then(|| json!({"text": what, "to": to}))
+}
+
+impl Situation<'_> {
+    /// A call that adds a todo or lists them, if the user speaks of one and the tool is offered.
+    fn todo_request(&self, lower: &str) -> Option<Reply> {
+        let mut words = lower.split(|c: char| !c.is_alphanumeric());
+        match words.rfind(|word| word.starts_with("todo"))? {
+            "todos" => self.call("list_todos", &json!({})),
+            _ => {
+                let title = shortened(after_phrase(&self.user_text, &["todo to", "todo that", "todo"]), 200);
+                self.call("manage_todos", &json!({"action": "add", "titles": [title]}))
+            }
+        }
+    }
+
+    /// A call that reads a page, searches or runs code, if the user asks for one and the tool is offered.
+    fn call_outside(&self, lower: &str) -> Option<Reply> {
+        if ["run the snippet ", "run snippet "].iter().any(|phrase| lower.contains(phrase)) {
+            let name = lower.split_whitespace().next_back().unwrap_or_default();
+            return self.call("run_snippet", &json!({"name": name.trim_end_matches(['.', '!', '?'])}));
+        }
+        if lower.contains("run") && (lower.contains("code") || lower.contains("```")) {
+            return self.call("run_code", &json!({"code": code_in(&self.user_text)}));
+        }
+        if let Some(input) = translation(&self.user_text) {
+            return self.call("translate", &input);
+        }
+        if ["calculate", "how much is"].iter().any(|phrase| lower.contains(phrase)) {
+            let sum = after_phrase(&self.user_text, &["calculate", "how much is"]);
+            return self.call("calculate", &json!({"expression": sum.trim_end_matches(['?', '.'])}));
+        }
+        if ["search the web", "search for", "google"].iter().any(|phrase| lower.contains(phrase)) {
+            let phrases = ["search the web for", "search the web", "search for", "google"];
+            return self.call("search_web", &json!({"query": after_phrase(&self.user_text, &phrases)}));
+        }
+        let mut words = self.user_text.split(|c: char| c.is_whitespace() || "<>\"'()".contains(c));
+        let url = words.find(|word| word.starts_with("http://") || word.starts_with("https://"))?;
+        self.call("fetch_page", &json!({"url": url.trim_end_matches(['.', ',', ';', '!', '?'])}))
+    }
+}
+
+/// Ends that belong to the sentence, not to a name.
+const ENDS: [char; 4] = ['.', '!', '"', '\''];
+
+/// What is changed of a goal: a new title, or its archiving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GoalChange<'t> {
+    Title(&'t str),
+    Archive,
+}
+
+impl Situation<'_> {
+    /// After the goals were listed: the message of the user to the first whose line has the words that name it.
+    fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
+        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let id = found(&step.answer, name)?;
+        self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
+    }
+
+    /// After the goals were listed: the change to the first whose line has the words that name it.
+    fn change_found(&self, step: &Step<'_>) -> Option<Reply> {
+        let (name, change) = goal_change(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let id = found(&step.answer, name)?;
+        let input = match change {
+            GoalChange::Title(title) => json!({"conversation_id": id, "title": title}),
+            GoalChange::Archive => json!({"conversation_id": id, "status": "archived"}),
+        };
+        self.call("update_goal", &input)
+    }
+}
+
+/// The id in the first line of a list that has these words.
+fn found<'l>(list: &'l str, name: &str) -> Option<&'l str> {
+    let line = list.lines().find(|line| line.to_lowercase().contains(&name.to_lowercase()))?;
+    line.split([' ', ':']).next()
+}
+
+/// What follows a phrase, whatever its capitals.
+fn after<'t>(text: &'t str, phrase: &str) -> Option<&'t str> {
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let at = text.to_ascii_lowercase().find(phrase)? + phrase.len();
+    text.get(at..)
+}
+
+/// The goal and the message in "tell my goal Kyoto: book the hotel".
+fn goal_message(text: &str) -> Option<(&str, &str)> {
+    let (name, message) = after(text, "tell my goal ")?.split_once(':')?;
+    Some((name.trim(), message.trim())).filter(|(name, message)| !name.is_empty() && !message.is_empty())
+}
+
+/// Title and message in "create a goal Kyoto: find three hotels"; without a colon there is no message.
+fn new_goal(text: &str) -> Option<Value> {
+    let rest =
+        ["create a goal ", "create the goal ", "new goal "].iter().find_map(|phrase| after(text, phrase))?;
+    let (title, message) = rest.split_once(':').unwrap_or((rest, ""));
+    let title = title.trim().trim_matches(ENDS);
+    match (title, message.trim()) {
+        ("", _) => None,
+        (title, "") => Some(json!({"title": title})),
+        (title, message) => Some(json!({"title": title, "message": message})),
+    }
+}
+
+/// The goal and its change in "rename my goal Kyoto to Osaka" or "archive my goal Kyoto".
+fn goal_change(text: &str) -> Option<(&str, GoalChange<'_>)> {
+    let changed = match after(text, "rename my goal ") {
+        Some(rest) => {
+            let (name, title) = rest.split_once(" to ")?;
+            (name.trim(), GoalChange::Title(title.trim().trim_matches(ENDS)))
+        }
+        None => (after(text, "archive my goal ")?.trim().trim_matches(ENDS), GoalChange::Archive),
+    };
+    Some(changed).filter(|(name, change)| !name.is_empty() && *change != GoalChange::Title(""))
+}
+
+/// Most items of a plan.
+const MOST: usize = 20;
+
+/// What the prompt of the last step begins with.
+const JOIN: &str = "Put together:";
+
+impl Situation<'_> {
+    /// The plan in "plan: look up trains; ? Which day; @ compare hotels". If one must be made, each text has one.
+    fn plan_request(&self) -> Option<Reply> {
+        let asked =
+            self.user_text.split_once(':').filter(|(word, _)| word.trim().eq_ignore_ascii_case("plan"));
+        let must = self.must_call == Some("create_plan");
+        let items = asked.map(|(_, items)| items).or(must.then_some(self.user_text.as_str()))?;
+        let items: Vec<&str> =
+            items.split(';').map(str::trim).filter(|item| !item.is_empty()).take(MOST).collect();
+        if items.is_empty() {
+            return None;
+        }
+        self.call("create_plan", &plan(&items))
+    }
+
+    /// The answer after a plan: what it resulted in.
+    fn plan_ended(&self) -> Option<Reply> {
+        let ended = self.user_text.find("<plan_ended ").and_then(|at| self.user_text.get(at..))?;
+        if let Some(output) = between(ended, "<output", "</output>") {
+            return Some(self.reply(format!("The plan is done. {output}")));
+        }
+        let error = between(ended, "<error", "</error>").unwrap_or_else(|| "It was stopped.".to_owned());
+        Some(self.reply(format!("The plan is not done. {error}")))
+    }
+
+    /// The answer to the prompt of a plan's last step: the results that it contains.
+    fn joined(&self) -> Option<Reply> {
+        let results = self.user_text.strip_prefix(JOIN)?;
+        let lines = results.lines().map(|line| between(line, "<result", "</result>").unwrap_or_default());
+        let lines = lines.map(|line| line.rsplit("You asked: ").next().unwrap_or_default().trim().to_owned());
+        let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+        Some(self.reply(lines.join("; ")))
+    }
+}
+
+/// One step for each item, side by side, and one that puts the results together. `?` asks the user, `@` is for an executor.
+fn plan(items: &[&str]) -> Value {
+    let mut steps = Vec::new();
+    let mut prompt = JOIN.to_owned();
+    for (nth, item) in items.iter().enumerate() {
+        let id = format!("step_{}", nth + 1);
+        let rest = |mark: char| item.strip_prefix(mark).map(str::trim).filter(|rest| !rest.is_empty());
+        steps.push(match (rest('?'), rest('@')) {
+            (Some(question), _) => {
+                json!({"id": id, "type": "input", "title": question, "question": question})
+            }
+            (_, Some(work)) => json!({"id": id, "type": "task", "title": work, "instructions": work}),
+            _ => json!({"id": id, "type": "llm", "title": item, "prompt": item}),
+        });
+        prompt.push_str(&format!("\n{{{{ {id}.result }}}}"));
+    }
+    steps.push(json!({"id": "all", "type": "llm", "title": "Put the results together", "prompt": prompt}));
+    json!({"goal": items.join(", "), "steps": steps, "output": "{{ all.result }}"})
+}
+
+/// The text of the first element with this tag, its characters as they were.
+fn between(text: &str, open: &str, close: &str) -> Option<String> {
+    let (_, rest) = text.split_once(open)?;
+    let (_, inner) = rest.split_once('>')?;
+    let (inner, _) = inner.split_once(close)?;
+    let mut plain = inner.replace("&lt;", "<").replace("&gt;", ">");
+    plain = plain.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&");
+    Some(plain)
+}
+
+/// Finds tools.
+const SEARCH: &str = "search_tools";
+
+/// Describes one.
+const HELP: &str = "get_tool_help";
+
+/// What to search for, if the user asks for a tool: "use a tool to add 2 and 3".
+fn wanted_tool(text: &str) -> Option<Value> {
+    let lower = text.to_ascii_lowercase();
+    let is_about_tools = lower.split(|c: char| !c.is_alphanumeric()).any(|word| word == "tool");
+    // Only ASCII letters change, so positions are the same as in `text`.
+    let after = ["tool to ", "tool that ", "tool for ", "tool which "]
+        .iter()
+        .find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
+    is_about_tools.then(|| json!({"query": after.unwrap_or(text).trim_end_matches(['.', '!', '?'])}))
+}
+
+/// The first tool in the answer of a search.
+fn first_found(found: &str) -> Option<Value> {
+    let (name, _) = found.lines().next()?.split_once(": ")?;
+    (!name.contains(' ')).then(|| json!({"tool_name": name}))
+}
+
+/// The call in the help of a tool, with what the user's text says in place of the example's values: its numbers, and what is
+/// quoted in it, or else its last word.
+fn example_call(help: &str, text: &str) -> Option<Value> {
+    let line = help.lines().find_map(|line| line.strip_prefix("Example: ")?.strip_prefix(USE_TOOL))?;
+    let mut call: Value = serde_json::from_str(line.trim()).ok()?;
+    let words =
+        || text.split(|c: char| c.is_whitespace() || ",;?!\"'".contains(c)).filter(|word| !word.is_empty());
+    let mut numbers = words().filter_map(|word| word.trim_end_matches('.').parse::<Number>().ok());
+    let mut quoted = text.split(['"', '`']).skip(1).step_by(2);
+    for value in call.get_mut(ARGUMENTS)?.as_object_mut()?.values_mut() {
+        match value {
+            Value::Number(number) => *number = numbers.next().unwrap_or_else(|| number.clone()),
+            Value::String(text) if text.starts_with('<') => {
+                let last = words().next_back().map(|word| word.trim_end_matches('.'));
+                *text = quoted.next().or(last).unwrap_or_default().to_owned();
+            }
+            _ => {}
+        }
+    }
+    Some(call)
+}
+
+/// The tool of a server that the text names, with the arguments that it gives: `math__add with a=2 b=3 say="hi"`.
+fn named_tool<'t>(text: &str, offered: &[&'t str]) -> Option<(&'t str, Value)> {
+    let words = || text.split(|c: char| !(c.is_alphanumeric() || "_-".contains(c)));
+    let name = offered.iter().find(|name| name.contains("__") && words().any(|word| word == **name))?;
+    let mut arguments = Map::new();
+    for (before, after) in text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..])) {
+        let key = before.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+        let value = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next().map(Value::from),
+            None => after.split(|c: char| c.is_whitespace() || ",;".contains(c)).next().map(|word| {
+                let word = word.trim_end_matches(['.', '!', '?']);
+                serde_json::from_str(word).unwrap_or_else(|_| Value::from(word))
+            }),
+        };
+        arguments.extend(value.filter(|_| !key.is_empty()).map(|value| (key.to_owned(), value)));
+    }
+    Some((name, Value::Object(arguments)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_of_a_server_is_called_by_its_name() {
+        let offered = ["send_message", "math__add", "everything__get-sum"];
+        let call = |text| named_tool(text, &offered);
+        assert_eq!(
+            call(r#"Use math__add with a=2, b=3.5 and say="good day"."#),
+            Some(("math__add", json!({"a": 2, "b": 3.5, "say": "good day"})))
+        );
+        assert_eq!(
+            call("everything__get-sum a=1 b=true c=x."),
+            Some(("everything__get-sum", json!({"a": 1, "b": true, "c": "x"})))
+        );
+        assert_eq!(call("math__add = what?"), Some(("math__add", json!({}))));
+        assert_eq!(call("send_message content=x"), None, "it has a rule of its own");
+        assert_eq!(call("math__adder a=1"), None);
+    }
 }

@@ -4,10 +4,13 @@
 
 use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde::de::{MapAccess, Visitor};
+use houston_domain::storable::storable_value;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::scrub::shortened;
 
 /// Largest count accepted: no model call has as many tokens, and sums of such counts do not overflow.
 const LARGEST_COUNT: u64 = 1 << 40;
@@ -143,5 +146,26 @@ impl<'de> Deserialize<'de> for Fields {
 impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// Longest piece of malformed arguments that is stored, in characters: enough for the model to see its mistake.
+const LONGEST_MALFORMED: usize = 400;
+
+/// Parses the arguments of a call. Blank text and `null` mean no arguments.
+///
+/// # Errors
+/// The text, shortened, when it is not a JSON object.
+pub(crate) fn parse_arguments(json: &str) -> Result<Value, String> {
+    let json = json.trim();
+    if json.is_empty() || json == "null" {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_str(json) {
+        Ok(mut value @ Value::Object(_)) => {
+            storable_value(&mut value);
+            Ok(value)
+        }
+        _ => Err(shortened(json, LONGEST_MALFORMED)),
     }
 }

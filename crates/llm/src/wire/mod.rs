@@ -1,24 +1,20 @@
-//! Wires: the protocols of providers, free of I/O. Each is a folder: `request` encodes a [`Request`] as JSON,
-//! `stream` decodes stream events into [`Event`]s, `response` has the types shared by streamed and complete answers.
+//! Wires: the protocols of providers, free of I/O. Each is a folder: its `mod.rs` encodes a [`Request`] as JSON, `stream` has
+//! the types shared by streamed and complete answers, and decodes stream events into [`Event`]s.
 
 pub(crate) mod anthropic;
-pub(crate) mod arguments;
-pub(crate) mod cache_options;
 pub(crate) mod cohere;
 pub(crate) mod conversation;
 pub(crate) mod fields;
 pub(crate) mod finish_reason;
-pub(crate) mod function;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
 pub(crate) mod ollama;
+pub(crate) mod openai;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 pub(crate) mod repair;
-pub(crate) mod schema;
 pub(crate) mod think_tag;
 pub(crate) mod tool_schema;
-pub(crate) mod usage;
 
 use std::collections::VecDeque;
 
@@ -121,12 +117,12 @@ impl Wire {
     /// The body of a request, as JSON.
     pub(crate) fn encode(self, model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
         match self {
-            Self::Anthropic => anthropic::request::encode(model, profile, request),
-            Self::OpenAiChat => openai_chat::request::encode(model, profile, request),
-            Self::OpenAiResponses => openai_responses::request::encode(model, profile, request),
-            Self::Gemini => gemini::request::encode(model, profile, request),
-            Self::Cohere => cohere::request::encode(model, profile, request),
-            Self::Ollama => ollama::request::encode(model, profile, request),
+            Self::Anthropic => anthropic::encode(model, profile, request),
+            Self::OpenAiChat => openai_chat::encode(model, profile, request),
+            Self::OpenAiResponses => openai_responses::encode(model, profile, request),
+            Self::Gemini => gemini::encode(model, profile, request),
+            Self::Cohere => cohere::encode(model, profile, request),
+            Self::Ollama => ollama::encode(model, profile, request),
         }
     }
 

@@ -82,7 +82,7 @@ fn code_does_not_name_kinds() {
         "crates/tools/src/builtin/plans.rs",
         "crates/console/src/threads/plan.rs",
         "crates/cli/src/chat/checklist.rs",
-        "crates/llm/src/simulated/rules/plans.rs",
+        "crates/llm/src/simulated/rules.rs",
         "crates/testkit/",
         "crates/xtask/",
         "crates/harness/",

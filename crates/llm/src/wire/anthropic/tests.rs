@@ -6,7 +6,7 @@ use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _};
-use super::request::encode;
+use super::encode;
 use super::stream::AnthropicDecoder;
 use crate::model::{AnswerSchema, Deferred, Description, Event, Request, SystemPart};
 use crate::profile::Profile;

@@ -9,12 +9,370 @@
 //!
 //! [`RawBlock`]: houston_domain::history::RawBlock
 
-pub(crate) mod request;
-pub(crate) mod response;
 pub(crate) mod stream;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use houston_domain::answering::Effort;
+use houston_domain::history::{Block, RawBlock, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::conversation::{Turn, block_use, is_blank, turns, user_text};
+use super::identifier::{call_id, letter_name};
+use super::tool_schema;
+use crate::model::{Description, PDF, Request, thinking_tokens};
+use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "gemini";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Content<'a>>,
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
+    generation_config: GenerationConfig<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig<'a> {
+    function_calling_config: FunctionCalling<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionCalling<'a> {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_function_names: Option<[Cow<'a, str>; 1]>,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    Plain(Plain<'a>),
+    #[serde(rename_all = "camelCase")]
+    Call {
+        function_call: FunctionCall<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thought_signature: Option<&'static str>,
+    },
+    /// As the provider sent it.
+    Raw(&'a RawValue),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Plain<'a> {
+    Text(Cow<'a, str>),
+    FunctionResponse(FunctionResponse<'a>),
+    InlineData(InlineData<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    args: &'a Value,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    response: Response<'a>,
+}
+
+/// A tool result, in the fields that Gemini documents.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Response<'a> {
+    Output(&'a str),
+    Error(&'a str),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionDeclaration<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    parameters_json_schema: Arc<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig<'a> {
+    max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThinkingConfig {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u32>,
+}
+
+/// Signature for tool calls made by another model; Gemini 3 rejects calls without one:
+/// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
+/// The request body, as JSON.
+pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
+    let (tools, _) = request.tools_for(model, profile);
+    let tools: Vec<_> = tools.iter().filter_map(declaration).collect();
+    let enforces = profile.result_schema == SchemaSupport::JsonSchema;
+    let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
+    let prompt_schema = request.answer_schema.filter(|_| !enforces);
+    let enforced_schema = request.answer_schema.filter(|_| enforces);
+    let system = request.system.iter().filter(|part| !is_blank(&part.text));
+    let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
+    system.extend(prompt_schema.map(|form| text(tool_schema::instruction(form))));
+    let body = Body {
+        system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
+        contents: contents(model, profile, request),
+        tools: (!tools.is_empty()).then_some([Tools { function_declarations: tools }]),
+        tool_config: request.forced_tool(model).and_then(|name| tool_config(name, profile)),
+        generation_config: GenerationConfig {
+            max_output_tokens: request.max_output_tokens,
+            thinking_config: thinking_config(profile, request),
+            response_mime_type: enforced_schema.map(|_| "application/json"),
+            response_json_schema: enforced_schema.map(|form| form.schema),
+            temperature: profile.temperature_for(request),
+            top_p: profile.top_p_for(request),
+            stop_sequences: profile.stop_for(request),
+        },
+        service_tier: profile.tier_for(request),
+    };
+    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> Option<FunctionDeclaration<'_>> {
+    let parameters_json_schema = tool_schema::GEMINI.parameters(tool)?;
+    Some(FunctionDeclaration {
+        name: letter_name(&tool.name),
+        description: &tool.description,
+        parameters_json_schema,
+    })
+}
+
+fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
+    Part::Plain(Plain::Text(text.into()))
+}
+
+fn tool_config<'a>(name: &'a str, profile: &Profile) -> Option<ToolConfig<'a>> {
+    let allowed_function_names = match profile.forced_tool {
+        ForcedTool::Named | ForcedTool::WithoutThinking => Some([letter_name(name)]),
+        ForcedTool::Required => None,
+        ForcedTool::Auto => return None,
+    };
+    Some(ToolConfig { function_calling_config: FunctionCalling { mode: "ANY", allowed_function_names } })
+}
+
+fn thinking_config(profile: &Profile, request: &Request<'_>) -> Option<ThinkingConfig> {
+    let effort = |way| profile.effort_for(request).filter(|_| profile.thinking == way);
+    let config = ThinkingConfig {
+        include_thoughts: profile.include_thoughts,
+        thinking_level: effort(Thinking::Level).map(Effort::as_str),
+        thinking_budget: effort(Thinking::Budget)
+            .and_then(|effort| thinking_tokens(effort, request.max_output_tokens)),
+    };
+    let says_something =
+        config.include_thoughts || config.thinking_level.is_some() || config.thinking_budget.is_some();
+    says_something.then_some(config)
+}
+
+/// The parts a block was received in: one for a call, possibly several for a text.
+fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
+    let json = raw.of(NAME, provider)?;
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(json).map(|part| vec![part])).ok()
+}
+
+fn contents<'a>(model: &Description, profile: &Profile, request: &Request<'a>) -> Vec<Content<'a>> {
+    let mut contents = Vec::new();
+    let mut calls: Vec<PendingCall<'a>> = Vec::new();
+    let sent = (profile.sees(), profile.takes_documents());
+    for turn in
+        turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
+    {
+        let (role, parts) = match turn.role {
+            Role::User => ("user", user_parts(&turn, &calls, sent)),
+            Role::Assistant => {
+                calls.clear();
+                ("model", model_parts(&turn, &model.provider, profile, &mut calls))
+            }
+        };
+        contents.push(Content { role: Some(role), parts });
+    }
+    if let (Some(image), Some(last)) = (request.image, contents.last_mut()) {
+        let data = InlineData { mime_type: image.media_type, data: image.base64 };
+        last.parts.insert(0, Part::Plain(Plain::InlineData(data)));
+    }
+    match (request.context(), contents.last_mut().filter(|last| last.role == Some("user"))) {
+        (Some(context), Some(last)) => last.parts.push(text(context)),
+        (Some(context), None) => contents.push(Content { role: Some("user"), parts: vec![text(context)] }),
+        (None, _) => {}
+    }
+    contents
+}
+
+/// A tool call that the next results answer.
+struct PendingCall<'a> {
+    /// The call's id in the history.
+    id: &'a str,
+    /// The id sent to the provider, if any.
+    sent_id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+}
+
+/// The fields of a raw call that its result needs.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawCall<'a> {
+    #[serde(borrow)]
+    function_call: RawCallId<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawCallId<'a> {
+    #[serde(default, borrow)]
+    id: Option<Cow<'a, str>>,
+}
+
+fn model_parts<'a>(
+    turn: &Turn<'a>,
+    provider: &str,
+    profile: &Profile,
+    calls: &mut Vec<PendingCall<'a>>,
+) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    for block in &turn.blocks {
+        let raw = match block {
+            Block::Text { raw, .. } | Block::ToolUse { raw, .. } | Block::Thinking { raw, .. } => {
+                raw.as_ref()
+            }
+            Block::Opaque { raw } => Some(raw),
+            Block::ToolResult { .. } | Block::Image(_) | Block::Document(_) => None,
+        };
+        let raw = raw.and_then(|raw| own_raw(raw, provider));
+        match block {
+            Block::ToolUse { id, name, input, .. } => {
+                let name = letter_name(name);
+                let own_raw =
+                    raw.as_ref().and_then(|raw| serde_json::from_str::<RawCall<'_>>(raw.first()?.get()).ok());
+                let sent_id =
+                    own_raw.map_or_else(|| Some(call_id(id, false)), |own_raw| own_raw.function_call.id);
+                parts.extend(match raw {
+                    Some(raw) => raw.into_iter().map(Part::Raw).collect(),
+                    None => vec![Part::Call {
+                        function_call: FunctionCall {
+                            id: call_id(id, false),
+                            name: name.clone(),
+                            args: input,
+                        },
+                        // Only the first of several parallel calls is signed.
+                        thought_signature: (profile.thought_signatures && calls.is_empty())
+                            .then_some(UNSIGNED),
+                    }],
+                });
+                calls.push(PendingCall { id, sent_id, name });
+            }
+            Block::Text { text: content, .. } if raw.is_none() => parts.push(text(content.as_str())),
+            _ => parts.extend(raw.into_iter().flatten().map(Part::Raw)),
+        }
+    }
+    parts
+}
+
+/// Results must be in the order of their calls: without ids, the order is what assigns them.
+fn user_parts<'a>(
+    turn: &Turn<'a>,
+    calls: &[PendingCall<'a>],
+    (sees, takes_documents): (bool, bool),
+) -> Vec<Part<'a>> {
+    let position = |of: &str| calls.iter().position(|call| call.id == of);
+    let mut parts = Vec::with_capacity(turn.blocks.len());
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult { tool_use_id, content, is_error } => {
+                let position = position(tool_use_id);
+                let call = position.map(|position| &calls[position]);
+                let response = FunctionResponse {
+                    id: call.and_then(|call| call.sent_id.clone()),
+                    name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
+                    response: if *is_error { Response::Error(content) } else { Response::Output(content) },
+                };
+                parts.push((
+                    position.unwrap_or(usize::MAX - 1),
+                    Part::Plain(Plain::FunctionResponse(response)),
+                ));
+            }
+            Block::Text { text: content, .. } => parts.push((usize::MAX, text(user_text(content)))),
+            Block::Image(image) if sees => {
+                let data =
+                    InlineData { mime_type: image.header.image_type.media_type(), data: &image.base64 };
+                parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
+            }
+            Block::Image(image) => parts.push((usize::MAX, text(image.unseen.as_str()))),
+            Block::Document(document) if takes_documents => {
+                let data = InlineData { mime_type: PDF, data: &document.base64 };
+                parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
+            }
+            Block::Document(document) => parts.push((usize::MAX, text(document.unread.as_str()))),
+            _ => {}
+        }
+    }
+    parts.sort_by_key(|(position, _)| *position);
+    parts.into_iter().map(|(_, part)| part).collect()
+}
 
 #[cfg(test)]
 mod tests;

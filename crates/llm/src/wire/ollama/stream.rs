@@ -1,18 +1,84 @@
-//! Decodes the lines of Ollama's answer.
+//! Decodes the lines of Ollama's answer, which have the same form as a complete answer.
 
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::fields::is_error;
-use super::super::think_tag::{Split, ThinkTag};
-use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
-use super::response::{Call, Line};
 use crate::error;
 use crate::model::Event;
+use crate::wire::fields::{self, Arguments, Count, Pieces, is_error, lenient, text};
+use crate::wire::think_tag::{Split, ThinkTag};
+use crate::wire::{AnswerEnd, Decoder, finish_reason};
+
+/// A line of a stream, or a complete answer.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) message: Option<Message>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) done: bool,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) done_reason: Option<String>,
+    #[serde(default)]
+    prompt_eval_count: Count,
+    #[serde(default)]
+    eval_count: Count,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default, deserialize_with = "text")]
+    pub(super) content: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) thinking: Option<String>,
+    #[serde(default)]
+    pub(super) tool_calls: Pieces<Call>,
+}
+
+/// A complete tool call.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(default, deserialize_with = "text")]
+    pub(super) id: Option<String>,
+    pub(super) function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    #[serde(default, deserialize_with = "text")]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) arguments: Option<Arguments>,
+}
+
+impl Line<'_> {
+    /// Converts to Houston's [`Usage`].
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.prompt_eval_count.or_zero(),
+            output_tokens: self.eval_count.or_zero(),
+            ..Usage::default()
+        }
+    }
+
+    /// Maps the finish reason.
+    ///
+    /// # Errors
+    /// As [`finish_reason::stop_reason`].
+    pub(super) fn stop(&self, end: AnswerEnd) -> Result<StopReason, ModelError> {
+        match self.done_reason.as_deref().map(str::trim) {
+            None | Some("") => Ok(StopReason::EndTurn),
+            Some(reason) => finish_reason::stop_reason(reason, end),
+        }
+    }
+}
 
 /// Assembles one answer.
 pub(crate) struct OllamaDecoder {
@@ -50,7 +116,7 @@ impl OllamaDecoder {
         let json = call.function.arguments.map(|json| json.0).filter(|json| !json.is_empty());
         let json = json.unwrap_or_else(|| "{}".to_owned());
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        let input = arguments::parse(&json).unwrap_or_else(|sent| {
+        let input = fields::parse_arguments(&json).unwrap_or_else(|sent| {
             self.malformed.push((id.clone(), sent));
             Value::Object(Map::new())
         });

@@ -5,7 +5,7 @@ use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode as Code, Sto
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _};
-use super::request::encode;
+use super::encode;
 use super::stream::OllamaDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request};
 use crate::profile::Profile;

@@ -1,21 +1,192 @@
-//! Decodes the chunks of a chat completion.
+//! Decodes the chunks of a chat completion. A chunk has a `delta`, a complete answer a `message`; both are read into the same
+//! type.
 
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Tier, Usage};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::fields::is_error;
-use super::super::finish_reason::stop_reason;
-use super::super::think_tag::{Split, ThinkTag};
-use super::super::usage::merged;
-use super::super::{AnswerEnd, Decoder, arguments};
 use super::NAME;
-use super::response::{CallDelta, Choice, Chunk, Delta};
 use crate::error;
 use crate::model::Event;
+use crate::wire::fields::{self, Arguments, Count, Pieces, is_error, lenient, null_is_default, text};
+use crate::wire::finish_reason::stop_reason;
+use crate::wire::openai::{ReportedUsage, merged, normalised};
+use crate::wire::think_tag::{Split, ThinkTag};
+use crate::wire::{AnswerEnd, Decoder};
+
+/// A chunk, or a complete answer.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) choices: Vec<Choice<'a>>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) usage: Option<ReportedUsage>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) x_groq: Option<Groq>,
+    #[serde(default, deserialize_with = "text")]
+    service_tier: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    /// `error` in a flat error (vLLM).
+    #[serde(default, deserialize_with = "text")]
+    pub(super) object: Option<String>,
+}
+
+impl Chunk<'_> {
+    /// Usage, wherever the server reports it.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let in_choice = || self.choices.iter().find_map(|choice| choice.usage);
+        let usage = self.usage.or_else(|| self.x_groq.as_ref()?.usage).or_else(in_choice);
+        let tier = self.service_tier.as_deref().and_then(Tier::named);
+        usage.map(|usage| Usage { tier, ..normalised(usage) })
+    }
+}
+
+/// A choice. Only the first one is read. Perplexity sends `delta` as well as the accumulated `message`, in chunks and
+/// in complete answers.
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: Count,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) finish_reason: Option<String>,
+    /// Moonshot.
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<ReportedUsage>,
+    /// Error of the provider behind OpenRouter.
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl Choice<'_> {
+    /// Whether it is the first choice; Houston requests only one.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.or_zero() == 0
+    }
+}
+
+/// New content of the answer.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta {
+    pub(super) content: Option<Content>,
+    #[serde(deserialize_with = "text")]
+    pub(super) refusal: Option<String>,
+    #[serde(deserialize_with = "text")]
+    pub(super) reasoning_content: Option<String>,
+    #[serde(deserialize_with = "text")]
+    pub(super) reasoning: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) reasoning_details: Option<Vec<Value>>,
+    pub(super) tool_calls: Pieces<CallDelta>,
+}
+
+/// A piece of a tool call.
+#[derive(Deserialize)]
+struct CallDelta {
+    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) id: Option<String>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub(super) function: FunctionDelta,
+    /// Signature of the call, sent by Google's own endpoint.
+    #[serde(default)]
+    pub(super) extra_content: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FunctionDelta {
+    #[serde(deserialize_with = "text")]
+    pub(super) name: Option<String>,
+    pub(super) arguments: Option<Arguments>,
+}
+
+/// Groq's extra fields of a chunk.
+#[derive(Deserialize)]
+struct Groq {
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<ReportedUsage>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) error: Option<String>,
+}
+
+/// Text, or text and reasoning as a list of parts (Mistral).
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Content {
+    pub(super) text: String,
+    pub(super) thinking: String,
+}
+
+impl Content {
+    fn add(&mut self, part: Part) {
+        self.text.push_str(&part.text.unwrap_or_default());
+        self.thinking.push_str(&part.thinking.map(|content| content.text).unwrap_or_default());
+    }
+}
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(default, deserialize_with = "text")]
+    text: Option<String>,
+    /// A string, or a list of parts.
+    #[serde(default)]
+    thinking: Option<Box<Content>>,
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let mut content = Self::default();
+        let pieces: Vec<Piece> = match json.as_bytes().first() {
+            Some(b'"') => {
+                content.text = serde_json::from_str(json).map_err(Error::custom)?;
+                return Ok(content);
+            }
+            Some(b'[') => serde_json::from_str(json).map_err(Error::custom)?,
+            Some(b'{') => vec![Piece::Part(serde_json::from_str(json).map_err(Error::custom)?)],
+            Some(b'0'..=b'9' | b'-') => vec![Piece::Text(json.to_owned())],
+            _ => Vec::new(),
+        };
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => content.text.push_str(&text),
+                Piece::Part(part) => content.add(part),
+                Piece::Other => {}
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// An element of a content list.
+enum Piece {
+    Text(String),
+    Part(Part),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let part = match json.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(json).map(Self::Text),
+            Some(b'{') => serde_json::from_str(json).map(Self::Part),
+            _ => Ok(Self::Other),
+        };
+        part.map_err(Error::custom)
+    }
+}
 
 /// Assembles one answer.
 pub(crate) struct ChatDecoder {
@@ -201,7 +372,7 @@ impl ChatDecoder {
     /// The stop reason. An answer that ended properly without a finish reason is complete if it has content and its
     /// tool calls can be parsed.
     fn stop(&self) -> Option<StopReason> {
-        let is_readable = |call: &Call| !call.name.is_empty() && arguments::parse(&call.json).is_ok();
+        let is_readable = |call: &Call| !call.name.is_empty() && fields::parse_arguments(&call.json).is_ok();
         let has_content = !self.text.trim().is_empty() || !self.calls.is_empty();
         self.stop
             .or_else(|| (has_content && self.calls.iter().all(is_readable)).then_some(StopReason::EndTurn))
@@ -224,7 +395,7 @@ impl ChatDecoder {
             if !call.started {
                 out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
             }
-            let input = arguments::parse(&call.json).unwrap_or_else(|sent| {
+            let input = fields::parse_arguments(&call.json).unwrap_or_else(|sent| {
                 malformed.push((call.id.clone(), sent));
                 Value::Object(Map::new())
             });

@@ -5,7 +5,7 @@ use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason,
 use serde_json::{Value, json};
 
 use super::super::{AnswerEnd, Decoder as _, Wire};
-use super::request::encode;
+use super::encode;
 use super::stream::ChatDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 use crate::profile::Profile;

@@ -1,26 +1,144 @@
-//! Decodes the events of a response.
+//! Decodes the events of a response, whose types are those of complete answers, too.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use houston_domain::history::{Block, RawBlock};
-use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
+use houston_domain::model::{ModelAnswer, ModelError, StopReason, Tier, Usage};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::fields::{Arguments, is_error};
-use super::super::usage::small;
-use super::super::{Decoder, arguments};
 use super::NAME;
-use super::response::{Answer, FunctionCall, ItemContent, ItemKind, StreamEvent};
 use crate::error;
 use crate::model::Event;
-use crate::shorten::shortened;
+use crate::scrub::shortened;
+use crate::wire::Decoder;
+use crate::wire::fields::{self, Arguments, Count, is_error, lenient, null_is_default, text};
+use crate::wire::openai::{ReportedUsage, normalised, small};
+
+/// An event of a stream; its `type` determines the other fields. Other events use the same field names with other
+/// types, so values are parsed when the type is known.
+#[derive(Deserialize)]
+struct StreamEvent<'a> {
+    /// Empty if the data is not an event of this wire.
+    #[serde(rename = "type", default, borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) output_index: Count,
+    #[serde(default)]
+    pub(super) summary_index: Count,
+    #[serde(default, borrow)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) item: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) response: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// An answer, complete or partial.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(default, deserialize_with = "text")]
+    pub(super) status: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) output: Option<Vec<&'a RawValue>>,
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<ReportedUsage>,
+    #[serde(default, deserialize_with = "text")]
+    service_tier: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) incomplete_details: Option<IncompleteDetails>,
+    #[serde(default, borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl Answer<'_> {
+    /// What it used, if that is reported.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let tier = self.service_tier.as_deref().and_then(Tier::named);
+        self.usage.map(|usage| Usage { tier, ..normalised(usage) })
+    }
+}
+
+/// Why an answer is incomplete.
+#[derive(Deserialize)]
+struct IncompleteDetails {
+    #[serde(default, deserialize_with = "text")]
+    reason: Option<String>,
+}
+
+impl IncompleteDetails {
+    pub(super) fn stop(&self) -> StopReason {
+        match self.reason.as_deref() {
+            Some("content_filter") => StopReason::Refusal,
+            _ => StopReason::MaxTokens,
+        }
+    }
+}
+
+/// The type of an item, which determines its other fields.
+#[derive(Deserialize)]
+struct ItemKind<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+}
+
+/// A call of one of Houston's tools.
+#[derive(Deserialize)]
+struct FunctionCall {
+    #[serde(default, deserialize_with = "text")]
+    pub(super) call_id: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) arguments: Option<Arguments>,
+}
+
+/// A message or reasoning.
+#[derive(Deserialize)]
+struct ItemContent<'a> {
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) content: Vec<Part<'a>>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) summary: Vec<Part<'a>>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) phase: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) encrypted_content: Option<&'a RawValue>,
+}
+
+/// A part of a message or of reasoning. Its text was usually received in pieces before and is not parsed again.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(default, borrow, deserialize_with = "null_is_default")]
+    pub(super) annotations: Vec<&'a RawValue>,
+}
+
+impl Part<'_> {
+    /// Whether the model or the provider's filter refused.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.refusal.is_some_and(|refusal| !matches!(refusal.get(), "null" | "\"\""))
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        serde_json::from_str(self.text.or(self.refusal)?.get()).ok()
+    }
+}
 
 /// Assembles one answer.
 pub(crate) struct ResponsesDecoder {
     provider: Box<str>,
     /// Items with their index in the provider's list, in the order in which they were opened.
-    items: Vec<(u64, Part)>,
+    items: Vec<(u64, OpenItem)>,
     calls: usize,
     refused: bool,
     counted: Usage,
@@ -28,7 +146,7 @@ pub(crate) struct ResponsesDecoder {
 }
 
 /// An item being received.
-enum Part {
+enum OpenItem {
     Message {
         text: String,
         raw: Option<RawBlock>,
@@ -53,7 +171,7 @@ enum Part {
     },
 }
 
-impl Part {
+impl OpenItem {
     /// Whether `item`, of the final answer, is this item. Only items of its kind are compared.
     fn is(&self, kind: &str, item: &RawValue) -> bool {
         match (self, kind) {
@@ -89,7 +207,7 @@ impl ResponsesDecoder {
         }
     }
 
-    fn open(&mut self, number: Option<u64>, part: Part) -> &mut Part {
+    fn open(&mut self, number: Option<u64>, part: OpenItem) -> &mut OpenItem {
         let number = number.unwrap_or(self.items.len() as u64);
         &mut self.items.push_mut((number, part)).1
     }
@@ -101,17 +219,17 @@ impl ResponsesDecoder {
         out: &mut VecDeque<Event>,
     ) -> Result<usize, ModelError> {
         let part = match &*read::<ItemKind<'_>>(item)?.kind {
-            "message" => Part::Message { text: String::new(), raw: None },
-            "reasoning" => Part::Reasoning { text: String::new(), section: 0, raw: None },
+            "message" => OpenItem::Message { text: String::new(), raw: None },
+            "reasoning" => OpenItem::Reasoning { text: String::new(), section: 0, raw: None },
             "function_call" => {
                 let FunctionCall { call_id, name, .. } = read(item)?;
                 let (id, name) = (call_id.unwrap_or_default(), name.unwrap_or_default());
                 let index = self.calls;
                 self.calls += 1;
                 out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-                Part::Call { index, id, name, json: String::new() }
+                OpenItem::Call { index, id, name, json: String::new() }
             }
-            kind => Part::Opaque { raw: None, is_search: kind == WEB_SEARCH },
+            kind => OpenItem::Opaque { raw: None, is_search: kind == WEB_SEARCH },
         };
         self.open(number, part);
         Ok(self.items.len() - 1)
@@ -130,7 +248,7 @@ impl ResponsesDecoder {
         };
         let raw_block = || Some(RawBlock::new(NAME, &self.provider, item.get()));
         match &mut self.items[position].1 {
-            Part::Message { text, raw } => {
+            OpenItem::Message { text, raw } => {
                 let parsed: ItemContent<'_> = read(item)?;
                 let refusals = parsed.content.iter().filter(|part| part.is_refusal()).count();
                 self.refused |= refusals > 0;
@@ -143,7 +261,7 @@ impl ResponsesDecoder {
                     *raw = raw_block();
                 }
             }
-            Part::Reasoning { text, raw, .. } => {
+            OpenItem::Reasoning { text, raw, .. } => {
                 let parsed: ItemContent<'_> = read(item)?;
                 // Open models send reasoning as text, others encrypt it. Reasoning with neither is only an id, which
                 // is useless to a server that stores nothing.
@@ -158,11 +276,11 @@ impl ResponsesDecoder {
                     out.push_back(Event::Thinking(rest));
                 }
             }
-            Part::Call { index, json, .. } => {
+            OpenItem::Call { index, json, .. } => {
                 let call: FunctionCall = read(item)?;
                 emit_arguments(*index, json, call.arguments, out);
             }
-            Part::Opaque { raw, .. } => *raw = raw.take().or_else(raw_block),
+            OpenItem::Opaque { raw, .. } => *raw = raw.take().or_else(raw_block),
         }
         Ok(())
     }
@@ -187,9 +305,9 @@ impl ResponsesDecoder {
     fn push_text(&mut self, number: Option<u64>, more: String, out: &mut VecDeque<Event>) {
         let part = match self.position_of(number) {
             Some(position) => &mut self.items[position].1,
-            None => self.open(number, Part::Message { text: String::new(), raw: None }),
+            None => self.open(number, OpenItem::Message { text: String::new(), raw: None }),
         };
-        if let Part::Message { text, .. } = part
+        if let OpenItem::Message { text, .. } = part
             && !more.is_empty()
         {
             text.push_str(&more);
@@ -202,9 +320,9 @@ impl ResponsesDecoder {
         let number = event.output_index.0;
         let part = match self.position_of(number) {
             Some(position) => &mut self.items[position].1,
-            None => self.open(number, Part::Reasoning { text: String::new(), section: 0, raw: None }),
+            None => self.open(number, OpenItem::Reasoning { text: String::new(), section: 0, raw: None }),
         };
-        let Part::Reasoning { text, section, .. } = part else { return };
+        let OpenItem::Reasoning { text, section, .. } = part else { return };
         if more.is_empty() {
             return;
         }
@@ -218,7 +336,7 @@ impl ResponsesDecoder {
 
     fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let Some(position) = self.position_of(event.output_index.0) else { return Ok(()) };
-        let Part::Call { index, json, .. } = &mut self.items[position].1 else { return Ok(()) };
+        let OpenItem::Call { index, json, .. } = &mut self.items[position].1 else { return Ok(()) };
         if let Some(whole) = event.arguments {
             emit_arguments(*index, json, Some(read(whole)?), out);
         } else {
@@ -240,7 +358,7 @@ impl ResponsesDecoder {
     ) -> Result<(), ModelError> {
         self.complete_all(answer.output.as_deref().unwrap_or_default(), out)?;
         let (mut content, mut malformed) = (Vec::new(), Vec::new());
-        let is_search = |part: &Part| matches!(part, Part::Opaque { is_search: true, .. });
+        let is_search = |part: &OpenItem| matches!(part, OpenItem::Opaque { is_search: true, .. });
         let searches = self.items.iter().filter(|(_, part)| is_search(part)).count();
         for (_, part) in std::mem::take(&mut self.items) {
             content.extend(block_of(part, &mut malformed));
@@ -314,20 +432,20 @@ fn emit_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out
 }
 
 /// The completed block; `None` when it is empty.
-fn block_of(part: Part, malformed: &mut Vec<(String, String)>) -> Option<Block> {
+fn block_of(part: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Block> {
     match part {
-        Part::Message { text, raw } => (!text.is_empty()).then_some(Block::Text { text, raw }),
-        Part::Reasoning { text, raw, .. } => {
+        OpenItem::Message { text, raw } => (!text.is_empty()).then_some(Block::Text { text, raw }),
+        OpenItem::Reasoning { text, raw, .. } => {
             (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
         }
-        Part::Call { id, name, json, .. } => {
-            let input = arguments::parse(&json).unwrap_or_else(|sent| {
+        OpenItem::Call { id, name, json, .. } => {
+            let input = fields::parse_arguments(&json).unwrap_or_else(|sent| {
                 malformed.push((id.clone(), sent));
                 Value::Object(Map::new())
             });
             Some(Block::ToolUse { id, name, input, raw: None })
         }
-        Part::Opaque { raw, .. } => raw.map(|raw| Block::Opaque { raw }),
+        OpenItem::Opaque { raw, .. } => raw.map(|raw| Block::Opaque { raw }),
     }
 }
 

@@ -1,11 +1,20 @@
-//! Usage as reported by OpenAI's two protocols and compatible servers.
+//! What OpenAI's two protocols and compatible servers share: usage as they report it, definitions of tools, and how long
+//! prompts are kept.
+
+use std::sync::Arc;
 
 use houston_domain::model::{PricedApart, Usage};
+use houston_domain::tool_call::ToolDefinition;
 use rust_decimal::Decimal;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::fields::{Count, lenient};
+use super::tool_schema::Rules;
+use crate::cache::Lifetime;
+use crate::model::Request;
+use crate::profile::{CacheControl, Profile};
 
 /// Usage as reported.
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -173,4 +182,85 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Decimal>
     let text = total.get().trim_matches('"');
     let cost = text.parse().or_else(|_| Decimal::from_scientific(text)).ok();
     Ok(cost.filter(Usage::is_plausible_cost))
+}
+
+/// Definition of a tool.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FunctionTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Definition<'a>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Arc<Value>,
+}
+
+/// That the model must call this tool.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct FunctionChoice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Name<'a>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Name<'a> {
+    name: &'a str,
+}
+
+impl<'a> FunctionChoice<'a> {
+    pub(crate) fn new(name: &'a str) -> Self {
+        Self { kind: "function", function: Name { name } }
+    }
+}
+
+impl<'a> FunctionTool<'a> {
+    /// Converts a tool definition of the engine; `None` if its schema cannot be sent.
+    pub(crate) fn new(tool: &'a ToolDefinition, rules: &'static Rules) -> Option<Self> {
+        let parameters = rules.parameters(tool)?;
+        let function = Definition { name: &tool.name, description: &tool.description, parameters };
+        Some(Self { kind: "function", function })
+    }
+}
+
+/// `prompt_cache_options`: <https://developers.openai.com/api/docs/guides/prompt-caching>.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct CacheOptions {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+/// The end of what is kept.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Breakpoint {
+    mode: &'static str,
+}
+
+pub(crate) const EXPLICIT: Breakpoint = Breakpoint { mode: "explicit" };
+
+impl CacheOptions {
+    /// The options of a request; `has_marks`: it has marks of its own if anything is kept. Without marks of its own the provider
+    /// sets one. Writing costs more than plain input.
+    pub(crate) fn of(profile: &Profile, request: &Request<'_>, has_marks: bool) -> Option<Self> {
+        if profile.cache != CacheControl::Options {
+            return None;
+        }
+        let lifetime = profile.lifetime(request);
+        let ttl = (lifetime == Some(Lifetime::Long)).then_some("12h");
+        match lifetime {
+            Some(_) if !has_marks => ttl.map(|_| Self { mode: "implicit", ttl }),
+            _ => Some(Self { mode: "explicit", ttl }),
+        }
+    }
+}
+
+/// `prompt_cache_retention`, for models before `prompt_cache_options`.
+pub(crate) fn retention(profile: &Profile, request: &Request<'_>) -> Option<&'static str> {
+    let is_long = profile.lifetime(request) == Some(Lifetime::Long);
+    (profile.cache == CacheControl::Retention && is_long).then_some("24h")
 }
