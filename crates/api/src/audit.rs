@@ -28,12 +28,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::auth::Caller;
-use crate::conversation::import::EARLIER_PATH;
+use crate::conversation::EARLIER_PATH;
 use crate::endpoint::endpoint;
-use crate::error::ApiError;
+use crate::error::{ApiError, ResponseError};
 use crate::missing_cells::across;
 use crate::page::{List, Page, PageQuery, rows};
-use crate::problem::ResponseError;
 use crate::query::{Query, time};
 use crate::router::DOCUMENT;
 use crate::state::App;

@@ -21,10 +21,10 @@ use crate::access::Access;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::state::App;
-use crate::{admission, audit};
+use crate::{admission, audit, named_user};
 
 /// The parameter of the query with a client token.
-pub(crate) const QUERY_TOKEN: &str = "access_token";
+const QUERY_TOKEN: &str = "access_token";
 
 /// The authenticated caller. An endpoint that takes it as an argument requires a valid API key that may do what the
 /// endpoint does.
@@ -266,4 +266,31 @@ async fn look_up(
         attempt.uncount();
     }
     found
+}
+
+/// A valid key, of the user whom the request names, if it does. What it may do has not been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct ValidKey(Authority);
+
+impl FromRequestParts<Arc<App>> for ValidKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let authority = authenticate(parts, app).await?;
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(Self(authority)) };
+        let caller = named_user::narrowed(app, authority.caller, &name).await?;
+        Ok(Self(Authority { caller, ..authority }))
+    }
+}
+
+impl ValidKey {
+    /// Whether the key has the scope.
+    pub(crate) fn allows(&self, scope: Scope) -> bool {
+        self.0.caller.scopes().allow(scope)
+    }
+
+    /// The only user that the request reads and writes for.
+    pub(crate) fn user(&self) -> Option<UserId> {
+        self.0.caller.user()
+    }
 }

@@ -35,10 +35,9 @@ use tower::ServiceExt as _;
 use uuid::Uuid;
 
 use crate::auth::{Authority, Caller, authenticate};
-use crate::error::ApiError;
+use crate::error::{ApiError, ResponseError};
 use crate::missing_cells::Missing;
 use crate::page::{List, NextPage, PageQuery};
-use crate::problem::ResponseError;
 use crate::router::routes;
 use crate::state::App;
 use crate::{mcp, moves};

@@ -1,21 +1,27 @@
 //! The errors of the API: one variant of [`ApiError`] for each way a request can fail, each with a stable `code`.
 //!
 //! The `Display` text of a variant is the problem's `detail`: what is wrong, what is allowed, what to do.
+//! [`ResponseError`] carries it to `envelope`, which writes it as RFC 9457 problem details.
 
-mod convert;
-mod detail;
-
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::question::QuestionState;
 use houston_domain::rate::Quota;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::{Scope, Scopes};
-use houston_protocol::problem::{FieldError, ProblemCode};
+use houston_protocol::problem::{FieldError, Problem, ProblemCode};
+use houston_store::FolderError;
 use serde_json::Value;
 
-use self::detail::{decided, expired, rate_limited, timed_out, with_article};
+use crate::explain::ExplainError;
+use crate::rates::whole_seconds;
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -404,6 +410,237 @@ impl ApiError {
             Self::TimedOut { .. } => ProblemCode::TimedOut,
             Self::Unavailable(_) => ProblemCode::Unavailable,
             Self::Internal(_) => ProblemCode::Internal,
+        }
+    }
+}
+
+impl From<houston_store::Error> for ApiError {
+    fn from(error: houston_store::Error) -> Self {
+        match error {
+            houston_store::Error::NotFound { what } => Self::NotFound { what },
+            houston_store::Error::Full { what, limit } => Self::Full { what, limit },
+            houston_store::Error::RunInProgress { run } => Self::MessageRejected { run },
+            houston_store::Error::EventsExpired { from } => Self::EventLogExpired(from),
+            houston_store::Error::TooLarge { what, limit } => Self::TooLarge { what, limit },
+            error @ (houston_store::Error::NoSuchPosition { .. }
+            | houston_store::Error::InsideTurn { .. }) => Self::field("/position", error.to_string()),
+            houston_store::Error::Folder(FolderError::Obstacle(obstacle)) => {
+                Self::field("/path", obstacle.to_string())
+            }
+            error @ (houston_store::Error::Folder(_)
+            | houston_store::Error::Objects(_)
+            | houston_store::Error::NoObjects) => Self::Unavailable(Some(error)),
+            houston_store::Error::TooManyPending { pending, limit } => {
+                Self::TooManyPending { pending, limit }
+            }
+            error if error.is_transient() => Self::Unavailable(Some(error)),
+            error => Self::Internal(error),
+        }
+    }
+}
+
+impl From<ExplainError> for ApiError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Store(error) => error.into(),
+            error @ ExplainError::SetUp(_) => {
+                tracing::error!(%error, "cannot set up the agent type to explain its prompt or tools");
+                Self::Unavailable(None)
+            }
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// Sets only the status; `envelope` writes the body, because it knows the request id.
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(ResponseError::from(self));
+        response
+    }
+}
+
+impl ApiError {
+    /// The HTTP status that belongs to the code.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// [`Self::InvalidRequest`] for one query parameter.
+    pub(crate) fn parameter(name: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::parameter(name, detail)] }
+    }
+
+    /// [`Self::InvalidRequest`] for one field of the body, by its JSON Pointer.
+    pub(crate) fn field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::InvalidRequest { errors: vec![FieldError::at(pointer, detail)] }
+    }
+}
+
+/// `a goal`, `an agent`.
+fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}
+
+/// The detail of a request for events that were deleted by age: those before `from`.
+fn expired(from: i64) -> String {
+    format!(
+        "events of this agentable before position {from} were deleted by age (`retention` in jobs/health_monitor.toml); read its \
+         `messages`, then stream without a position, or with `after={}` for all events that are kept",
+        from - 1
+    )
+}
+
+/// ` with <answer>`, of a question that was answered.
+fn decided(answer: Option<&Value>) -> String {
+    answer.map_or_else(String::new, |answer| format!(" with {answer}"))
+}
+
+/// The detail of a request that was not answered in time.
+fn timed_out(within: Duration, changes: bool) -> String {
+    let seconds = within.as_secs();
+    let advice = if changes {
+        "the change may have been made all the same: send the request again with its Idempotency-Key, which applies it \
+         once; without a key, check first"
+    } else {
+        "try again in a second"
+    };
+    format!("no answer within {seconds} s, because the database is slow or does not respond; {advice}")
+}
+
+/// The detail of a request beyond a rate limit.
+fn rate_limited(policy: &str, Quota { quota, window_s }: Quota) -> String {
+    let what = match policy {
+        "requests" => "requests of this user that start work",
+        "key" => "requests with this API key that start work",
+        _ => "tokens of this user's runs",
+    };
+    format!(
+        "rate limit `{policy}` exceeded: at most {quota} {what} in {window_s} s, and nothing was done; send the request again after the \
+         seconds in `Retry-After`"
+    )
+}
+
+/// The problem type of exceeded quotas in IANA's registry.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/// The error of a response, carried in its extensions to `envelope`, which writes the body.
+#[derive(Debug, Clone)]
+pub(crate) struct ResponseError {
+    error: Arc<ApiError>,
+    /// The body in the words of another protocol, with its media type.
+    body: Option<(Bytes, &'static str)>,
+}
+
+impl From<ApiError> for ResponseError {
+    fn from(error: ApiError) -> Self {
+        Self { error: Arc::new(error), body: None }
+    }
+}
+
+impl ResponseError {
+    pub(crate) fn error(&self) -> &ApiError {
+        &self.error
+    }
+
+    /// The same error with a body that is no problem, on an endpoint of another protocol.
+    pub(crate) fn with_body(self, body: impl Into<Bytes>, content_type: &'static str) -> Self {
+        Self { body: Some((body.into(), content_type)), ..self }
+    }
+
+    /// Writes the problem as body and the headers that belong to it.
+    pub(crate) fn write(&self, instance: &str, request_id: &str, response: &mut Response<Body>) {
+        let error = self.error();
+        let problem = Problem {
+            kind: match error {
+                ApiError::RateLimited { .. } => QUOTA_EXCEEDED.into(),
+                _ => format!("urn:houston:problem:{}", error.code()).into(),
+            },
+            title: error.status().canonical_reason().unwrap_or("Error").into(),
+            status: error.status().as_u16(),
+            detail: error.to_string().into(),
+            instance: instance.into(),
+            code: error.code(),
+            request_id: request_id.into(),
+            current_status: match error {
+                ApiError::InvalidState { status } => Some(*status),
+                _ => None,
+            },
+            run_id: match error {
+                ApiError::MessageRejected { run } => Some(*run),
+                _ => None,
+            },
+            existing_id: match error {
+                ApiError::AlreadyExists { existing, .. } => existing.as_deref().map(Cow::Borrowed),
+                _ => None,
+            },
+            limit: error.limit(),
+            retry_after_ms: match error {
+                ApiError::RateLimited { retry_after, .. } => u64::try_from(retry_after.as_millis()).ok(),
+                _ => None,
+            },
+            violated_policies: match error {
+                ApiError::RateLimited { policy, .. } => vec![Cow::Borrowed(*policy)].into(),
+                _ => Cow::Borrowed(&[]),
+            },
+            errors: match error {
+                ApiError::InvalidRequest { errors } => errors.into(),
+                _ => Cow::Borrowed(&[]),
+            },
+        };
+        // Serialising strings and numbers cannot fail.
+        let own = || (serde_json::to_vec(&problem).unwrap_or_default().into(), "application/problem+json");
+        let (body, content_type) = self.body.clone().unwrap_or_else(own);
+        *response.body_mut() = Body::from(body);
+        let headers = response.headers_mut();
+        headers.remove(header::CONTENT_LENGTH);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let ApiError::Unauthorized = error {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let ApiError::InvalidJwt(_) = error {
+            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let ApiError::MissingScope { needed, .. } = error {
+            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\"");
+            headers
+                .extend(HeaderValue::try_from(challenge).ok().map(|value| (header::WWW_AUTHENTICATE, value)));
+        }
+        if let Some(seconds) = error.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+    }
+}
+
+impl ApiError {
+    /// `Retry-After` in seconds.
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after).max(1)),
+            Self::TooManyKeys => Some(60),
+            Self::NoIssuerKeys => Some(5),
+            Self::Unavailable(_) | Self::TimedOut { .. } => Some(1),
+            // A run reads up to a hundred messages at once and takes some seconds.
+            Self::TooManyPending { .. } | Self::TooManyStreams { .. } | Self::TooManyDocuments { .. } => {
+                Some(5)
+            }
+            _ => None,
+        }
+    }
+
+    /// The exceeded limit, if the error is about one.
+    fn limit(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited { quota, .. } => Some(u64::from(quota.quota)),
+            Self::TooManyPending { limit, .. } => Some(u64::from(*limit)),
+            Self::TooManyStreams { limit, .. } | Self::TooManyDocuments { limit } => {
+                u64::try_from(*limit).ok()
+            }
+            Self::Full { limit, .. } => u64::try_from(*limit).ok(),
+            _ => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::serve_connection;
+use crate::serve::serve_connection;
 
 /// How many scrapers may be connected at once; others are closed.
 const MAX_CONNECTIONS: usize = 32;

@@ -11,10 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use houston_domain::id::Shard;
 use houston_store::moves::Moves;
 
-use crate::error::ApiError;
-use crate::events::abort::Aborted;
+use crate::error::{ApiError, ResponseError};
+use crate::events::stream::Aborted;
 use crate::openai;
-use crate::problem::ResponseError;
 
 tokio::task_local! {
     /// The number of the cell in which the request of this task continues, and for which shard.

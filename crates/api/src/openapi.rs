@@ -5,9 +5,7 @@
 //! follow from what a handler takes: a key (401, 403), an id (404), a body (400, 408, 413, 415, 422), a query or a name (422).
 //! Those are added here.
 
-mod facts;
-
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::http::Method;
 use houston_protocol::problem::{Problem, ProblemCode};
@@ -16,6 +14,7 @@ use utoipa::__dev::{SchemaReferences, Tags};
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{Object, Schema};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi as _};
@@ -110,7 +109,7 @@ fn leave_out_unused(document: &mut OpenApi) {
 /// Adds the shared error responses and the scopes to all operations.
 fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
     let components = document.components.get_or_insert_default();
-    facts::name_facts(&mut components.schemas);
+    name_facts(&mut components.schemas);
     for status in SHARED {
         let mut response = ResponseBuilder::new().description(meanings(status)).build();
         add_problem(&mut response);
@@ -186,4 +185,47 @@ fn add_problem(response: &mut Response) {
 fn meanings(status: &str) -> String {
     let of_status = ProblemCode::ALL.iter().filter(|code| code.status().to_string() == status);
     of_status.map(|code| format!("`{code}`: {}", code.meaning())).collect::<Vec<_>>().join(" ")
+}
+
+type Schemas = BTreeMap<String, RefOr<Schema>>;
+
+/// Changes `Event` and `Fact`, if the document has them.
+fn name_facts(schemas: &mut Schemas) {
+    let Some(RefOr::T(Schema::OneOf(events))) = schemas.get_mut("Event") else { return };
+    let is_fact = |part: &RefOr<Schema>| matches!(part, RefOr::Ref(part) if part.ref_location == "#/components/schemas/Fact");
+    let custom = events
+        .items
+        .iter_mut()
+        .find(|item| matches!(item, RefOr::T(Schema::AllOf(parts)) if parts.items.iter().any(is_fact)));
+    let Some(custom) = custom else { return };
+    let fact = RefOr::Ref(Ref::from_schema_name("Fact"));
+    let RefOr::T(Schema::AllOf(parts)) = std::mem::replace(custom, fact) else { return };
+    let of_all_events: Vec<Object> = parts.items.into_iter().filter_map(object).collect();
+
+    let Some(RefOr::T(Schema::OneOf(facts))) = schemas.get_mut("Fact") else { return };
+    let mut named = Schemas::new();
+    for item in std::mem::take(&mut facts.items) {
+        let Some(mut fact) = object(item) else { continue };
+        for part in &of_all_events {
+            fact.properties.extend(part.properties.clone());
+            fact.required.extend(part.required.iter().cloned());
+        }
+        let name = schema_name(&fact);
+        facts.items.push(RefOr::Ref(Ref::from_schema_name(name.clone())));
+        named.insert(name, RefOr::T(Schema::Object(fact)));
+    }
+    schemas.extend(named);
+}
+
+fn object(schema: RefOr<Schema>) -> Option<Object> {
+    if let RefOr::T(Schema::Object(object)) = schema { Some(object) } else { None }
+}
+
+/// `TitleSetEvent` for the fact with the `name` `houston.title.set`.
+fn schema_name(fact: &Object) -> String {
+    let Some(RefOr::T(Schema::Object(name))) = fact.properties.get("name") else { return String::new() };
+    let name = name.enum_values.iter().flatten().find_map(|value| value.as_str()).unwrap_or_default();
+    let words = name.trim_start_matches("houston.").split(['.', '_']);
+    let capitalised = words.filter_map(|word| Some(word.get(..1)?.to_uppercase() + word.get(1..)?));
+    capitalised.chain(["Event".to_owned()]).collect()
 }

@@ -25,7 +25,7 @@ use crate::auth::Caller;
 use crate::body::{Creation, check_line};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::messages::post::check_storable_value;
+use crate::messages::check_storable_value;
 use crate::page::{List, NextPage, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;

@@ -1,6 +1,6 @@
 //! Rate limits of requests that start work: messages, conversations with a first message, check-ins, feeds, AG-UI runs.
 //!
-//! Whatever starts work calls [`ask`] before it writes; [`crate::messages::post::store`] does so for every message. A request is
+//! Whatever starts work calls [`ask`] before it writes; [`crate::messages::store_offering`] does so for every message. A request is
 //! counted once, however often it asks. What is left is on every answer of these routes, as the headers `RateLimit-Policy` and
 //! `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11). A stream that was accepted is never refused.
 //!

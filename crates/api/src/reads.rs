@@ -28,15 +28,20 @@ macro_rules! get_by_id {
     };
 }
 
-/// `GET /v1/{kinds}/{id}/{things}`: `method` of the store reads rows of the agentable from the cursor on.
+/// `GET /v1/{kinds}/{id}/{things}`: `method` of the store reads rows of the agentable from the cursor on. A file with several such
+/// lists begins with the name of the endpoint, of its handler and of the function that makes the response for a row.
 macro_rules! list_of_agentable {
+    (path: $($rest:tt)*) => {
+        $crate::reads::list_of_agentable! { LIST => list, response; path: $($rest)* }
+    };
     (
+        $name:ident => $handler:ident, $response:ident;
         path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
         list: $list:ident, from: $query:ident => $from:expr, position: $position:expr,
         method: $method:ident, body: $($body:ident)::+, $description:literal,
     ) => {
         crate::endpoint::endpoint! {
-            LIST: get $path => list,
+            $name: get $path => $handler,
             tag = $tag,
             operation_id = $operation,
             summary = $summary,
@@ -49,7 +54,7 @@ macro_rules! list_of_agentable {
             responses((status = 200, description = $description, body = houston_protocol::page::Page<$($body)::+>)),
         }
 
-        pub(crate) async fn list(
+        async fn $handler(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
             caller: crate::auth::Caller,
             path: crate::agentable_path::AgentablePath,
@@ -59,7 +64,7 @@ macro_rules! list_of_agentable {
             app.confirm(caller, &path).await?;
             let rows = app.store(caller).$method(path.id, from, crate::page::rows(limit)).await?;
             let list = crate::page::List::$list;
-            Ok(axum::Json(crate::page::Page::of(list, limit, rows, $position, response)))
+            Ok(axum::Json(crate::page::Page::of(list, limit, rows, $position, $response)))
         }
     };
 }

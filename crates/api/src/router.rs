@@ -10,19 +10,18 @@ use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
 use crate::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
-use crate::endpoint::Endpoints;
+use crate::endpoint::{Endpoints, erase};
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::etag::etag;
-use crate::handler::erase;
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes, collection, item};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, compressions,
-    conversation, erasures, errors, events, feed, fields, files, grants, guards, health, history, images,
-    inbound_hooks, insight, kinds, mcp, mcp_servers, messages, models, openai, overview, plans, profile,
-    questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
-    teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
+    a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, conversation,
+    erasures, errors, events, feed, fields, files, grants, guards, health, images, inbound_hooks, insight,
+    kinds, mcp, mcp_servers, messages, models, openai, overview, plans, profile, questions, queues,
+    read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, tenant_keys,
+    todos, tool_sources, triggers, usage, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -60,8 +59,8 @@ pub(crate) fn endpoints() -> Endpoints {
         .open(health::HEALTHY)
         .open(health::READY)
         .open(health::VERSION)
-        .routes(TENANT.all(Scope::Operate), &[health::get::GET])
-        .routes(TENANT.all(Scope::Operate), &[health::history::LIST])
+        .routes(TENANT.all(Scope::Operate), &[health::GET])
+        .routes(TENANT.all(Scope::Operate), &[health::LIST])
         .routes(TENANT.all(Scope::Read), &[models::LIST])
         .routes(TENANT.all(Scope::Read), &[models::GET])
         .routes(TENANT.all(Scope::Read), &[models::ESTIMATE])
@@ -71,15 +70,15 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(NAMED, &[fields::GET])
         .routes(ROW, &[item::<Notes>()])
         .routes(ROW, &[item::<Learnings>()])
-        .routes(ROW, &[messages::get::GET])
+        .routes(ROW, &[messages::GET])
         .routes(ROW, &[images::GET, images::DELETE])
-        .routes(ROW, &[runs::get::GET])
-        .routes(ROW.unshown(), &[runs::calls::CALLS])
-        .routes(ROW.unshown(), &[runs::trace::TRACE])
+        .routes(ROW, &[runs::GET])
+        .routes(ROW.unshown(), &[runs::CALLS])
+        .routes(ROW.unshown(), &[runs::TRACE])
         .routes(ROW.all(Scope::Operate).unshown(), &[insight::WHY_RUN])
-        .routes(ROW, &[runs::cancel::CANCEL])
-        .routes(ROW.unshown(), &[sessions::get::GET])
-        .routes(ROW.unshown(), &[sessions::history::HISTORY])
+        .routes(ROW, &[runs::CANCEL])
+        .routes(ROW.unshown(), &[sessions::GET])
+        .routes(ROW.unshown(), &[sessions::HISTORY])
         .routes(TENANT, &[erasures::LIST])
         .routes(TENANT, &[erasures::GET])
         .routes(NAMED.all(Scope::Read), &[client_tokens::CREATE])
@@ -100,10 +99,10 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT, &[skills::tenant::LIST])
         .routes(TENANT, &[skills::tenant::GET, skills::tenant::PUT, skills::tenant::DELETE])
         .routes(THREAD, &[events::ag_ui::RUN_THREAD])
-        .routes(THREAD, &[ai_sdk::post::POST])
-        .routes(THREAD, &[ai_sdk::stream::STREAM])
-        .routes(THREAD, &[ai_sdk::cancel::CANCEL])
-        .routes(NAMED.with_query_token(), &[events::all::get::OF_TENANT])
+        .routes(THREAD, &[ai_sdk::POST])
+        .routes(THREAD, &[ai_sdk::STREAM])
+        .routes(THREAD, &[ai_sdk::CANCEL])
+        .routes(NAMED.with_query_token(), &[events::all::OF_TENANT])
         .merge(operator_routes())
         .merge(webhook_routes())
         .merge(user_routes())
@@ -129,10 +128,10 @@ fn operator_routes() -> Endpoints {
         .routes(operate, &[overview::GET])
         .routes(operate, &[usage::GET])
         .routes(operate, &[audit::LIST])
-        .routes(operate, &[errors::list::LIST])
-        .routes(operate, &[runs::list::LIST])
-        .routes(operate, &[runs::bulk::CANCEL])
-        .routes(operate, &[runs::bulk::RETRY])
+        .routes(operate, &[errors::LIST])
+        .routes(operate, &[runs::many::LIST])
+        .routes(operate, &[runs::many::CANCEL])
+        .routes(operate, &[runs::many::RETRY])
         .routes(INSTALLATION, &[queues::PAUSE])
         .routes(INSTALLATION, &[queues::RESUME])
         .routes(INSTALLATION, &[workers::LIST])
@@ -161,7 +160,7 @@ fn user_routes() -> Endpoints {
         .routes(TENANT.change(Scope::Post), &[users::LIST, users::CREATE])
         .routes(USER.delete(Scope::Admin), &[users::GET, users::CHANGE, users::DELETE])
         .routes(USER, &[users::COSTS])
-        .routes(USER.with_query_token(), &[events::all::get::OF_USER])
+        .routes(USER.with_query_token(), &[events::all::OF_USER])
         .routes(USER, &[read_marks::UNREAD])
         .routes(USER, &[attachments::CREATE])
         .routes(ROW, &[attachments::GET, attachments::DELETE])
@@ -222,12 +221,12 @@ fn agentable_routes() -> Endpoints {
     Endpoints::default()
         .routes(NAMED, &[agentables::LIST, agentables::create::CREATE])
         .routes(AGENTABLE, &[agentables::GET, agentables::CHANGE, agentables::DELETE])
-        .routes(NAMED, &[conversation::import::IMPORT])
-        .earlier(NAMED, conversation::import::EARLIER_PATH, post(erase(conversation::import::import)))
-        .routes(AGENTABLE.unshown(), &[conversation::export::EXPORT])
-        .routes(AGENTABLE, &[conversation::fork::FORK])
-        .routes(AGENTABLE, &[conversation::reset::RESET])
-        .routes(AGENTABLE, &[conversation::stats::STATS])
+        .routes(NAMED, &[conversation::IMPORT])
+        .earlier(NAMED, conversation::EARLIER_PATH, post(erase(conversation::import)))
+        .routes(AGENTABLE.unshown(), &[conversation::EXPORT])
+        .routes(AGENTABLE, &[conversation::FORK])
+        .routes(AGENTABLE, &[conversation::RESET])
+        .routes(AGENTABLE, &[conversation::STATS])
         .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::STATE])
         .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::WHY_AGENTABLE])
         .routes(AGENTABLE.all(Scope::Operate).unshown(), &[insight::PROMPT])
@@ -241,7 +240,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, &[agentables::LIST_RUNS])
         .routes(AGENTABLE.unshown(), &[agentables::result::GET])
         .routes(AGENTABLE, &[check_ins::LIST, check_ins::CREATE])
-        .routes(AGENTABLE, &[messages::list::LIST, messages::post::POST])
+        .routes(AGENTABLE, &[messages::LIST, messages::POST])
         .routes(AGENTABLE, &[plans::LIST, plans::create::CREATE])
         .routes(ROW, &[plans::GET, plans::CHANGE])
         .routes(ROW, &[plans::steps::LIST])
@@ -255,12 +254,12 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, &[shared_state::GET, shared_state::CHANGE])
         .routes(AGENTABLE, &[collection::<Notes>()])
         .routes(AGENTABLE, &[collection::<Learnings>()])
-        .routes(AGENTABLE.unshown(), &[history::list::LIST])
-        .routes(AGENTABLE.unshown(), &[sessions::list::LIST])
-        .routes(AGENTABLE.unshown(), &[compressions::list::LIST])
+        .routes(AGENTABLE.unshown(), &[sessions::LIST_HISTORY])
+        .routes(AGENTABLE.unshown(), &[sessions::LIST])
+        .routes(AGENTABLE.unshown(), &[sessions::LIST_COMPRESSIONS])
         .routes(AGENTABLE, &[files::LIST])
         .routes(AGENTABLE, &[files::GET])
-        .routes(AGENTABLE.with_query_token(), &[events::get::GET])
+        .routes(AGENTABLE.with_query_token(), &[events::GET])
         .routes(AGENTABLE, &[events::ag_ui::RUN])
 }
 

@@ -16,7 +16,7 @@ use crate::auth::Caller;
 use crate::body::Creation;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::messages::post::check_storable_value;
+use crate::messages::check_storable_value;
 use crate::state::App;
 use crate::threads::Thread;
 

@@ -34,7 +34,7 @@ use crate::error::ApiError;
 use crate::events::all::feeds::Feeds;
 use crate::events::streams::Streams;
 use crate::explain::Explain;
-use crate::health::disk::Disk;
+use crate::health::Disk;
 use crate::issuers::Issuers;
 use crate::keys::KeyCache;
 use crate::mcp_servers::ForeignServers;

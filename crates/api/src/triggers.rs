@@ -28,7 +28,7 @@ use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::post::check_storable_value;
+use crate::messages::check_storable_value;
 use crate::missing_cells::across;
 use crate::plans::create::{offer, title};
 use crate::plans::{invalid, try_expressions};

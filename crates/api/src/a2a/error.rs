@@ -11,8 +11,7 @@ use houston_protocol::a2a::{
 };
 use serde_json::json;
 
-use crate::error::ApiError;
-use crate::problem::ResponseError;
+use crate::error::{ApiError, ResponseError};
 
 /// For errors that A2A has no code for: limits, missing scopes, conflicts.
 const OTHER: i32 = -32000;

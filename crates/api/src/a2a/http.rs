@@ -14,10 +14,10 @@ use houston_protocol::a2a::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::dialect::Binding;
-use super::endpoint::{A2aBody, OfTenant, check_version};
 use super::error::Refusal;
 use super::operations::Ask;
+use super::stream::Binding;
+use super::{A2aBody, OfTenant, check_version};
 use crate::body::{Creation, WithImages};
 use crate::deadline::Deadline;
 use crate::error::ApiError;

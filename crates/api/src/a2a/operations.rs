@@ -13,14 +13,13 @@ use houston_protocol::a2a::{A2AError, GetTaskRequest, ListTasksRequest, ListTask
 use houston_store::client_thread::ThreadUser;
 use houston_store::run::Run;
 
-use super::dialect::Binding;
 use super::error::Refusal;
+use super::stream::{Binding, StreamedTask, stream, task_only, wait};
 use super::task::{TaskIds, Written, keep, task, written};
-use super::task_stream::{stream, task_only, wait};
 use crate::auth::Caller;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
-use crate::events::get::Options;
+use crate::events::Options;
 use crate::events::position::Position;
 use crate::events::streams::reserve;
 use crate::page::{List, NextPage, PageQuery, rows};
@@ -224,7 +223,8 @@ impl Ask {
         if !found.questions.is_empty() {
             return Ok(task_only(task, &binding, at, found.thread.app.state.config.retry_ms));
         }
-        Ok(stream(found.thread, (task, found.ids, binding), (at, true)).await?)
+        let streamed = StreamedTask { task, ids: found.ids, binding };
+        Ok(stream(found.thread, streamed, (at, true)).await?)
     }
 }
 

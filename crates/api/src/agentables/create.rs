@@ -30,7 +30,7 @@ use crate::body::{self, check_line};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::post::{accepted, check_content, check_metadata};
+use crate::messages::{accepted, check_content, check_metadata};
 use crate::rates::ask;
 use crate::request_trace::Posting;
 use crate::state::App;

@@ -18,7 +18,7 @@ use houston_protocol::agent::AgentSettingsRequest;
 use crate::agentables::tools::check_of_kind;
 use crate::body::{check_line, check_size, check_text};
 use crate::error::ApiError;
-use crate::messages::post::check_storable_value;
+use crate::messages::check_storable_value;
 
 /// Reads `jobs/agents`: the kinds by name, or an error message with file, position and what is allowed.
 pub type ReadFiles = Arc<dyn Fn() -> Result<BTreeMap<String, AgentType>, String> + Send + Sync>;

@@ -9,8 +9,8 @@ use houston_protocol::ai_sdk::{Chunk, DONE, FinishReason};
 use houston_protocol::sse::SseEncoder;
 use serde_json::{Value, json};
 
-use crate::events::dialect::Dialect;
 use crate::events::position::Position;
+use crate::events::stream::Dialect;
 
 /// The translation of one stream.
 #[derive(Debug, Default)]

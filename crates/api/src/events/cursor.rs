@@ -7,26 +7,29 @@
 //! - The durable event that ends a text brings the missing rest of it.
 //! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes
 //!   it.
-
-mod effect;
+//!
+//! A run that waits for a person ends as AG-UI has it, with its questions as interrupts, and starts again, under the same id,
+//! with the next event.
 
 use std::borrow::Cow;
 
 use houston_domain::event::{CallProgress, Committed, Delta, Event as Durable, Part};
 use houston_domain::id::MessageId;
 use houston_domain::question::NewQuestion;
+use houston_domain::run::RunStatus;
 use houston_domain::shared_state;
-use houston_protocol::agui::{EntityId, Event, Fact, Role, SnapshotMessage, SnapshotMetadata, Timestamp};
+use houston_protocol::agui::{
+    EntityId, Event, Fact, Outcome, PROTOCOL_VERSION, Role, RunResult, SnapshotMessage, SnapshotMetadata,
+    Timestamp,
+};
 use houston_store::event::OpenIteration;
 use serde_json::Value;
 
-use crate::events::interrupt;
 use crate::events::position::{Open, Position};
 use crate::events::render::{self, Context};
-use effect::Effect;
 
 /// Receives the frames in order, each with the position after it.
-pub(crate) type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);
+type Emit<'a> = &'a mut dyn FnMut(Position, &Event<'_>);
 
 /// What the next event needs from Postgres besides itself.
 #[derive(Debug, Clone, Default)]
@@ -145,11 +148,11 @@ impl Cursor {
         let effect = self.effect(event);
         let mut frames = self.frames(&context, effect, event, &needed.snapshot);
         if self.interrupted {
-            interrupt::start(&mut frames, &self.thread, event);
+            start_again(&mut frames, &self.thread, event);
             self.interrupted = frames.is_empty();
         }
         if self.needs_questions(event) {
-            let end = interrupt::end(&self.thread, event, &needed.questions);
+            let end = interrupted_end(&self.thread, event, &needed.questions);
             self.interrupted = end.is_some();
             frames.extend(end);
         }
@@ -394,6 +397,99 @@ fn add_states<'a>(frames: &mut Vec<Event<'a>>, state: &'a Value) {
         let snapshot = Cow::Borrowed(state);
         frames.insert(nth + 1, Event::StateSnapshot { timestamp, snapshot });
     }
+}
+
+/// What a durable event does to the open text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Leaves it open or does not concern it.
+    Pass,
+    /// Nothing is sent: the client has all of the event already.
+    Skip,
+    /// Completes it: the rest and the end are sent.
+    Complete,
+    /// Ends it with a text that differs from what was sent: a snapshot replaces it.
+    Replace,
+    /// The text will not be completed: it is closed, and a snapshot removes it.
+    Void,
+}
+
+impl Cursor {
+    fn effect(&self, event: &Committed) -> Effect {
+        let message = self.iteration.map(|iteration| iteration.message);
+        let ends = |chars: u32, text: &str| {
+            let has_them = chars == 0 || text.chars().nth(chars as usize - 1).is_some();
+            if has_them { Effect::Complete } else { Effect::Replace }
+        };
+        match (self.at.open, &event.event) {
+            (Open::Nothing, _) => Effect::Pass,
+            (_, event) if event.is_transparent() => Effect::Pass,
+            (Open::Reasoning(chars), Durable::Thought { text }) => match ends(chars, text) {
+                // Snapshots have no reasoning, so the reasoning that was sent cannot be replaced.
+                Effect::Replace => Effect::Complete,
+                effect => effect,
+            },
+            (Open::Thought | Open::Text(_), Durable::Thought { .. }) => Effect::Skip,
+            (Open::Thought, _) => Effect::Pass,
+            // Tools may run before the message of the same model call is committed.
+            (Open::Text(_), Durable::ToolCalled { .. } | Durable::ToolReturned { .. }) => Effect::Pass,
+            (Open::Text(chars), Durable::MessageSent { message_id }) if Some(*message_id) == message => {
+                ends(chars, event.body.as_ref().map_or("", |body| &body.content))
+            }
+            _ => Effect::Void,
+        }
+    }
+
+    fn open_after(&self, effect: Effect, event: &Durable) -> Open {
+        let passes = match event {
+            Durable::ToolCalled { .. } | Durable::ToolReturned { .. } => true,
+            event => event.is_transparent(),
+        };
+        match (effect, self.at.open) {
+            (Effect::Pass, open) if passes => open,
+            (Effect::Skip, Open::Text(chars)) => Open::Text(chars),
+            _ => Open::Nothing,
+        }
+    }
+}
+
+/// The end of a run that waits with `event` for answers to `questions`; `None` if it waits for something else.
+fn interrupted_end<'a>(
+    thread: &'a str,
+    event: &Committed,
+    questions: &'a [NewQuestion],
+) -> Option<Event<'a>> {
+    if questions.is_empty() {
+        return None;
+    }
+    Some(Event::RunFinished {
+        timestamp: Some(event.at.timestamp_millis()),
+        thread_id: thread.into(),
+        run_id: event.run_id,
+        result: RunResult {
+            status: RunStatus::Waiting,
+            cancelled_by: None,
+            stop_reason: None,
+            cost: None,
+            output: None,
+        },
+        outcome: Outcome::Interrupt { interrupts: questions.iter().map(Into::into).collect() },
+        usage: None,
+    })
+}
+
+/// Puts the start of the run before the frames of `event`, the first one after the run had waited.
+fn start_again<'a>(frames: &mut Vec<Event<'a>>, thread: &'a str, event: &Committed) {
+    if frames.is_empty() || matches!(frames.first(), Some(Event::RunStarted { .. })) {
+        return;
+    }
+    let start = Event::RunStarted {
+        timestamp: Some(event.at.timestamp_millis()),
+        thread_id: thread.into(),
+        run_id: event.run_id,
+        protocol_version: PROTOCOL_VERSION.into(),
+    };
+    frames.insert(0, start);
 }
 
 #[cfg(test)]

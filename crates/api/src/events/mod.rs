@@ -1,25 +1,182 @@
 //! `GET /v1/{kinds}/{id}/events`: the live event stream of an agentable, without gaps.
 //!
-//! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; [`dialect`] writes
-//! it in the protocol of the endpoint; [`stream`] is the body of the response and feeds the cursor from Postgres and the
-//! bus; [`open`] opens one; [`streams`] is the registry of all open streams. The position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing
-//! about a client between connections.
+//! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; a
+//! [`Dialect`](stream::Dialect) writes it in the protocol of the endpoint; [`stream`] is the body of the response and feeds the
+//! cursor from Postgres and the bus; [`open`] opens one; [`streams`] is the registry of all open streams. The position of a
+//! client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between connections.
 //!
 //! [`ag_ui`] is the endpoint for AG-UI clients, which post a message or answers and read the stream of what follows.
 
-pub(crate) mod abort;
 pub(crate) mod ag_ui;
 pub(crate) mod all;
 pub(crate) mod cursor;
-pub(crate) mod dialect;
-pub(crate) mod fact;
-pub(crate) mod get;
-pub(crate) mod heartbeat;
-pub(crate) mod interrupt;
-pub(crate) mod open;
-pub(crate) mod plan;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;
 pub(crate) mod stream;
 pub(crate) mod streams;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use houston_store::event::StreamHead;
+use serde::Deserialize;
+
+use self::cursor::Cursor;
+use self::position::Position;
+use self::stream::{Aborted, AgUi, Dialect, EventStream, PAGE};
+use self::streams::StreamPermit;
+use crate::agentable_path::AgentablePath;
+use crate::auth::Caller;
+use crate::endpoint::endpoint;
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::shared_state;
+use crate::state::App;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    pub(crate) after: Option<String>,
+    #[serde(default)]
+    pub(crate) follow: bool,
+    #[serde(default)]
+    pub(crate) interrupts: bool,
+    /// A client token, which authentication has read.
+    #[serde(default, rename = "access_token")]
+    _token: serde::de::IgnoredAny,
+}
+
+impl Options {
+    /// From the open or latest run on, with interrupts.
+    pub(crate) fn with_interrupts() -> Self {
+        Self { interrupts: true, ..Self::default() }
+    }
+}
+
+endpoint! {
+    GET: get "/v1/{kinds}/{id}/events" => get,
+    tag = "events",
+    operation_id = "stream_events",
+    summary = "Stream the events of an agentable as server-sent events.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
+        ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
+        ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),
+        ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
+    ),
+    responses(
+        (status = 200, description = "AG-UI events, each with an `id` from which the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
+        (status = 204, description = "No newer events: the last run has ended, and the client has all of it."),
+        (status = 410, description = "`event_log_expired`: some of the events after this position were deleted by age."),
+        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams.")
+    ),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    headers: HeaderMap,
+    Query(options): Query<Options>,
+) -> Result<Response, ApiError> {
+    let given = client_position(&headers, options.after.as_deref())?;
+    open(app, caller, path, given, &options).await
+}
+
+/// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
+pub(crate) fn client_position(
+    headers: &HeaderMap,
+    after: Option<&str>,
+) -> Result<Option<Position>, ApiError> {
+    let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
+    last.or(after)
+        .map(|given| {
+            given.parse().map_err(|_| ApiError::InvalidPosition { given: given.chars().take(80).collect() })
+        })
+        .transpose()
+}
+
+/// Opens a stream at the client's position.
+pub(crate) async fn open(
+    app: Arc<App>,
+    caller: Caller,
+    path: AgentablePath,
+    given: Option<Position>,
+    options: &Options,
+) -> Result<Response, ApiError> {
+    let url = path.url_path();
+    let location = |at: Position| {
+        let follow = if options.follow { "&follow=true" } else { "" };
+        let interrupts = if options.interrupts { "&interrupts=true" } else { "" };
+        format!("{url}/events?after={at}{follow}{interrupts}")
+    };
+    open_as(app, caller, path, given, options, (AgUi, location)).await
+}
+
+/// Opens a stream at the client's position, or at the beginning of the open or latest run. `location`, which gets the
+/// position where the stream begins, is the URL from which it can be resumed.
+///
+/// # Errors
+/// [`ApiError::EventLogExpired`] when some of the events are gone, [`ApiError::TooManyStreams`], and those of the store.
+pub(crate) async fn open_as<D: Dialect>(
+    app: Arc<App>,
+    caller: Caller,
+    path: AgentablePath,
+    given: Option<Position>,
+    options: &Options,
+    (dialect, location): (D, impl FnOnce(Position) -> String),
+) -> Result<Response, ApiError> {
+    if app.state.draining.is_cancelled() {
+        return Ok(Body::new(Aborted).into_response());
+    }
+    // Before Postgres is read, so that no event is missed.
+    let subscription = app.state.bus.subscribe(path.id);
+    let after = given.map(|given| given.seq);
+    let (head, first) = app.store(caller).open_stream(&path.kind, path.id, after, PAGE).await?;
+    let at = start(given, &head);
+    let between_runs = at.seq == 0 || head.run.is_some_and(|(_, first)| at.seq == first - 1);
+    let interrupted = options.interrupts
+        && !between_runs
+        && !app.store(caller).questions_at_wait(path.id, at.seq).await?.is_empty();
+    let finished = head.run.is_some() && (!head.run_open || interrupted) && at.seq >= head.last_seq;
+    if finished && !options.follow {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let iteration =
+        if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
+
+    let permit = StreamPermit::reserved_or_new(Arc::clone(&app), caller)?;
+    if given.is_some() {
+        app.state.metrics.streams.resumes.inc();
+    }
+    let cursor = Cursor::new(&path.public_id(), at, iteration);
+    let cursor = cursor.with_state(shared_state::at(&app, caller, &path, at.seq).await?);
+    let cursor = if options.interrupts { cursor.with_interrupts(interrupted) } else { cursor };
+    let written = (dialect, options.follow);
+    let stream = EventStream::new(Arc::clone(&app), path.id, (subscription, permit), cursor, first, written);
+    let location = location(at);
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+        (header::LOCATION, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static(""))),
+    ];
+    Ok((headers, Body::new(stream)).into_response())
+}
+
+/// Where the stream begins. A position beyond the end of the log means that a failover has truncated the log; then the
+/// stream begins at its end.
+fn start(given: Option<Position>, head: &StreamHead) -> Position {
+    match given {
+        Some(given) if given.seq > head.last_seq => Position::after(head.last_seq),
+        Some(given) => given,
+        None => Position::after(head.run.map_or(0, |(_, first)| first.max(head.events_from) - 1)),
+    }
+}

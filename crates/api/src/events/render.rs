@@ -2,6 +2,14 @@
 //!
 //! The open step is taken from the preceding events, not from the event itself, so that starts and ends pair even if a
 //! dead worker left a step open.
+//!
+//! What happens in a run besides messages and tool calls is `CUSTOM` ([`fact`]).
+//!
+//! # Plans
+//! In the stream of the agentable that a plan works for, its list of steps is an activity: a message that changes in place.
+//! Never `STEP_*`, which a client refuses to have open at the end of a run, where a plan may go on. For the same reason the
+//! steps in a plan's own stream are `CUSTOM`: its run may wait, fail or be cancelled while some are open, and several attempts
+//! have one name.
 
 use std::borrow::Cow;
 
@@ -12,14 +20,11 @@ use houston_domain::message::Source;
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
-    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PROTOCOL_VERSION,
-    PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
+    ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PLAN_ACTIVITY,
+    PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
 use serde_json::Value;
-
-use crate::events::fact::fact;
-use crate::events::plan::plan;
 
 /// The context of an event: thread, open step and its message.
 #[derive(Debug, Clone, Copy)]
@@ -343,10 +348,189 @@ fn message_metadata(body: &MessageBody) -> Option<Metadata<'_>> {
         .then(|| HoustonMetadata { source, metadata, ..Default::default() }.into())
 }
 
+/// The `CUSTOM` event for `event`; `None` if it is rendered otherwise.
+fn fact(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
+    let fact =
+        let_go(event).or_else(|| asked(event)).or_else(|| answered_by(event)).or_else(|| past(event))?;
+    Some(Event::Custom { timestamp, fact })
+}
+
+/// The worker let go of the run.
+fn let_go(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::RetryScheduled { attempt, of, retry_at, code, message, .. } => Fact::RetryScheduled {
+            attempt: *attempt,
+            of: *of,
+            retry_at: Time(*retry_at),
+            code: code.into(),
+            message: user_text(code).into(),
+            cause: message.into(),
+        },
+        Durable::RateLimited { retry_at } => Fact::RateLimited { retry_at: Time(*retry_at) },
+        Durable::RunWaiting { until, .. } => Fact::RunWaiting { until: until.map(Time) },
+        Durable::HandedOver { iteration } => Fact::HandedOver { iteration: *iteration },
+        _ => return None,
+    })
+}
+
+/// Questions.
+fn asked(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::QuestionAsked(question) => Fact::QuestionAsked {
+            question_id: question.id,
+            kind: question.kind,
+            subject: question.subject.as_deref().map(Into::into),
+            text: question.text.as_str().into(),
+            schema: question.schema.as_ref().map(Cow::Borrowed),
+            default_value: question.default_value.as_ref().map(Cow::Borrowed),
+            expires_at: question.expires_at.map(Time),
+            approval: question.approval.as_deref().map(|approval| Box::new(approval.clone().into())),
+        },
+        Durable::QuestionClosed(closed) => Fact::QuestionClosed {
+            question_id: closed.id,
+            state: closed.state,
+            answer: closed.answer.as_ref().map(Cow::Borrowed),
+        },
+        _ => return None,
+    })
+}
+
+/// Which model or agent answers.
+fn answered_by(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::ModelFallback { from, to, code, message } => Fact::ModelFallback {
+            from: from.into(),
+            to: to.into(),
+            code: code.into(),
+            message: message.into(),
+        },
+        Durable::TeamRouted { team_id, agent_id, agent_name, by, reason } => Fact::TeamRouted {
+            team_id: *team_id,
+            agent_id: *agent_id,
+            agent_name: agent_name.into(),
+            by: *by,
+            reason: reason.into(),
+        },
+        _ => return None,
+    })
+}
+
+/// What the model is sent of the past.
+fn past(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::SessionArchived { session_id, number, reason, started_at, completed_at } => {
+            Fact::SessionArchived {
+                session_id: *session_id,
+                number: *number,
+                completion_reason: *reason,
+                started_at: Time(*started_at),
+                completed_at: Time(*completed_at),
+            }
+        }
+        Durable::Analysed { strategy, operations } => {
+            Fact::Analysis { strategy: strategy.as_str().into(), operations: *operations }
+        }
+        Durable::ContextShifted { from, to } => Fact::ContextShifted { from: from.clone(), to: to.clone() },
+        Durable::ContextCompressed {
+            reason,
+            entries_before,
+            entries_after,
+            tokens_before,
+            tokens_after,
+            model,
+            ..
+        } => Fact::ContextCompressed {
+            reason: *reason,
+            entries_before: *entries_before,
+            entries_after: *entries_after,
+            tokens_before: *tokens_before,
+            tokens_after: *tokens_after,
+            model: model.as_deref().map(Into::into),
+        },
+        _ => return None,
+    })
+}
+
+/// The AG-UI events for an event of a plan; none for another event.
+fn plan(timestamp: Timestamp, event: &Durable) -> Vec<Event<'_>> {
+    let step = plan_step(event).map(|fact| Event::Custom { timestamp, fact });
+    let reported = plan_fact(event).map(|fact| Event::Custom { timestamp, fact });
+    step.into_iter().chain(reported).chain(plan_steps(timestamp, event)).collect()
+}
+
+/// What happened to a plan as a whole.
+fn plan_fact(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::PlanCreated { plan_id, goal, .. } => {
+            Fact::PlanCreated { plan_id: plan_id.into(), goal: goal.into() }
+        }
+        Durable::PlanChanged { plan_id, version, reason, .. } => {
+            Fact::PlanChanged { plan_id: plan_id.into(), version: *version, reason: reason.into() }
+        }
+        Durable::PlanEnded { plan_id, status, code, message, .. } => Fact::PlanEnded {
+            plan_id: plan_id.into(),
+            status: *status,
+            code: code.as_deref().map(Cow::from),
+            message: message.as_deref().map(Cow::from),
+        },
+        _ => return None,
+    })
+}
+
+/// What happened to a step, in the plan's own stream.
+fn plan_step(event: &Durable) -> Option<Fact<'_>> {
+    Some(match event {
+        Durable::PlanStepStarted { path, title, step, attempt } => Fact::PlanStepStarted {
+            path: path.into(),
+            title: title.into(),
+            step: step.into(),
+            attempt: *attempt,
+        },
+        Durable::PlanStepFinished { path, status } => {
+            Fact::PlanStepFinished { path: path.into(), status: status.into() }
+        }
+        Durable::PlanStepFailed { path, code, message, retry_at } => Fact::PlanStepFailed {
+            path: path.into(),
+            code: code.into(),
+            message: message.into(),
+            retry_at: retry_at.map(Time),
+        },
+        _ => return None,
+    })
+}
+
+/// The list of steps: whole, or what changed in it.
+fn plan_steps(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
+    let whole = |plan_id: &str, content| plan_snapshot(timestamp, plan_id, content);
+    match event {
+        Durable::PlanCreated { plan_id, checklist, .. }
+        | Durable::PlanChanged { plan_id, checklist, .. }
+        | Durable::PlanEnded { plan_id, checklist, .. }
+        | Durable::PlanProgress { plan_id, checklist: Some(checklist), .. } => whole(plan_id, checklist),
+        Durable::PlanProgress { plan_id, delta, .. } if !delta.is_empty() => Some(Event::ActivityDelta {
+            timestamp,
+            message_id: EntityId::of_plan(plan_id)?,
+            activity_type: PLAN_ACTIVITY.into(),
+            patch: delta.into(),
+        }),
+        _ => None,
+    }
+}
+
+fn plan_snapshot<'a>(timestamp: Timestamp, plan_id: &str, content: &'a Value) -> Option<Event<'a>> {
+    Some(Event::ActivitySnapshot {
+        timestamp,
+        message_id: EntityId::of_plan(plan_id)?,
+        activity_type: PLAN_ACTIVITY.into(),
+        content: Cow::Borrowed(content),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
     use houston_domain::id::RunId;
+    use houston_domain::run::RunStatus;
     use serde_json::json;
 
     use super::*;
@@ -371,6 +555,95 @@ mod tests {
                     "message": "anthropic: slow down (HTTP 429)"
                 }
             }])
+        );
+    }
+
+    const PLAN: &str = "plan_00000000000000000000000000000007";
+
+    fn rendered(event: &Durable) -> Value {
+        serde_json::to_value(plan(Some(5), event)).unwrap()
+    }
+
+    #[test]
+    fn list_of_steps_is_an_activity_with_the_plans_id() {
+        let list = json!({"status": "running", "steps": []});
+        let activity = json!({"type": "ACTIVITY_SNAPSHOT", "timestamp": 5, "messageId": PLAN, "activityType": "houston.plan",
+            "content": list});
+        let (plan_id, checklist) = (PLAN.to_owned(), list);
+        let created = Durable::PlanCreated {
+            plan_id: plan_id.clone(),
+            goal: "go".into(),
+            checklist: checklist.clone(),
+        };
+        let reported = |name: &str, value: Value| json!({"type": "CUSTOM", "timestamp": 5, "name": name, "value": value});
+        assert_eq!(
+            rendered(&created),
+            json!([reported("houston.plan.created", json!({"plan_id": PLAN, "goal": "go"})), activity])
+        );
+        let changed = Durable::PlanChanged {
+            plan_id: plan_id.clone(),
+            version: 2,
+            reason: "`a` failed".into(),
+            checklist: checklist.clone(),
+        };
+        assert_eq!(
+            rendered(&changed),
+            json!([
+                reported(
+                    "houston.plan.changed",
+                    json!({"plan_id": PLAN, "version": 2, "reason": "`a` failed"})
+                ),
+                activity
+            ])
+        );
+        let ended = Durable::PlanEnded {
+            plan_id: plan_id.clone(),
+            status: RunStatus::Failed,
+            code: Some("TIMEOUT".into()),
+            message: None,
+            checklist: checklist.clone(),
+        };
+        assert_eq!(
+            rendered(&ended),
+            json!([
+                reported(
+                    "houston.plan.ended",
+                    json!({"plan_id": PLAN, "status": "failed", "code": "TIMEOUT"})
+                ),
+                activity
+            ])
+        );
+        let again =
+            Durable::PlanProgress { plan_id: plan_id.clone(), delta: Vec::new(), checklist: Some(checklist) };
+        assert_eq!(rendered(&again), json!([activity]));
+        let patch = vec![json!({"op": "replace", "path": "/done", "value": 1})];
+        let got_on = Durable::PlanProgress { plan_id, delta: patch.clone(), checklist: None };
+        assert_eq!(
+            rendered(&got_on),
+            json!([{"type": "ACTIVITY_DELTA", "timestamp": 5, "messageId": PLAN, "activityType": "houston.plan",
+                "patch": patch}])
+        );
+    }
+
+    #[test]
+    fn steps_in_the_plans_own_stream_are_custom() {
+        let started = Durable::PlanStepStarted {
+            path: "each[1].read".into(),
+            title: "Read".into(),
+            step: "task".into(),
+            attempt: 2,
+        };
+        let failed = Durable::PlanStepFailed {
+            path: "find".into(),
+            code: "TIMEOUT".into(),
+            message: "too long".into(),
+            retry_at: None,
+        };
+        let finished = Durable::PlanStepFinished { path: "find".into(), status: "skipped".into() };
+        let all = [started, failed, finished].map(|event| rendered(&event)[0]["name"].clone());
+        assert_eq!(
+            all,
+            ["houston.plan.step.started", "houston.plan.step.failed", "houston.plan.step.finished"]
         );
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! The body ends cleanly only after the last event of the last run. In all other cases it is aborted, because clients
 //! take a clean end for the end of the run.
+//!
+//! [`Dialect`] writes the frames of a client's protocol, made from AG-UI events. All endpoints that stream read the same events,
+//! in the same order, with the same positions; a dialect only translates. To add a protocol: implement it, and open its
+//! streams with [`open_as`](super::open_as).
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,18 +19,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
-use houston_protocol::sse::SseEncoder;
+use houston_metrics::streams::Dropped;
+use houston_protocol::agui::{Event, Interrupt, Outcome};
+use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, TenantStore};
 use http_body::{Body, Frame};
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::auth::Caller;
-use crate::events::abort::Abort;
 use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
-use crate::events::dialect::Dialect;
-use crate::events::heartbeat::Heartbeat;
+use crate::events::position::Position;
 use crate::events::snapshot;
 use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
@@ -372,5 +377,140 @@ where
             }
             Ok(outcome) => return outcome,
         }
+    }
+}
+
+/// The translation of one stream.
+///
+/// A dialect may keep state, but a client that resumes gets a new one: what a frame says must follow from `event`, the
+/// position, and what the dialect was made with.
+pub(crate) trait Dialect: Send + Unpin + 'static {
+    /// Appends the frames of `event`; there may be none. A client that has them resumes at `at`.
+    ///
+    /// The last event of a stream that ends is [`Event::RunFinished`] or [`Event::RunError`].
+    fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder);
+
+    /// Called with each durable event before its frames: for a protocol that repeats whole texts at their end, of which a
+    /// client that resumes has been sent the beginning.
+    fn committed(&mut self, _event: &Committed) {}
+
+    /// Called after a time without frames. Returns what keeps the connection open.
+    fn idle(&mut self, _frames: &mut SseEncoder) -> &'static [u8] {
+        HEARTBEAT
+    }
+
+    /// Whether the stream ends here, although its run goes on.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Appends what follows the last event of a stream that ends. Default: nothing.
+    fn end(&mut self, _frames: &mut SseEncoder) {}
+}
+
+/// AG-UI as it is: the events with their positions as ids.
+///
+/// Calls of the client's own tools are no interrupts there: a client carries out the calls that have no result when a run has ended
+/// with success, and sends the results as messages with the next one. It would refuse to send them while they are interrupts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AgUi;
+
+impl Dialect for AgUi {
+    fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) {
+        let calls_client = |outcome: &Outcome<'_>| match outcome {
+            Outcome::Interrupt { interrupts } => interrupts.iter().any(Interrupt::is_client_call),
+            Outcome::Success | Outcome::Cancelled => false,
+        };
+        let mut event = Cow::Borrowed(event);
+        if matches!(&*event, Event::RunFinished { outcome, .. } if calls_client(outcome))
+            && let Event::RunFinished { outcome, .. } = event.to_mut()
+        {
+            outcome.leave_out_client_calls();
+        }
+        frames.push(at, &*event);
+    }
+}
+
+/// Yields a heartbeat after each period in which nothing was sent.
+pub(crate) struct Heartbeat {
+    period: Duration,
+    sent_at: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Heartbeat {
+    pub(crate) fn new(period: Duration) -> Self {
+        Self { period, sent_at: Instant::now(), timer: Box::pin(tokio::time::sleep(period)) }
+    }
+
+    /// Something was sent.
+    pub(crate) fn sent(&mut self) {
+        self.sent_at = Instant::now();
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            // The timer is not reset at every frame: that would cost more than the frame.
+            let (now, due) = (Instant::now(), self.sent_at + self.period);
+            if now >= due {
+                self.sent_at = now;
+                self.timer.as_mut().reset(now + self.period);
+                return Poll::Ready(Bytes::from_static(HEARTBEAT));
+            }
+            self.timer.as_mut().reset(due);
+        }
+    }
+}
+
+/// Why a stream was aborted. Clients reconnect and resume.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Abort {
+    /// The process is shutting down.
+    #[error("the server is draining")]
+    Draining,
+    /// The API key of the stream was revoked, or has expired.
+    #[error("the API key was revoked or has expired")]
+    Revoked,
+    /// The agentable was erased.
+    #[error("the agentable was erased")]
+    Gone,
+    /// The user was moved to another cell, where the stream goes on.
+    #[error("the user was moved to another cell")]
+    Moved,
+    /// The client reads too slowly.
+    #[error("the client is too slow")]
+    TooSlow,
+    /// An event in Postgres cannot be decoded, or events were deleted by age before the client got them: it is refused when
+    /// it resumes.
+    #[error(transparent)]
+    Unreadable(#[from] Error),
+}
+
+impl Abort {
+    /// The reason, for metrics.
+    pub(crate) fn reason(&self) -> Dropped {
+        match self {
+            Self::Draining => Dropped::Draining,
+            Self::Revoked => Dropped::Revoked,
+            Self::Gone => Dropped::Erased,
+            Self::Moved => Dropped::Moved,
+            Self::TooSlow => Dropped::TooSlow,
+            Self::Unreadable(Error::EventsExpired { .. } | Error::EventsDeleted) => Dropped::Expired,
+            Self::Unreadable(_) => Dropped::Unreadable,
+        }
+    }
+}
+
+/// A body that aborts the connection.
+#[derive(Debug)]
+pub(crate) struct Aborted;
+
+impl Body for Aborted {
+    type Data = Bytes;
+    type Error = Abort;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
+        Poll::Ready(Some(Err(Abort::Draining)))
     }
 }

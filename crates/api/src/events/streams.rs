@@ -17,7 +17,7 @@ use crate::admission;
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::error::ApiError;
-use crate::events::abort::Abort;
+use crate::events::stream::Abort;
 use crate::keys::KeyInUse;
 use crate::state::App;
 

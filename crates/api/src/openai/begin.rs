@@ -18,15 +18,15 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::answers::checked;
-use super::found::Found;
 use super::id::{ResponseId, agentable_of, question_of};
 use super::replay::Said;
+use super::responses::Found;
 use super::translate::Translator;
 use crate::error::ApiError;
-use crate::events::ag_ui::answers::give;
+use crate::events::ag_ui::give;
 use crate::events::position::Position;
 use crate::idempotency::Key;
-use crate::messages::post::check_content;
+use crate::messages::check_content;
 use crate::state::App;
 use crate::threads::{Asker, NewMessage, Thread, find, find_or_create};
 
@@ -231,7 +231,8 @@ pub(super) async fn begin(
     let answered = give(&thread, &answers).await?;
     if has_text {
         let policy = if input.answers.is_empty() { DoubleTexting::Reject } else { DoubleTexting::Enqueue };
-        let (posted, replayed) = post(&thread, &input, (pointer, said, offer), policy, key).await?;
+        let with = PostedWith { pointer, said, offer, policy };
+        let (posted, replayed) = post(&thread, &input, with, key).await?;
         if posted.opened {
             return Ok(opened(thread, said, &posted, replayed));
         }
@@ -270,11 +271,20 @@ async fn joined(
     Ok(Begun { thread, translator: events.translator, base, at, replayed })
 }
 
+/// What is posted with a text.
+struct PostedWith<'a> {
+    /// Where the request has its items.
+    pointer: &'a str,
+    said: &'a Said,
+    offer: &'a ClientOffer,
+    /// What the text does to an open run.
+    policy: DoubleTexting,
+}
+
 async fn post(
     thread: &Thread,
     input: &Input,
-    (pointer, said, offer): (&str, &Said, &ClientOffer),
-    policy: DoubleTexting,
+    PostedWith { pointer, said, offer, policy }: PostedWith<'_>,
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
     let at = format!("{pointer}{}", input.at);

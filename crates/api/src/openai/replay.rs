@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::id::{ResponseId, conversation_id};
-use super::number::Place;
-use super::stream::ResponseEvents;
+use super::stream::{Place, ResponseEvents};
 use super::translate::{Head, Translator};
 use crate::events::cursor::{Cursor, Needed};
-use crate::events::dialect::Dialect as _;
 use crate::events::position::{Open, Position};
+use crate::events::stream::Dialect as _;
 
 /// The field of a message's metadata with what its request said.
 const FIELD: &str = "openai";

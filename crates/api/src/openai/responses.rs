@@ -1,4 +1,5 @@
-//! `/compat/openai/v1/responses`: responses are runs.
+//! `/compat/openai/v1/responses`: responses are runs. By its id, [`Found`] says whose one is, what it is, and where
+//! its stream goes on.
 
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::Urgency;
 use houston_domain::client_offer::ClientOffer;
+use houston_domain::event::{Committed, Event as Durable};
+use houston_domain::id::shard;
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
 use houston_protocol::openai::input::Input;
@@ -16,23 +19,26 @@ use houston_protocol::openai::list::{InputMessage, List};
 use houston_protocol::openai::parameters::Endpoint;
 use houston_protocol::openai::request::CreateResponse;
 use houston_protocol::openai::response::Status;
+use houston_store::run::Run;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::begin::{Begun, Named, begin, check, check_metadata, ignored, target, thread, with_ignored};
-use super::found::Found;
 use super::id::ResponseId;
 use super::offer;
-use super::replay::Said;
-use super::stream::{ResponseEvents, Waiting};
-use crate::agentable_path::Id;
+use super::replay::{Next, Replay, Said};
+use super::stream::{Place, ResponseEvents, Waiting};
+use super::translate::Translator;
+use crate::agentable_path::{AgentablePath, Id};
 use crate::auth::Caller;
 use crate::body::{Creation, WithImages};
 use crate::error::ApiError;
-use crate::events::get::Options;
-use crate::events::open::open_as;
+use crate::events::cursor::Needed;
+use crate::events::position::Position;
+use crate::events::stream::PAGE;
 use crate::events::streams::reserve;
+use crate::events::{Options, open_as};
 use crate::idempotency::respond;
 use crate::models::sampling;
 use crate::query::Query;
@@ -218,4 +224,99 @@ pub(super) async fn input_items(
         Some(InputMessage::new(id.to_string(), role, body.content))
     });
     Ok(Json(List::new(items.collect(), false, |item: &InputMessage| item.id.clone())).into_response())
+}
+
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };
+
+/// A response of the caller's tenant. Whose it is besides was checked by the route, or is by its thread.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) app: Arc<App>,
+    pub(super) caller: Caller,
+    pub(super) path: AgentablePath,
+    pub(super) run: Run,
+    id: ResponseId,
+}
+
+impl Found {
+    /// Reads the run of a response.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`], or the store's errors.
+    pub(super) async fn new(app: &Arc<App>, caller: Caller, id: ResponseId) -> Result<Self, ApiError> {
+        let app = app.with_shard(shard(id.run));
+        let run = match app.store(caller).run(id.run).await {
+            Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
+            run => run?,
+        };
+        let path =
+            AgentablePath::of_kind(&app.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
+        Ok(Self { app, caller, path, run, id })
+    }
+
+    /// The position before the first event of the run.
+    fn base(&self) -> i64 {
+        self.run.first_seq - 1
+    }
+
+    /// The response as it is.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when the run has not waited there, or the store's errors.
+    pub(super) async fn read(&self) -> Result<Translator, ApiError> {
+        Ok(self.replay(None).await?.translator)
+    }
+
+    /// The stream after the event with this number, and where it goes on.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) async fn resume(&self, number: u64) -> Result<(ResponseEvents, Position), ApiError> {
+        let mut place = Place::of(number);
+        if place.at.seq <= self.id.after {
+            place = Place { at: Position::after(self.id.after), follow: 0, voided: 0 };
+        }
+        let events = self.replay(Some((number, place))).await?;
+        Ok((events, Position { seq: place.at.seq + self.base(), ..place.at }))
+    }
+
+    /// Reads the events of the response: all of them, or those that the client has.
+    async fn replay(&self, has: Option<(u64, Place)>) -> Result<ResponseEvents, ApiError> {
+        let store = || self.app.store(self.caller);
+        let (thread, mut seq) = (self.path.public_id(), self.base());
+        let mut replay = Replay::new((&thread, &self.path.kind), self.id, seq, has);
+        loop {
+            let page = store().events_after(self.path.id, seq, PAGE).await?;
+            for (nth, event) in page.iter().enumerate() {
+                let mut needed = Needed::default();
+                if replay.needs_questions(event) {
+                    needed.questions = store().questions_at_wait(self.path.id, event.seq).await?;
+                }
+                match replay.step(&page[nth..], &needed) {
+                    Next::More => {}
+                    Next::Missing => return Err(NOT_FOUND),
+                    Next::Over => return replay.finish().ok_or(NOT_FOUND),
+                    Next::Reached => {
+                        let iteration = store().open_iteration_at(self.path.id, event.seq - 1).await?;
+                        return replay.up_to(event, iteration, &needed).ok_or(NOT_FOUND);
+                    }
+                }
+                seq = event.seq;
+            }
+            if i64::try_from(page.len()).is_ok_and(|read| read < PAGE) {
+                return replay.finish().ok_or(NOT_FOUND);
+            }
+        }
+    }
+
+    /// The messages that were posted to the response.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(super) async fn input(&self) -> Result<Vec<Committed>, ApiError> {
+        let from = self.base() + self.id.after;
+        let events = self.app.store(self.caller).events_after(self.path.id, from, PAGE).await?;
+        let of_run = events.into_iter().take_while(|event| event.run_id == self.run.id);
+        Ok(of_run.filter(|event| matches!(event.event, Durable::MessagePosted { .. })).collect())
+    }
 }

@@ -1,5 +1,20 @@
 //! Streams of responses: the events of [`Translator`], numbered by their place; and the response of a request that waits for
 //! the end.
+//!
+//! # Numbers
+//! The `sequence_number` of an event: its position in the stream of its response. A client that sends it back resumes
+//! there, and nothing is stored about the client.
+//!
+//! It is below 2^53, which JavaScript can hold. From the highest bit:
+//!
+//! | bits | |
+//! |---|---|
+//! | 20 | the durable event, counted from the beginning of the run |
+//! | 4 | frames of the next one |
+//! | 2 | what is open of the current iteration: nothing, reasoning, all of it, its message |
+//! | 21 | characters of that |
+//! | 3 | how many events of the same frame follow (the frame's number less those) |
+//! | 3 | items so far that no durable event has confirmed, and that are gone |
 
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::id::MessageId;
@@ -8,10 +23,9 @@ use houston_protocol::openai::event::{Numbered, StreamEvent};
 use houston_protocol::sse::SseEncoder;
 use tokio::time::Instant;
 
-use super::number::{Place, is_after};
 use super::translate::Translator;
-use crate::events::dialect::Dialect;
 use crate::events::position::{Open, Position};
+use crate::events::stream::Dialect;
 
 /// A stream of one response.
 #[derive(Debug)]
@@ -173,5 +187,146 @@ impl Dialect for Waiting {
 
     fn is_done(&self) -> bool {
         self.is_written
+    }
+}
+
+const SEQ_BITS: u32 = 20;
+const FRAME_BITS: u32 = 4;
+const OPEN_BITS: u32 = 2;
+const CHAR_BITS: u32 = 21;
+const FOLLOW_BITS: u32 = 3;
+const VOID_BITS: u32 = 3;
+
+/// An event's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The position after the frame that the event belongs to, with `seq` counted from the beginning of the run.
+    pub(crate) at: Position,
+    /// How many events of the frame follow.
+    pub(crate) follow: u32,
+    /// How many items were taken back.
+    pub(crate) voided: u32,
+}
+
+/// The most that fits into so many bits, or `value`.
+fn fit(value: impl TryInto<u64>, bits: u32) -> u64 {
+    let most = (1 << bits) - 1;
+    value.try_into().map_or(most, |value: u64| value.min(most))
+}
+
+impl Place {
+    /// The number. Later positions in a stream have larger ones.
+    pub(crate) fn number(self) -> u64 {
+        let (open, chars) = match self.at.open {
+            Open::Nothing => (0, 0),
+            Open::Reasoning(chars) => (1, chars),
+            Open::Thought => (2, 0),
+            Open::Text(chars) => (3, chars),
+        };
+        let seq = if self.at.seq < 0 { 0 } else { fit(self.at.seq, SEQ_BITS) };
+        let mut number = seq;
+        for (value, bits) in [
+            (fit(self.at.frames, FRAME_BITS), FRAME_BITS),
+            (open, OPEN_BITS),
+            (fit(chars, CHAR_BITS), CHAR_BITS),
+            (0, FOLLOW_BITS),
+        ] {
+            number = number << bits | value;
+        }
+        number.saturating_sub(fit(self.follow, FOLLOW_BITS)) << VOID_BITS | fit(self.voided, VOID_BITS)
+    }
+
+    /// The place of a number.
+    pub(crate) fn of(number: u64) -> Self {
+        let voided = part(number, VOID_BITS);
+        let number = number >> VOID_BITS;
+        let frame = number.div_ceil(1 << FOLLOW_BITS);
+        let follow = part((frame << FOLLOW_BITS) - number, FOLLOW_BITS);
+        let chars = part(frame, CHAR_BITS);
+        let frame = frame >> CHAR_BITS;
+        let open = match part(frame, OPEN_BITS) {
+            0 => Open::Nothing,
+            1 => Open::Reasoning(chars),
+            2 => Open::Thought,
+            _ => Open::Text(chars),
+        };
+        let frame = frame >> OPEN_BITS;
+        let seq = i64::try_from(frame >> FRAME_BITS).unwrap_or(i64::MAX);
+        Self { at: Position { seq, open, frames: part(frame, FRAME_BITS) }, follow, voided }
+    }
+}
+
+/// Whether a client that has the event with number `has` lacks the one with `number`. How many items were taken back says
+/// nothing about the order.
+fn is_after(number: u64, has: u64) -> bool {
+    number >> VOID_BITS > has >> VOID_BITS
+}
+
+/// The lowest `bits` of a number.
+fn part(number: u64, bits: u32) -> u32 {
+    u32::try_from(number & ((1 << bits) - 1)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn open() -> impl Strategy<Value = Open> {
+        prop_oneof![
+            Just(Open::Nothing),
+            (0..2_000_000u32).prop_map(Open::Reasoning),
+            Just(Open::Thought),
+            (0..2_000_000u32).prop_map(Open::Text),
+        ]
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        (1..1_000_000i64, open(), 0..15u32, 0..8u32, 0..8u32).prop_map(
+            |(seq, open, frames, follow, voided)| Place {
+                at: Position { seq, open, frames },
+                follow,
+                voided,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_round_trip_below_two_to_the_53rd(place in place()) {
+            let number = place.number();
+            prop_assert!(number < 1 << 53);
+            prop_assert_eq!(Place::of(number), place);
+        }
+
+        #[test]
+        fn any_number_is_some_place(number in 0..1u64 << 53) {
+            let at = Place::of(number).at;
+            prop_assert!((0..=1 << 20).contains(&at.seq));
+        }
+    }
+
+    #[test]
+    fn later_positions_have_larger_numbers() {
+        let at = |seq, open, frames, follow| {
+            Place { at: Position { seq, open, frames }, follow, voided: 0 }.number()
+        };
+        let numbers = [
+            at(1, Open::Nothing, 0, 7),
+            at(1, Open::Nothing, 0, 0),
+            at(1, Open::Reasoning(0), 0, 1),
+            at(1, Open::Reasoning(0), 0, 0),
+            at(1, Open::Reasoning(900), 0, 0),
+            at(1, Open::Thought, 0, 2),
+            at(1, Open::Thought, 0, 0),
+            at(1, Open::Text(0), 0, 1),
+            at(1, Open::Text(3), 0, 0),
+            at(1, Open::Text(3), 1, 7),
+            at(1, Open::Text(3), 1, 0),
+            at(2, Open::Nothing, 0, 7),
+            at(2, Open::Text(3), 0, 0),
+        ];
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     }
 }

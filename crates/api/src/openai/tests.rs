@@ -9,14 +9,13 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::id::ResponseId;
-use super::number::Place;
 use super::replay::{Next, Replay};
-use super::stream::ResponseEvents;
+use super::stream::{Place, ResponseEvents};
 use crate::events::cursor::tests::open_iteration_at;
 use crate::events::cursor::tests::script::{Item, Script, forgotten_thought, play, script};
 use crate::events::cursor::{Cursor, Needed};
-use crate::events::dialect::Dialect as _;
 use crate::events::position::Position;
+use crate::events::stream::Dialect as _;
 
 /// What a client has of a response.
 #[derive(Debug, Default)]
@@ -120,7 +119,7 @@ impl TestStream {
         false
     }
 
-    /// As [`super::found::Found::resume`].
+    /// As [`super::responses::Found::resume`].
     fn reconnect(&mut self) {
         let number = *self.client.numbers.last().unwrap();
         let place = Place::of(number);

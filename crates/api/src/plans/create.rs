@@ -21,7 +21,7 @@ use crate::body::{Creation, check_size};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::post::check_storable_value;
+use crate::messages::check_storable_value;
 use crate::request_trace::Posting;
 use crate::state::App;
 

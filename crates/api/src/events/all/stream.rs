@@ -23,11 +23,9 @@ use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::feeds::{Feed, FeedPage, Listener};
-use super::position::{Place, Positions};
+use super::{Place, Positions};
 use crate::auth::Caller;
-use crate::events::abort::Abort;
-use crate::events::heartbeat::Heartbeat;
-use crate::events::stream::{PAGE, read_with_retries};
+use crate::events::stream::{Abort, Heartbeat, PAGE, read_with_retries};
 use crate::events::streams::StreamPermit;
 use crate::state::App;
 

@@ -32,7 +32,7 @@ endpoint! {
     responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
 }
 
-pub(crate) async fn list(
+async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     Query(window): Query<Window>,
