@@ -46,12 +46,12 @@ impl Offload {
     ///
     /// # Errors
     /// The errors of `work`; [`ApiError::Unavailable`] when the runtime shuts down.
-    pub(crate) async fn drive<T: Send + 'static>(
+    pub(crate) fn drive<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let tenant = tenant();
-        let driven = async {
+    ) -> impl Future<Output = Result<T, ApiError>> + Send {
+        let (work, tenant) = (Box::pin(work), tenant());
+        let driven = async move {
             let turn = self.driving.take(tenant).await;
             let abandoned = CancellationToken::new();
             let _guard = abandoned.clone().drop_guard();
@@ -64,7 +64,7 @@ impl Offload {
             done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))
         };
         // A conversation of 100,000 entries takes longer than a request may otherwise.
-        admission::computed(driven).await
+        admission::computed(driven)
     }
 }
 

@@ -231,6 +231,35 @@ impl fmt::Display for ProblemCode {
     }
 }
 
+/// How the OpenAPI document describes the codes.
+#[cfg(feature = "openapi")]
+mod documented {
+    use std::borrow::Cow;
+
+    use utoipa::openapi::RefOr;
+    use utoipa::openapi::schema::Schema;
+    use utoipa::{PartialSchema, ToSchema};
+
+    use super::{ProblemCode, schema};
+
+    impl PartialSchema for ProblemCode {
+        fn schema() -> RefOr<Schema> {
+            let names = Self::ALL.iter().map(|code| code.as_str());
+            let meanings =
+                Self::ALL.iter().map(|code| format!("- `{code}` ({}): {}", code.status(), code.meaning()));
+            let described = schema::one_of(&names.collect::<Vec<_>>())
+                .description(Some(meanings.collect::<Vec<_>>().join("\n")));
+            RefOr::T(Schema::from(described))
+        }
+    }
+
+    impl ToSchema for ProblemCode {
+        fn name() -> Cow<'static, str> {
+            "ProblemCode".into()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

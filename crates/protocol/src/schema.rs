@@ -9,8 +9,6 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::problem::ProblemCode;
-
 macro_rules! described {
     ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(
         $(#[$doc])+
@@ -41,7 +39,7 @@ fn number() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Number)
 }
 
-fn one_of(names: &[&str]) -> ObjectBuilder {
+pub(crate) fn one_of(names: &[&str]) -> ObjectBuilder {
     text().enum_values(Some(names.iter().copied()))
 }
 
@@ -248,23 +246,6 @@ pub(crate) use described_as;
 
 described_as! {
     crate::time::Time => Time;
-}
-
-impl PartialSchema for ProblemCode {
-    fn schema() -> RefOr<Schema> {
-        let names = Self::ALL.iter().map(|code| code.as_str());
-        let meanings =
-            Self::ALL.iter().map(|code| format!("- `{code}` ({}): {}", code.status(), code.meaning()));
-        let described =
-            one_of(&names.collect::<Vec<_>>()).description(Some(meanings.collect::<Vec<_>>().join("\n")));
-        RefOr::T(Schema::from(described))
-    }
-}
-
-impl ToSchema for ProblemCode {
-    fn name() -> Cow<'static, str> {
-        "ProblemCode".into()
-    }
 }
 
 const RUN_STATUSES: [&str; 14] = [
