@@ -5,8 +5,7 @@
 //! | [`router`] | selects and orders the models suitable for a request |
 //! | [`fallback`] | asks the next model when one fails |
 //! | [`guard`] | wraps a model with the following |
-//! | [`retry`] | repeats a failed call at once |
-//! | [`retry_budget`] | limits the retries sent to a provider |
+//! | [`retry`] | repeats a failed call at once, within the limit of retries that a provider is sent |
 //! | [`breaker`] | circuit breaker: stops calling a model that keeps failing |
 //! | [`latency`] | measures how fast models answer |
 //! | `meter` | counts requests for Prometheus |

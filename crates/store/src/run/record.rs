@@ -315,8 +315,8 @@ impl RecordTx<'_> {
     /// Creates an item with [`RecordIds::row`] as its id.
     ///
     /// # Errors
-    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction
-    /// goes on. [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Full`] when there is the maximum number; nothing was written, and the transaction
+    /// goes on. [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn create_item(
         &mut self,
         kind: KnowledgeKind,
@@ -343,7 +343,7 @@ impl RecordTx<'_> {
     /// The first `chars` characters of items, newest first: one more than `listing` asks for, if there are more.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement; so in all
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; so in all
     /// methods below.
     pub async fn excerpts<Id: Copy + Into<Uuid>>(
         &mut self,
@@ -479,7 +479,7 @@ impl RecordTx<'_> {
     }
 }
 
-/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// The errors of all methods: [`Error::Database`] when Postgres cannot be reached or refuses the
 /// statement. None of them sees a conversation of another user, or the one of the run itself.
 impl RecordTx<'_> {
     /// Conversations of the user, newest first.
@@ -541,7 +541,7 @@ impl RecordTx<'_> {
     }
 }
 
-/// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
+/// The errors of all methods: [`Error::Database`] when Postgres cannot be reached or refuses the
 /// statement. None of them sees a plan of another agentable.
 impl RecordTx<'_> {
     /// Makes a plan that works for the agentable of the run. `depth`: levels above the plan.
@@ -593,7 +593,7 @@ impl RecordTx<'_> {
     /// The state now; `None`: nothing has changed it.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(&mut self) -> Result<Option<Value>> {
         let Owner { tenant, agentable, .. } = self.owner;
         if let Some(pending) = self.tx.states.last() {
