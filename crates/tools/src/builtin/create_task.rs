@@ -34,8 +34,7 @@ pub(super) struct CreateTask {
     /// The JSON Schema of its result, an object, if you need values; a text when left out.
     #[schemars(with = "Option<Map<String, Value>>")]
     output: Option<Value>,
-    /// How soon the result is needed: `relaxed` is within two hours and `batch` within a day, which is cheaper; as soon as yours
-    /// when left out.
+    /// When it is needed, if not as soon as yours: `relaxed` in hours, `batch` in a day, cheaper.
     #[serde(default)]
     #[schemars(with = "Patience")]
     latency: Option<Patience>,
