@@ -79,11 +79,16 @@ pub(crate) async fn without_place<R>(waiting: impl Future<Output = R>) -> R {
 
 /// Waits for a computation, without the place, and without its time counting as that of the request.
 pub(crate) async fn computed<R>(computation: impl Future<Output = R>) -> R {
+    untimed(without_place(computation)).await
+}
+
+/// Waits for something whose time does not count as that of the request.
+pub(crate) async fn untimed<R>(waiting: impl Future<Output = R>) -> R {
     let restart = |pause| PLACE.try_with(|place| place.deadline.restart_after(pause)).ok();
     restart(COMPUTING);
-    let computed = without_place(computation).await;
+    let waited = waiting.await;
     restart(Duration::ZERO);
-    computed
+    waited
 }
 
 /// The tenant that sends the request of this task, if it is known.

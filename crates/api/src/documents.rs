@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use crate::admission;
 use crate::auth::Caller;
 use crate::body::{Creation, JSON, content_length, is_json, parse_pieces, receive};
 use crate::error::ApiError;
@@ -51,7 +52,9 @@ impl DocumentPermit {
     /// # Errors
     /// [`ApiError::TooManyDocuments`] when they are not free within 10 s.
     pub(crate) async fn new(app: &App, tenant: TenantId, bytes: usize) -> Result<Self, ApiError> {
-        Self::within(&app.documents, app.state.config.conversation.max_bytes_at_once, tenant, bytes).await
+        let limit = app.state.config.conversation.max_bytes_at_once;
+        // The client is told that memory is short, and not that the database is slow.
+        admission::untimed(Self::within(&app.documents, limit, tenant, bytes)).await
     }
 
     /// As [`Self::new`], out of other memory than that of conversations.

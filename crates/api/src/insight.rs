@@ -154,10 +154,13 @@ async fn prompt(
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     caller.needs(Scope::Read)?;
-    let permit = DocumentPermit::new(&app, caller.tenant(), app.state.config.conversation.max_bytes).await?;
     let explanation = app.state.explain.get(ExplainTopic::Prompt, agentable);
-    let sent = app.offload.drive(async move { Ok(DocumentBody::new(&explanation.await?, permit)) }).await?;
-    Ok(([(header::CONTENT_TYPE, JSON)], Body::new(sent)))
+    // Writing a JSON value cannot fail.
+    let written = async move { Ok(serde_json::to_string(&explanation.await?).unwrap_or_default()) };
+    let text = app.offload.drive(written).await?;
+    // As much as it has, and no more: most prompts are short, and are sent beside a long export.
+    let permit = DocumentPermit::new(&app, caller.tenant(), text.len()).await?;
+    Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::of_text(text, permit))))
 }
 
 endpoint! {
