@@ -36,7 +36,7 @@ struct Place {
 /// The places of an API.
 pub(crate) fn places() -> Arc<Turns> {
     let processors = available_parallelism().map_or(1, usize::from);
-    Turns::new(usize::MAX, OF_PROCESSOR * processors)
+    Turns::new(usize::MAX, OF_PROCESSOR * processors, usize::MAX)
 }
 
 /// Handles a request, with a place from when [`admit`] is called.

@@ -1,9 +1,9 @@
-//! Runs work that takes more than a few ms on blocking threads, a few at once; on the runtime's threads it would delay
-//! the requests of all tenants.
+//! Runs work that takes more than a few ms on threads of lower priority, a few at once; on the runtime's threads it would
+//! delay the requests of all tenants.
 
 use std::sync::Arc;
 
-use houston_meter::{Stopped, Turns};
+use houston_meter::{Stopped, Turns, yielding};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::admission;
 use crate::error::ApiError;
 
-/// How many futures run at once, of which a tenant beside others has half; others wait.
+/// How many futures run at once, of which a tenant has half beside others, and leaves one alone; others wait.
 const MAX_CONCURRENT: usize = 4;
 
 /// Runs long work on blocking threads.
@@ -23,7 +23,7 @@ pub(crate) struct Offload {
 
 impl Default for Offload {
     fn default() -> Self {
-        Self { driving: Turns::new(MAX_CONCURRENT, MAX_CONCURRENT / 2) }
+        Self { driving: Turns::new(MAX_CONCURRENT, MAX_CONCURRENT / 2, MAX_CONCURRENT - 1) }
     }
 }
 
@@ -58,7 +58,7 @@ impl Offload {
             let runtime = Handle::current();
             let done = spawn_blocking(move || {
                 let _turn = turn;
-                runtime.block_on(abandoned.run_until_cancelled_owned(work))
+                yielding(|| runtime.block_on(abandoned.run_until_cancelled_owned(work)))
             });
             // The token is cancelled only when this future is dropped, so `None` cannot occur here.
             done.await.map_err(join_error)?.unwrap_or(Err(ApiError::Unavailable(None)))

@@ -3,6 +3,7 @@
 //!
 //! # Invariants
 //! - Nothing of it is computed on the runtime's threads, but what takes microseconds for every input: plain expressions.
+//! - It yields the processor: beside requests and runs that use all of it, it gets a tenth ([`yielding`]).
 //! - A tenant has at most [`AT_ONCE`] of them at once, so that the others' do not wait for a tenant with many.
 //! - What can neither be stopped nor bounded beforehand is evaluated by child processes:
 //!   [`houston_domain::plan::evaluate_elsewhere`], which `cli` connects with the sandbox.
@@ -18,9 +19,10 @@ mod turns;
 
 pub use turns::{Turn, Turns};
 
+use std::sync::{Arc, LazyLock};
+
 use houston_domain::plan::{Problem, all_plain, tried};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -28,17 +30,18 @@ use uuid::Uuid;
 pub const AT_ONCE: usize = 2;
 /// Computations of all tenants at once.
 const ALL: usize = 8;
-/// Groups of tenants and users that share [`AT_ONCE`] places: by the last bits of their ids, which are random.
-const GROUPS: usize = 64;
 
-static PLACES: Semaphore = Semaphore::const_new(ALL);
-static OF_GROUPS: [Semaphore; GROUPS] = [const { Semaphore::const_new(AT_ONCE) }; GROUPS];
+static PLACES: LazyLock<Arc<Turns>> = LazyLock::new(|| Turns::new(ALL, AT_ONCE, AT_ONCE));
+
+/// How much lower than that of requests and runs the priority of their threads is: a tenth of the time of a busy processor.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
 
 /// The runtime shuts down, and nothing was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Computes on a blocking thread, when `who`, a tenant or a user, has a place. The computation goes on if the caller stops
+/// Computes on a blocking thread, when the tenant has a place. The computation goes on if the caller stops
 /// waiting, and keeps its place.
 ///
 /// # Errors
@@ -47,16 +50,13 @@ pub struct Stopped;
 /// # Panics
 /// When the computation does.
 pub async fn compute<T: Send + 'static>(
-    who: Uuid,
+    tenant: Uuid,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Stopped> {
-    let group = usize::from(who.as_bytes()[15]) % GROUPS;
-    // The tenant's first: who waits for it takes no place of others. The semaphores are never closed.
-    let of_tenant = OF_GROUPS[group].acquire().await.map_err(|_| Stopped)?;
-    let place = PLACES.acquire().await.map_err(|_| Stopped)?;
+    let place = PLACES.take(tenant).await;
     let done = spawn_blocking(move || {
-        let _held = (of_tenant, place);
-        work()
+        let _held = place;
+        yielding(work)
     });
     done.await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
@@ -64,14 +64,54 @@ pub async fn compute<T: Send + 'static>(
     })
 }
 
-/// Tries the expressions of a document of `who`, or of a value with templates, before it is stored.
+/// Does the work on a thread of lower priority, and waits for it. A thread cannot take its old priority again, and those that
+/// block for the runtime are used for much else, so it is a thread of its own.
+///
+/// # Panics
+/// When the work does.
+pub fn yielding<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let lowered = || {
+        #[cfg(target_os = "linux")]
+        let _refused_or_lowered = rustix::process::nice(NICE);
+        work()
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(lowered).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Tries the expressions of a document of a tenant, or of a value with templates, before it is stored.
 ///
 /// # Errors
 /// Which expression cannot be evaluated within its limits, and which limit it reached.
-pub async fn try_expressions(who: Uuid, document: &Value) -> Result<(), Problem> {
+pub async fn try_expressions(tenant: Uuid, document: &Value) -> Result<(), Problem> {
     if all_plain(document) {
         return Ok(());
     }
     let document = document.clone();
-    compute(who, move || tried(&document)).await.unwrap_or(Ok(()))
+    compute(tenant, move || tried(&document)).await.unwrap_or(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_the_computations_of_another() {
+        let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let mut ends = Vec::new();
+        let mut running = tokio::task::JoinSet::new();
+        for _ in 0..2 * ALL {
+            let (end, wait) = channel::<()>();
+            ends.push(end);
+            running.spawn(compute(loud, move || drop(wait.recv())));
+        }
+        assert_eq!(compute(quiet, || 1).await, Ok(1));
+        drop(ends);
+        while let Some(done) = running.join_next().await {
+            assert_eq!(done.unwrap(), Ok(()));
+        }
+    }
 }

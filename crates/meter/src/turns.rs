@@ -1,7 +1,7 @@
 //! [`Turns`]: which tenant gets a place next, of what is scarce.
 //!
 //! While several tenants ask, none of them has more than its share, and of those that wait the tenant with the fewest places
-//! goes first. So a tenant with many requests waits for itself, and the others find a place. A tenant alone may have all.
+//! goes first. So a tenant with many requests waits for itself, and the others find a place. A tenant alone may have more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,7 @@ const ACTIVE: Duration = Duration::from_secs(1);
 pub struct Turns {
     places: usize,
     share: usize,
+    alone: usize,
     state: Mutex<State>,
 }
 
@@ -40,10 +41,12 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// So many `places`, of which a tenant beside others has a `share` at most.
+    /// So many `places`, of which a tenant beside others has a `share` at most, and one `alone` has so many at most: what is left
+    /// is for the first request of another.
     #[must_use]
-    pub fn new(places: usize, share: usize) -> Arc<Self> {
-        Arc::new(Self { places: places.max(1), share: share.max(1), state: Mutex::default() })
+    pub fn new(places: usize, share: usize, alone: usize) -> Arc<Self> {
+        let share = share.max(1);
+        Arc::new(Self { places: places.max(1), share, alone: alone.max(share), state: Mutex::default() })
     }
 
     /// Waits for a place.
@@ -94,7 +97,7 @@ impl State {
     fn may_take(&self, tenant: Uuid, of: &Turns) -> bool {
         let is_other = |(other, at): (Uuid, Instant)| other != tenant && at.elapsed() < ACTIVE;
         let is_alone = !self.active.iter().copied().flatten().any(is_other);
-        let most = if is_alone { of.places } else { of.share };
+        let most = if is_alone { of.alone } else { of.share };
         self.taken < of.places && self.of(tenant) < most
     }
 
@@ -146,8 +149,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tenant_alone_has_all_places_and_beside_others_its_share() {
-        let turns = Turns::new(5, 2);
+    async fn tenant_alone_has_more_places_than_beside_others() {
+        let turns = Turns::new(5, 2, 5);
         let mut loud = Vec::new();
         for _ in 0..5 {
             loud.push(turns.take(tenant(1)).now_or_never().expect("a place"));
@@ -169,8 +172,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn place_is_kept_for_the_first_request_of_another() {
+        let turns = Turns::new(3, 1, 2);
+        let loud = [turns.take(tenant(1)).await, turns.take(tenant(1)).await];
+        assert!(turns.take(tenant(1)).now_or_never().is_none());
+        assert!(turns.take(tenant(2)).now_or_never().is_some());
+        drop(loud);
+    }
+
+    #[tokio::test]
     async fn place_of_a_caller_that_went_away_goes_to_the_next() {
-        let turns = Turns::new(1, 1);
+        let turns = Turns::new(1, 1, 1);
         let held = turns.take(tenant(1)).await;
         let mut gone = Box::pin(turns.take(tenant(2)));
         let mut waits = Box::pin(turns.take(tenant(3)));

@@ -176,7 +176,7 @@ impl Connections {
         });
         let pool = options.connect_lazy_with(hosts.first().cloned().unwrap_or_default());
         let places = usize::try_from(size).unwrap_or(usize::MAX);
-        let turns = Turns::new(places, places.div_ceil(PARTS));
+        let turns = Turns::new(places, places.div_ceil(PARTS), places.saturating_sub(1));
         Self { pool, state, turns }
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 use houston_domain::client_offer::ClientTool;
-use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, UserId};
+use houston_domain::id::{AgentableId, FeedItemId, MemoryId, NoteId, RunId, SessionId, TenantId, UserId};
 use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ fn plan(name: &str, input: Value) -> Plan {
 fn context() -> CallContext {
     let nil = uuid();
     CallContext {
+        tenant: TenantId(nil),
         agentable: AgentableId(nil),
         user: UserId(nil),
         run: RunId(nil),

@@ -11,7 +11,7 @@ use houston_domain::autonomy::Autonomy;
 use houston_domain::capability::Capability;
 use houston_domain::focus::Tier;
 use houston_domain::guard::{Layer, ToolFacts};
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_store::workspace_file::command::CommandFiles;
@@ -28,6 +28,8 @@ use crate::skills::Skills;
 /// The circumstances of a tool call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
+    /// The tenant of that user.
+    pub tenant: TenantId,
     /// The agentable whose model made the call.
     pub agentable: AgentableId,
     /// The user that agentable works for.

@@ -202,9 +202,9 @@ impl BuiltIn for TransformText {
             return Ok(Plan::Answer(work()));
         }
         // An expression may take a while with each letter: not on a thread that drives runs.
-        let user = context.user.0;
+        let tenant = context.tenant.0;
         Ok(Plan::Execute(Box::pin(async move {
-            let done = houston_meter::compute(user, work).await;
+            let done = houston_meter::compute(tenant, work).await;
             done.unwrap_or_else(|Stopped| failed(ToolErrorCode::IoError, "Houston is stopping"))
         })))
     }

@@ -235,6 +235,7 @@ impl TestRun {
 
     fn context(&self, owner: Owner) -> CallContext {
         CallContext {
+            tenant: owner.tenant,
             agentable: owner.agentable,
             user: owner.user,
             run: owner.run,

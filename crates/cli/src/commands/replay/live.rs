@@ -14,7 +14,7 @@ use houston_domain::agent::{AgentRun, RunPolicy};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::guard::{Call, Decision, Layer, LayerKind, Situation, clamp, decide};
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, Usage};
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_domain::trace::Trace;
@@ -332,6 +332,7 @@ impl Answers<'_> {
     /// Nothing of the tenant: a tool that reads needs none of it.
     fn context(&self, call: &ToolCall) -> CallContext {
         CallContext {
+            tenant: TenantId(Uuid::nil()),
             agentable: AgentableId(Uuid::nil()),
             user: UserId(Uuid::nil()),
             run: self.run,

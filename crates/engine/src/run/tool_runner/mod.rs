@@ -234,6 +234,7 @@ impl ToolRunner {
     fn call_context<S: RunStorage>(&self, journal: &Journal<'_, S>, call: &ToolCall) -> CallContext {
         let (agentable, run) = (journal.agentable(), journal.run());
         CallContext {
+            tenant: journal.owner.tenant,
             agentable,
             user: journal.owner.user,
             run,

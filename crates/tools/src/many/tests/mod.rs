@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 use houston_domain::guard::{GuardSettings, Layer, LayerKind, ToolFacts};
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::tool_call::{ToolCall, ToolDefinition, ToolResponse};
 use serde_json::Value;
 use uuid::Uuid;
@@ -70,6 +70,7 @@ fn context(guards: &[&str]) -> CallContext {
         Arc::new(Layer::compile(LayerKind::Kind, "test", &settings).unwrap())
     };
     CallContext {
+        tenant: TenantId(nil),
         agentable: AgentableId(nil),
         user: UserId(nil),
         run: RunId(nil),
