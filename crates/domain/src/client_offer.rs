@@ -126,6 +126,11 @@ impl ClientOffer {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
             return Err(WrongSetting::new("/tools", reason));
         }
+        let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_TOOLS_BYTES {
+            let reason = format!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
+            return Err(WrongSetting::new("/tools", reason));
+        }
         for (nth, tool) in tools.iter().enumerate() {
             let pointer = format!("/tools/{nth}");
             if !is_name(&tool.name) {
@@ -147,11 +152,6 @@ impl ClientOffer {
                     format!("cannot be offered: {reason}"),
                 ));
             }
-        }
-        let bytes = serde_json::to_vec(tools).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_TOOLS_BYTES {
-            let reason = format!("have {bytes} bytes as JSON; at most {MAX_TOOLS_BYTES} are allowed");
-            return Err(WrongSetting::new("/tools", reason));
         }
         if context.len() > MAX_CONTEXT_ITEMS {
             let reason = format!("has {} items; at most {MAX_CONTEXT_ITEMS} are allowed", context.len());

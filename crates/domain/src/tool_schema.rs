@@ -15,6 +15,7 @@
 
 mod form;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -32,6 +33,9 @@ pub const MAX_DEPTH: usize = 16;
 
 /// The most schemas in a schema.
 pub const MAX_SCHEMAS: usize = 4096;
+
+/// The most bytes that are read for a schema: what is referred to several times counts each time.
+const MAX_READ_BYTES: usize = 1024 * 1024;
 
 /// Why a schema cannot be read. Each continues "the tool cannot be offered: …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,13 +119,31 @@ struct Reader<'a> {
     limits: Limits,
     /// The references that are being followed, the outermost first.
     open: Vec<&'a str>,
-    /// How many schemas may still be read.
+    /// How many schemas may still be read, and how many bytes of their own data; with none left, nothing more is read.
     left: usize,
+    left_bytes: usize,
+    /// The definitions that have a name of their own, by that name.
+    named: HashMap<&'a str, &'a Value>,
 }
 
 impl<'a> Reader<'a> {
     fn new(root: &'a Value, limits: Limits) -> Self {
-        Self { root, limits, open: Vec::new(), left: MAX_SCHEMAS }
+        let mut named = HashMap::new();
+        for value in definitions(root).flat_map(Map::values) {
+            let names =
+                ["$anchor", "$dynamicAnchor", "$id", "id"].iter().filter_map(|key| value.get(*key)?.as_str());
+            names.for_each(|name| _ = named.entry(name).or_insert(value));
+        }
+        Self { root, limits, open: Vec::new(), left: MAX_SCHEMAS, left_bytes: MAX_READ_BYTES, named }
+    }
+
+    /// Whether so many bytes may still be read. If not, nothing more may.
+    fn may_read(&mut self, bytes: usize) -> bool {
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        if self.left_bytes == 0 {
+            self.left = 0;
+        }
+        self.left > 0
     }
 
     /// The root; `None` when it has too many schemas.
@@ -146,6 +168,9 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Schema {
+        if !self.may_read(form::own_bytes(fields)) {
+            return Schema::new();
+        }
         let mut schema = form::own(fields);
         for (key, value) in fields {
             match key.as_str() {
@@ -247,13 +272,12 @@ impl<'a> Reader<'a> {
 
     /// Properties that only some values have are allowed for all; the rule itself is described.
     fn conditions(&mut self, fields: &'a Map<String, Value>, schema: &mut Schema, depth: usize) {
-        let rules: Map<String, Value> = CONDITIONS
+        let rules: Vec<(&str, &Value)> = CONDITIONS
             .iter()
-            .filter_map(|key| {
-                Some(((*key).to_owned(), fields.get(*key).filter(|value| value.is_object())?.clone()))
-            })
+            .filter_map(|key| Some((*key, fields.get(*key).filter(|value| value.is_object())?)))
             .collect();
-        if rules.is_empty() {
+        let bytes = rules.iter().map(|(_, rule)| form::bytes(rule)).sum();
+        if rules.is_empty() || !self.may_read(bytes) {
             return;
         }
         let conditional = ["then", "else"].iter().filter_map(|key| fields.get(*key));
@@ -264,12 +288,18 @@ impl<'a> Reader<'a> {
             let read = self.schema(value, depth + 1);
             add_properties(schema, &read);
         }
-        form::describe(schema, &Value::Object(rules));
+        if bytes <= form::MAX_RULE_BYTES {
+            let rules = rules.into_iter().map(|(key, rule)| (key.to_owned(), rule.clone())).collect();
+            form::describe(schema, &Value::Object(rules));
+        }
     }
 
     /// What a reference refers to. Any value, if it is not in this schema, or contains itself too often.
     fn referred(&mut self, target: &'a str, depth: usize) -> Schema {
-        let Some(value) = resolve(self.root, target) else { return Schema::new() };
+        if !self.may_read(target.len()) {
+            return Schema::new();
+        }
+        let Some(value) = self.resolve(target) else { return Schema::new() };
         let repeats = self.open.iter().filter(|open| **open == target).count();
         if repeats > self.limits.repeats || self.open.len() >= self.limits.references {
             return value.as_object().map(form::cut).unwrap_or_default();
@@ -279,25 +309,25 @@ impl<'a> Reader<'a> {
         self.open.pop();
         schema
     }
+
+    /// The schema that `target` refers to: a JSON pointer, an anchor, or the bare name of a definition.
+    fn resolve(&self, target: &str) -> Option<&'a Value> {
+        let root = self.root;
+        match target.strip_prefix('#') {
+            Some(fragment) if fragment.is_empty() || fragment.starts_with('/') => {
+                root.pointer(fragment).or_else(|| root.pointer(&form::percent_decoded(fragment)))
+            }
+            Some(anchor) => self.named.get(anchor).copied(),
+            None => {
+                definitions(root).find_map(|all| all.get(target)).or_else(|| self.named.get(target).copied())
+            }
+        }
+    }
 }
 
-/// The schema that `target` refers to, within `root`: a JSON pointer, an anchor, or the bare name of a definition.
-fn resolve<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
-    let definitions = || ["$defs", "definitions"].into_iter().filter_map(|key| root.get(key)?.as_object());
-    let Some(fragment) = target.strip_prefix('#') else {
-        return definitions().find_map(|named| {
-            let is_meant =
-                |value: &&Value| ["$id", "id"].iter().any(|key| value.get(*key) == Some(&json!(target)));
-            named.get(target).or_else(|| named.values().find(is_meant))
-        });
-    };
-    if fragment.is_empty() || fragment.starts_with('/') {
-        return root.pointer(fragment).or_else(|| root.pointer(&form::percent_decoded(fragment)));
-    }
-    definitions().flat_map(Map::values).find(|value| {
-        value.get("$anchor") == Some(&json!(fragment))
-            || value.get("$dynamicAnchor") == Some(&json!(fragment))
-    })
+/// The objects with definitions of a schema.
+fn definitions(root: &Value) -> impl Iterator<Item = &Map<String, Value>> {
+    ["$defs", "definitions"].into_iter().filter_map(|key| root.get(key)?.as_object())
 }
 
 /// The most alternatives that are described.
@@ -311,34 +341,13 @@ fn all_of(mut first: Schema, second: Schema) -> Schema {
     let closed =
         [&first, &second].iter().any(|one| one.get("additionalProperties") == Some(&Value::Bool(false)));
     for (key, value) in second {
-        let Some(before) = first.get(&key) else {
+        let Some(place) = first.get_mut(&key) else {
             first.insert(key, value);
             continue;
         };
-        let both = match key.as_str() {
-            "properties" => both_properties(before, &value),
-            "required" => json!(form::distinct(&[list(before), list(&value)].concat())),
-            "type" => both_types(before, &value),
-            "enum" => {
-                let (choices, others) = (list(before), list(&value));
-                let common: Vec<Value> = choices.into_iter().filter(|one| others.contains(one)).collect();
-                if common.is_empty() { continue } else { Value::Array(common) }
-            }
-            "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
-                if value.as_f64() > before.as_f64() { value } else { continue }
-            }
-            "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
-                if value.as_f64() < before.as_f64() { value } else { continue }
-            }
-            "items" => match (before, &value) {
-                (Value::Object(first), Value::Object(second)) => {
-                    Value::Object(all_of(first.clone(), second.clone()))
-                }
-                _ => continue,
-            },
-            _ => continue,
-        };
-        first.insert(key, both);
+        // Taken and put back, because a copy for each part of a long `allOf` would take long.
+        let before = place.take();
+        *place = both(&key, before, value);
     }
     if closed {
         // Their properties are united, so that each knows those of the other.
@@ -348,22 +357,49 @@ fn all_of(mut first: Schema, second: Schema) -> Schema {
     with_own_properties(first)
 }
 
+/// The value of a keyword of a schema for what matches both.
+fn both(keyword: &str, before: Value, value: Value) -> Value {
+    match (keyword, before, value) {
+        ("properties", Value::Object(before), Value::Object(value)) => both_properties(before, value).into(),
+        ("required", before, value) => json!(form::distinct(&[list(&before), list(&value)].concat())),
+        ("type", before, value) => both_types(&before, &value),
+        ("enum", before, value) => {
+            let others: HashSet<&Value> = value.as_array().into_iter().flatten().collect();
+            let common: Vec<Value> = list(&before).into_iter().filter(|one| others.contains(one)).collect();
+            if common.is_empty() { before } else { Value::Array(common) }
+        }
+        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", before, value) => {
+            if value.as_f64() > before.as_f64() {
+                value
+            } else {
+                before
+            }
+        }
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", before, value) => {
+            if value.as_f64() < before.as_f64() {
+                value
+            } else {
+                before
+            }
+        }
+        ("items", Value::Object(before), Value::Object(value)) => Value::Object(all_of(before, value)),
+        (_, before, _) => before,
+    }
+}
+
 fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-fn both_properties(first: &Value, second: &Value) -> Value {
-    let mut named = first.as_object().cloned().unwrap_or_default();
-    for (name, value) in second.as_object().into_iter().flatten() {
-        let both = match (named.get(name), value) {
-            (Some(Value::Object(first)), Value::Object(second)) => {
-                Value::Object(all_of(first.clone(), second.clone()))
-            }
-            _ => value.clone(),
+fn both_properties(mut named: Schema, others: Schema) -> Schema {
+    for (name, value) in others {
+        let both = match (named.get_mut(&name).map(Value::take), value) {
+            (Some(Value::Object(first)), Value::Object(second)) => Value::Object(all_of(first, second)),
+            (_, value) => value,
         };
-        named.insert(name.clone(), both);
+        named.insert(name, both);
     }
-    Value::Object(named)
+    named
 }
 
 /// The types that both allow. If there are none, the first are kept: a value that cannot be is of no use to a model.
@@ -457,19 +493,15 @@ fn folded(mut schema: Schema, branches: Vec<Schema>) -> Schema {
     }
     let united: Map<String, Value> =
         named.into_iter().map(|(name, values)| (name.clone(), Value::Object(any_of(&values)))).collect();
-    let required_by =
-        |branch: &Schema, name: &String| texts(branch.get("required")).any(|other| other == *name);
-    let required: Vec<String> = texts(first.get("required"))
-        .filter(|name| others.iter().all(|other| required_by(other, name)))
-        .collect();
+    let others: Vec<HashSet<String>> =
+        others.iter().map(|other| texts(other.get("required")).collect()).collect();
+    let required: Vec<String> =
+        texts(first.get("required")).filter(|name| others.iter().all(|other| other.contains(name))).collect();
     let text = described(&schema, &branches, &required);
     let is_closed =
         branches.iter().all(|branch| branch.get("additionalProperties") == Some(&Value::Bool(false)));
     if let Some(properties) = properties_mut(&mut schema) {
-        *properties = both_properties(&Value::Object(properties.clone()), &Value::Object(united))
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        *properties = both_properties(std::mem::take(properties), united);
     }
     require(&mut schema, required);
     if is_closed {
@@ -537,7 +569,7 @@ fn choices(schemas: &[&Schema]) -> Option<Schema> {
 
 /// Which properties belong together, if the alternatives require different ones.
 fn described(schema: &Schema, branches: &[Schema], required: &[String]) -> String {
-    let needed: Vec<String> = texts(schema.get("required")).chain(required.iter().cloned()).collect();
+    let needed: HashSet<String> = texts(schema.get("required")).chain(required.iter().cloned()).collect();
     let mut sets: Vec<String> = Vec::new();
     for branch in branches {
         let fixed = |name: &String| properties(branch)?.get(name)?.get("const").cloned();

@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 
 /// How deep schemas are followed.
 const MAX_DEPTH: usize = 32;
+/// Schemas and values that are looked at: some 20 ms. A table of 30,000 cells is within it.
+const MAX_WORK: usize = 100_000;
+/// Bytes of a text that take as long as a step.
+const TEXT: usize = 64;
 
 /// An answer that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,45 +22,92 @@ pub struct Mismatch {
     pub reason: String,
 }
 
-/// Checks `answer`.
+/// Checks `answer`, in at most [`MAX_WORK`] steps: options in options could take for ever otherwise.
 ///
 /// # Errors
-/// The first [`Mismatch`].
+/// The first [`Mismatch`], also when the answer cannot be checked within the limit.
 pub fn check(schema: &Value, answer: &Value) -> Result<(), Mismatch> {
-    check_at(schema, answer, String::new(), MAX_DEPTH)
+    let mut left = MAX_WORK;
+    let checked = check_at(schema, answer, String::new(), MAX_DEPTH, &mut left);
+    if left == 0 {
+        let reason = format!("cannot be checked: with this schema it takes more than {MAX_WORK} steps");
+        return Err(Mismatch { pointer: String::new(), reason });
+    }
+    checked
 }
 
-fn check_at(schema: &Value, value: &Value, pointer: String, depth: usize) -> Result<(), Mismatch> {
+fn check_at(
+    schema: &Value,
+    value: &Value,
+    pointer: String,
+    depth: usize,
+    left: &mut usize,
+) -> Result<(), Mismatch> {
     let (Value::Object(schema), Some(depth)) = (schema, depth.checked_sub(1)) else {
         return match schema {
             Value::Bool(false) => Err(Mismatch { pointer, reason: "must not be there".to_owned() }),
             _ => Ok(()),
         };
     };
+    *left = left.saturating_sub(work(schema, value));
+    if *left == 0 {
+        return Err(Mismatch { pointer, reason: String::new() });
+    }
     if let Some(reason) = wrong_alone(schema, value) {
         return Err(Mismatch { pointer, reason });
     }
     match value {
-        Value::Object(fields) => check_fields(schema, fields, &pointer, depth),
-        Value::Array(items) => match schema.get("items") {
-            Some(of) => items
-                .iter()
-                .enumerate()
-                .try_for_each(|(nth, item)| check_at(of, item, format!("{pointer}/{nth}"), depth)),
-            None => Ok(()),
-        },
-        _ => Ok(()),
-    }?;
+        Value::Object(fields) => check_fields(schema, fields, &pointer, depth, left)?,
+        Value::Array(items) => {
+            let of = schema.get("items");
+            for (nth, item) in items.iter().enumerate().take_while(|_| of.is_some()) {
+                check_at(of.unwrap_or(&Value::Null), item, format!("{pointer}/{nth}"), depth, left)?;
+            }
+        }
+        _ => {}
+    }
     for either in ["oneOf", "anyOf"] {
         let Some(Value::Array(options)) = schema.get(either) else { continue };
-        let check = |option: &Value| check_at(option, value, pointer.clone(), depth);
-        if !options.iter().any(|option| check(option).is_ok()) {
-            let meant = options.iter().find(|option| is_meant(option, value)).map(check);
+        let (mut is_one, mut meant) = (false, None);
+        for option in options {
+            match check_at(option, value, pointer.clone(), depth, left) {
+                Ok(()) => {
+                    is_one = true;
+                    break;
+                }
+                Err(mismatch) if meant.is_none() => {
+                    *left = left.saturating_sub(
+                        option.get("properties").and_then(Value::as_object).map_or(0, Map::len),
+                    );
+                    meant = is_meant(option, value).then_some(mismatch);
+                }
+                Err(_) => {}
+            }
+        }
+        if !is_one {
             let reason = format!("must match one of the {} options", options.len());
-            return meant.unwrap_or(Err(Mismatch { pointer, reason }));
+            return Err(meant.unwrap_or(Mismatch { pointer, reason }));
         }
     }
     Ok(())
+}
+
+/// Steps that comparing `value` with the keywords of one schema takes at most.
+fn work(schema: &Map<String, Value>, value: &Value) -> usize {
+    let length = |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
+    let compared = length("enum") + usize::from(schema.contains_key("const"));
+    let compared = if compared == 0 { 0 } else { compared.saturating_mul(nodes(value)) };
+    let own = value.as_str().map_or(0, |text| text.len() / TEXT);
+    1 + own + length("required") + compared
+}
+
+fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        Value::Object(fields) => fields.values().map(nodes).sum(),
+        Value::String(text) => text.len() / TEXT,
+        _ => 0,
+    }
 }
 
 /// Whether `value` has the constant fields of an option, by which options of a kind differ: then its other errors are said.
@@ -64,7 +115,9 @@ fn is_meant(option: &Value, value: &Value) -> bool {
     let Some(Value::Object(properties)) = option.get("properties") else { return false };
     let mut constants =
         properties.iter().filter_map(|(name, schema)| Some((name, schema.get("const")?))).peekable();
-    constants.peek().is_some() && constants.all(|(name, constant)| value.get(name) == Some(constant))
+    let is_plain = |value: &Value| !value.is_array() && !value.is_object();
+    constants.peek().is_some()
+        && constants.all(|(name, constant)| is_plain(constant) && value.get(name) == Some(constant))
 }
 
 fn check_fields(
@@ -72,6 +125,7 @@ fn check_fields(
     fields: &Map<String, Value>,
     pointer: &str,
     depth: usize,
+    left: &mut usize,
 ) -> Result<(), Mismatch> {
     let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
     if let Some(Value::Array(required)) = schema.get("required")
@@ -82,11 +136,11 @@ fn check_fields(
     let defined = schema.get("properties").and_then(Value::as_object);
     for (name, value) in fields {
         match (defined.and_then(|defined| defined.get(name)), schema.get("additionalProperties")) {
-            (Some(of), _) => check_at(of, value, at(name), depth)?,
+            (Some(of), _) => check_at(of, value, at(name), depth, left)?,
             (None, Some(Value::Bool(false))) => {
                 return Err(Mismatch { pointer: at(name), reason: "is not a known field".to_owned() });
             }
-            (None, Some(of)) => check_at(of, value, at(name), depth)?,
+            (None, Some(of)) => check_at(of, value, at(name), depth, left)?,
             (None, None) => {}
         }
     }
@@ -200,5 +254,29 @@ mod tests {
             answer = json!([answer]);
         }
         assert_eq!(check(&schema, &answer), Ok(()), "what is too deep is not checked");
+    }
+    /// Options in options: the answer fails at the innermost only, and each level tries all of its options.
+    fn nested(levels: usize, options: usize) -> Value {
+        let mut schema = json!({"properties": {"a": {"const": 1}}, "required": ["b"]});
+        for _ in 0..levels {
+            schema = json!({"properties": {"a": {"const": 1}}, "anyOf": vec![schema; options]});
+        }
+        schema
+    }
+
+    #[test]
+    fn options_in_options_are_tried_once_each() {
+        let schema = nested(30, 1);
+        assert_eq!(wrong(&schema, &json!({"a": 1})).0, "/b");
+        let (_, reason) = wrong(&nested(14, 3), &json!({"a": 1}));
+        assert!(reason.starts_with("cannot be checked: "), "{reason}");
+        let (_, reason) = wrong(&json!({"enum": vec![0; 1000]}), &json!(vec!["x"; 1000]));
+        assert!(reason.starts_with("cannot be checked: "), "{reason}");
+    }
+
+    #[test]
+    fn large_tables_are_within_the_limit() {
+        let schema = json!({"items": {"items": {"type": "number"}}});
+        assert_eq!(check(&schema, &json!(vec![vec![1.5; 30]; 1000])), Ok(()));
     }
 }

@@ -1,5 +1,6 @@
 //! The parts of a schema in the one form.
 
+use std::collections::HashSet;
 use std::io;
 
 use serde_json::{Map, Number, Value, json};
@@ -10,7 +11,7 @@ use super::{Unreadable, folded};
 pub(super) type Schema = Map<String, Value>;
 
 /// The longest rule that is described in words, in bytes of JSON.
-const MAX_RULE_BYTES: usize = 800;
+pub(super) const MAX_RULE_BYTES: usize = 800;
 
 /// The types of JSON Schema.
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
@@ -32,6 +33,29 @@ const OF_TYPES: [(&[&str], &[&str]); 4] = [
     (&["array"], &["items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"]),
     (&["string"], &["pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"]),
     (&["number", "integer"], &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+];
+
+/// Keywords whose values are schemas, or hold some.
+const SCHEMAS: [&str; 19] = [
+    "properties",
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+    "propertyNames",
+    "contains",
+    "not",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "then",
+    "else",
+    "dependentSchemas",
+    "dependencies",
+    "$defs",
+    "definitions",
 ];
 
 /// What a schema says by itself, without the schemas in it.
@@ -86,10 +110,17 @@ pub(super) fn own(fields: &Map<String, Value>) -> Schema {
     schema
 }
 
+/// Bytes of what [`own`] reads.
+pub(super) fn own_bytes(fields: &Map<String, Value>) -> usize {
+    let is_schema = |key: &str| SCHEMAS.contains(&key);
+    fields.iter().filter(|(key, _)| !is_schema(key)).map(|(key, value)| key.len() + bytes(value)).sum()
+}
+
 /// What is kept of a schema that is too deep.
 pub(super) fn cut(fields: &Map<String, Value>) -> Schema {
-    let mut schema = own(fields);
-    schema.retain(|key, _| matches!(key.as_str(), "type" | "description" | "title"));
+    let kept = ["type", "description", "title"];
+    let kept = kept.iter().filter_map(|key| Some(((*key).to_owned(), fields.get(*key)?.clone())));
+    let mut schema = own(&kept.collect());
     settle(&mut schema);
     schema
 }
@@ -116,7 +147,7 @@ pub(super) fn settle(schema: &mut Schema) {
     }
     let Some(required) = schema.shift_remove("required") else { return };
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-    let mut kept = Vec::new();
+    let (mut kept, mut seen) = (Vec::new(), HashSet::new());
     for name in texts(Some(&required)) {
         let known = properties(schema).is_some_and(|named| named.contains_key(&name));
         if !known && is_closed {
@@ -125,7 +156,7 @@ pub(super) fn settle(schema: &mut Schema) {
         if !known && let Some(named) = properties_mut(schema) {
             named.insert(name.clone(), json!({}));
         }
-        if !kept.contains(&name) {
+        if seen.insert(name.clone()) {
             kept.push(name);
         }
     }
@@ -363,13 +394,8 @@ fn count(value: &Value) -> Option<u64> {
 
 /// The values without those that come again.
 pub(super) fn distinct(values: &[Value]) -> Vec<Value> {
-    let mut distinct: Vec<Value> = Vec::new();
-    for value in values {
-        if !distinct.contains(value) {
-            distinct.push(value.clone());
-        }
-    }
-    distinct
+    let mut seen = HashSet::new();
+    values.iter().filter(|value| seen.insert(*value)).cloned().collect()
 }
 
 /// What a value is, for people.

@@ -5,6 +5,7 @@
 //! arguments of the model's calls ([`Originals`]).
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
@@ -239,23 +240,23 @@ impl Rules {
                 return Written { parameters: None, renamed: None };
             }
         };
-        let names = Names::of(&read, self.names);
-        let written = self.renamed(&read, &names);
+        let whole = Whole::of(&read, self.names);
+        let written = self.renamed(&read, &whole);
         // The same bytes as before, for the provider's cache.
         let is_same = written == *tool.input_schema;
         let parameters = Some(if is_same { Arc::clone(&tool.input_schema) } else { Arc::new(written) });
         let originals: BTreeMap<String, String> =
-            names.0.into_iter().map(|(name, sent)| (sent, name)).collect();
+            whole.names.into_iter().map(|(name, sent)| (sent, name)).collect();
         let renamed = (!originals.is_empty()).then(|| Arc::new(Renamed { schema: read, originals }));
         Written { parameters, renamed }
     }
 
     /// A schema with the keywords that the provider accepts.
     pub(crate) fn written(&self, schema: &Value) -> Value {
-        self.renamed(schema, &Names::default())
+        self.renamed(schema, &Whole::default())
     }
 
-    fn renamed(&self, schema: &Value, names: &Names) -> Value {
+    fn renamed(&self, schema: &Value, whole: &Whole) -> Value {
         let Value::Object(fields) = schema else { return schema.clone() };
         let (mut sent, mut rest) = (Map::new(), Map::new());
         for (keyword, value) in fields {
@@ -269,7 +270,7 @@ impl Rules {
             if says_nothing {
                 continue;
             }
-            match self.sends(sent_as).then(|| self.value(keyword, value, fields, names)).flatten() {
+            match self.sends(sent_as).then(|| self.value(keyword, value, fields, whole)).flatten() {
                 Some(value) => drop(sent.insert(sent_as.to_owned(), value)),
                 None => drop(rest.insert(keyword.clone(), value.clone())),
             }
@@ -294,19 +295,19 @@ impl Rules {
         keyword: &str,
         value: &Value,
         fields: &Map<String, Value>,
-        names: &Names,
+        whole: &Whole,
     ) -> Option<Value> {
-        let inner = |value: &Value| self.renamed(value, names);
+        let inner = |value: &Value| self.renamed(value, whole);
         Some(match (keyword, value) {
             ("const", _) if !self.sends("const") => self.choices(std::slice::from_ref(value), fields)?,
             ("enum", Value::Array(choices)) => self.choices(choices, fields)?,
             ("properties", Value::Object(named)) => {
-                let named = named.iter().map(|(name, schema)| (names.sent(name).to_owned(), inner(schema)));
+                let named = named.iter().map(|(name, schema)| (whole.sent(name).to_owned(), inner(schema)));
                 Value::Object(named.collect())
             }
             ("patternProperties", Value::Object(named)) => {
                 let named =
-                    named.iter().filter(|(pattern, _)| !self.portable_patterns || is_portable(pattern));
+                    named.iter().filter(|(pattern, _)| !self.portable_patterns || whole.is_portable(pattern));
                 Value::Object(named.map(|(pattern, schema)| (pattern.clone(), inner(schema))).collect())
             }
             ("$defs" | "definitions", Value::Object(named)) => {
@@ -314,7 +315,7 @@ impl Rules {
             }
             ("required", Value::Array(listed)) => {
                 let sent =
-                    |name: &Value| name.as_str().map_or_else(|| name.clone(), |name| json!(names.sent(name)));
+                    |name: &Value| name.as_str().map_or_else(|| name.clone(), |name| json!(whole.sent(name)));
                 listed.iter().map(sent).collect()
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(listed)) => {
@@ -327,7 +328,7 @@ impl Rules {
             {
                 return None;
             }
-            ("pattern", Value::String(pattern)) if self.portable_patterns && !is_portable(pattern) => {
+            ("pattern", Value::String(pattern)) if self.portable_patterns && !whole.is_portable(pattern) => {
                 return None;
             }
             _ => value.clone(),
@@ -365,40 +366,63 @@ impl Rules {
 }
 
 /// Whether Python's `re` and engines that do not look around read a regular expression as it is meant. A few that would be
-/// are not recognised.
+/// are not recognised; among them are long ones, whose checking would take long.
 fn is_portable(pattern: &str) -> bool {
     let foreign = ["(?=", "(?!", "(?<", "\\p", "\\P", "\\u{", "\\x{", "\\k", "\\c", "\\z", "\\h", "[[:"];
-    !foreign.iter().any(|part| pattern.contains(part)) && regex_lite::Regex::new(pattern).is_ok()
+    let is_short = pattern.len() <= MAX_PATTERN && !foreign.iter().any(|part| pattern.contains(part));
+    is_short && regex_lite::RegexBuilder::new(pattern).size_limit(MAX_COMPILED).build().is_ok()
 }
 
-/// The names of a tool's properties that are sent as others.
-#[derive(Debug, Default)]
-struct Names(BTreeMap<String, String>);
+/// The longest pattern that is checked, in bytes, and the most bytes of memory that it may take then: some 0.2 ms.
+const MAX_PATTERN: usize = 512;
+const MAX_COMPILED: usize = 128 * 1024;
+/// The most patterns of a tool that are checked. The others are described.
+const MAX_PATTERNS: usize = 100;
 
-impl Names {
+/// What is the same in a whole schema: its names, and how many more of its patterns are checked.
+#[derive(Debug)]
+struct Whole {
+    /// The names of a tool's properties that are sent as others.
+    names: BTreeMap<String, String>,
+    patterns_left: Cell<usize>,
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Self { names: BTreeMap::new(), patterns_left: Cell::new(MAX_PATTERNS) }
+    }
+}
+
+impl Whole {
     /// A schema uses one name everywhere for the same name, and none for two.
     fn of(schema: &Value, alphabet: Alphabet) -> Self {
+        let mut whole = Self::default();
         if alphabet == Alphabet::Any {
-            return Self::default();
+            return whole;
         }
         let mut all = Vec::new();
         collect(schema, &mut all);
         let mut taken: HashSet<String> =
             all.iter().filter(|name| alphabet.has(name)).map(|name| (*name).to_owned()).collect();
-        let mut names = BTreeMap::new();
         for name in all.into_iter().filter(|name| !alphabet.has(name)) {
-            if names.contains_key(name) {
+            if whole.names.contains_key(name) {
                 continue;
             }
             let sent = alphabet.renamed(name, |other| taken.contains(other));
             taken.insert(sent.clone());
-            names.insert(name.to_owned(), sent);
+            whole.names.insert(name.to_owned(), sent);
         }
-        Self(names)
+        whole
     }
 
     fn sent<'n>(&'n self, name: &'n str) -> &'n str {
-        self.0.get(name).map_or(name, String::as_str)
+        self.names.get(name).map_or(name, String::as_str)
+    }
+
+    fn is_portable(&self, pattern: &str) -> bool {
+        let left = self.patterns_left.get();
+        self.patterns_left.set(left.saturating_sub(1));
+        left > 0 && is_portable(pattern)
     }
 }
 
