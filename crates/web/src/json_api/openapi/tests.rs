@@ -185,6 +185,18 @@ fn a_schema_that_grows_without_bounds_is_refused() {
     );
 }
 
+#[test]
+fn data_that_is_referred_to_often_is_refused() {
+    let mut document = document();
+    let of_all = json!({"$ref": "#/components/schemas/All"});
+    document["components"]["schemas"]["All"] = json!({"enum": (0..20_000).collect::<Vec<_>>()});
+    let properties: Map<String, Value> = (0..2000).map(|nth| (format!("p{nth}"), of_all.clone())).collect();
+    document["components"]["schemas"]["Order"] = json!({"type": "object", "properties": properties});
+    let loaded = load(&document);
+    let is_told = loaded.skipped.iter().any(|problem| problem.message.contains("too large"));
+    assert!(is_told, "{:?}", loaded.skipped);
+}
+
 /// A real document: Houston's own API.
 #[test]
 fn every_operation_of_houstons_own_api_can_be_called() {
