@@ -11,6 +11,7 @@ use crate::history::{Block, Fault, RawBlock, Role, validate_complete};
 use crate::knowledge::{KnowledgeLimits, MAX_DOCUMENT_BYTES, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS};
 use crate::message::{MAX_AGENT_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageType, Source};
 use crate::question::{MAX_ANSWERED_BY_CHARS, QuestionKind, QuestionState};
+use crate::storable::{MAX_LEVELS, is_shallow, is_storable};
 use crate::workspace::{FileLimits, MAX_FILE_BYTES, WorkspacePath};
 
 /// The first error of a document.
@@ -254,16 +255,19 @@ fn text(pointer: &str, text: &str, most_bytes: usize) -> Checked {
     Ok(())
 }
 
-/// Checks that Postgres can store every character: all but U+0000.
+/// Checks that Postgres can store every character, all but U+0000, and that the value can be read again.
 fn storable(pointer: &str, value: &Value) -> Checked {
-    let mut stored = value.clone();
-    crate::storable::storable_value(&mut stored);
-    if stored == *value {
-        Ok(())
-    } else {
-        invalid(pointer, "must not contain the character U+0000, which cannot be stored")
+    if !is_shallow(value, MAX_LEVELS + BLOCK_LEVELS) {
+        return invalid(pointer, format!("must have at most {MAX_LEVELS} lists and objects in each other"));
     }
+    if !is_storable(value) {
+        return invalid(pointer, "must not contain the character U+0000, which cannot be stored");
+    }
+    Ok(())
 }
+
+/// Lists and objects of a block around the input of a call.
+const BLOCK_LEVELS: usize = 4;
 
 /// Checks that Postgres can store the year.
 fn time(pointer: &str, time: DateTime<Utc>) -> Checked {

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::metered::{Evaluation, Form, evaluated};
 use crate::frame::escape;
+use crate::storable::storable_value;
 
 /// Maximum length of an expression, in bytes. Its parser recurses, so a long one would overflow the stack.
 const EXPRESSION: usize = 1_000;
@@ -172,6 +173,13 @@ fn text(value: Value) -> Result<String, ExpressionError> {
 
 /// Evaluates here: an expression that is not plain may take all memory and time of this process.
 pub(super) fn compute(evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
+    let mut computed = computed(evaluation)?;
+    // An expression can make a U+0000, which Postgres refuses, with all that is written beside it.
+    storable_value(&mut computed);
+    Ok(computed)
+}
+
+fn computed(evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
     let (source, context) = (&*evaluation.source, Jinja::from(Serde(&*evaluation.context)));
     let template = match evaluation.form {
         Form::Prompt => PROMPT,
@@ -479,6 +487,12 @@ enum Token<'s> {
     Sign(&'s str),
 }
 
+/// The most tokens and filters of a plain expression, and filters of a plain template: each may read all that it is given, and
+/// all of them together take microseconds.
+const MAX_TOKENS: usize = 128;
+const MAX_FILTERS: usize = 8;
+const MAX_TEMPLATE_FILTERS: usize = 32;
+
 /// Whether an expression, or each of a template's, is plain. Statements and comments are not.
 pub(crate) fn is_plain(source: &str, is_template: bool) -> bool {
     if !is_template {
@@ -487,13 +501,14 @@ pub(crate) fn is_plain(source: &str, is_template: bool) -> bool {
     if source.contains("{%") || source.contains("{#") {
         return false;
     }
-    let mut rest = source;
+    let (mut rest, mut filters) = (source, 0);
     while let Some((_, behind)) = rest.split_once("{{") {
         // Braces in a text or a map make the expression end too early: then it is not plain.
         let Some((inner, behind)) = behind.split_once("}}") else { return false };
         let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner);
         let inner = inner.strip_suffix(['-', '+']).unwrap_or(inner);
-        if !is_plain_expression(inner) {
+        filters += inner.matches('|').count();
+        if filters > MAX_TEMPLATE_FILTERS || !is_plain_expression(inner) {
             return false;
         }
         rest = behind;
@@ -503,6 +518,10 @@ pub(crate) fn is_plain(source: &str, is_template: bool) -> bool {
 
 fn is_plain_expression(source: &str) -> bool {
     let Some(tokens) = tokens(source) else { return false };
+    let filters = tokens.iter().filter(|token| **token == Token::Sign("|")).count();
+    if tokens.len() > MAX_TOKENS || filters > MAX_FILTERS {
+        return false;
+    }
     let mut once = 0;
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -667,6 +686,10 @@ mod tests {
         }
         assert!(is_plain("Dear {{ input.name }}, {{- a.result|default('nothing') -}}.", true));
         assert!(is_plain("no expression", true));
+        assert!(is_plain(&"| a | {{ b|length }} |".repeat(32), true));
+        assert!(!is_plain(&"{{ b|length }}".repeat(33), true));
+        assert!(!is_plain(&format!("a{}", "|upper".repeat(9)), false));
+        assert!(!is_plain(&"a and ".repeat(65), false));
         for metered in ["{% for x in a %}{{ x }}{% endfor %}", "{# c #}", "{{ a + a }}", "{{ '}}' }}", "{{ a"]
         {
             assert!(!is_plain(metered, true), "{metered}");
