@@ -20,8 +20,6 @@ const TARGET: u64 = 65_536;
 
 /// Child processes that evaluate at once.
 const CHILDREN: usize = 8;
-/// How long a thread waits for a child process, whose own limits are lower.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The Tokio runtime of the process.
 #[derive(Debug)]
@@ -69,7 +67,7 @@ fn evaluate_in_children(runtime: Handle) {
         runtime.spawn(async move {
             let _ = send.send(evaluators.evaluate(&request).await);
         });
-        match receive.recv_timeout(PATIENCE) {
+        match receive.recv() {
             Ok(Ok(answer)) => serde_json::from_str::<Result<Value, ExpressionError>>(answer.get())
                 .unwrap_or_else(|error| Err(wrong(&error))),
             Ok(Err(NoAnswer::Sandbox(error))) => {
@@ -77,7 +75,7 @@ fn evaluate_in_children(runtime: Handle) {
                 Err(wrong(&"its process could not be started"))
             }
             Ok(Err(over)) => Err(ExpressionError::Budget(over.to_string())),
-            Err(_) => Err(ExpressionError::Budget(NoAnswer::Time.to_string())),
+            Err(_) => Err(wrong(&"Houston is stopping")),
         }
     }));
 }

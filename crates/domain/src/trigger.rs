@@ -152,6 +152,17 @@ impl When {
         !matches!(self, Self::Event { condition: Some(condition), .. } if !all_plain(&json!({ "if": condition })))
     }
 
+    /// Bytes of what is compiled for it.
+    #[must_use]
+    pub fn pattern_bytes(&self) -> u64 {
+        let bytes: usize = match self {
+            Self::Cron { .. } => 0,
+            Self::Keyword { words, regex } => words.iter().chain(regex).map(String::len).sum(),
+            Self::Event { topics, condition, .. } => topics.iter().chain(condition).map(String::len).sum(),
+        };
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// When it is due first, if that is a time. The rest as [`Self::rule`].
     ///
     /// # Errors

@@ -15,8 +15,9 @@ use crate::sandbox::ready;
 /// CPU time after which the kernel ends a child, and after which it gets no further request: each evaluation has a second.
 const CPU: Duration = Duration::from_secs(2);
 const USED_UP_MS: u64 = 1_000;
-/// Time of an evaluation on a machine that does much else: children yield the processor to it.
-const TIME: Duration = Duration::from_secs(30);
+/// After this time a child is stuck. It is long, because children yield the processor to all else on their machine: an expression
+/// is not to blame for that, and is judged by its CPU time alone.
+const TIME: Duration = Duration::from_secs(600);
 /// Bytes of an answer.
 const ANSWER: usize = 4 << 20;
 /// SIGSEGV: the end of the stack. Memory that is used up is an abort, for which there is SIGABRT, or SIGSYS behind the walls.
@@ -101,7 +102,7 @@ impl Evaluators {
             Read::Message(_) => Err(Error::Protocol("an evaluation sent another message".to_owned()).into()),
             Read::TimedOut => {
                 child.kill().await;
-                Err(NoAnswer::Time)
+                Err(Error::Protocol(format!("an evaluation did not end within {} s", TIME.as_secs())).into())
             }
             Read::End => match Death::of(child.wait().await) {
                 Death::OutOfTime => Err(NoAnswer::Time),

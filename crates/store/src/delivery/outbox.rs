@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::{AgentableId, DeliveryId, RunId, TenantId, WebhookId};
+use houston_domain::id::{AgentableId, DeliveryId, ProcessId, RunId, TenantId, WebhookId};
 use uuid::Uuid;
 
 use super::task_push;
@@ -125,6 +125,10 @@ impl RunStore {
         due: &DueDeliveries<'_>,
         claim: Uuid,
     ) -> Result<Vec<ClaimedDelivery>> {
+        // The claim ends like the ids of the process's workers, and begins at random.
+        let process =
+            |of: ProcessId| Uuid::from_u64_pair(claim.as_u64_pair().0 ^ claim.as_u64_pair().1, of.0);
+        let claim = self.process.map_or(claim, process);
         let (busy, counts): (Vec<Uuid>, Vec<i64>) = due.busy.iter().map(|(id, n)| (id.0, *n)).unzip();
         let (tenants, of_tenants): (Vec<Uuid>, Vec<i64>) =
             due.busy_tenants.iter().map(|(id, n)| (id.0, *n)).unzip();
@@ -155,9 +159,12 @@ impl RunStore {
             due as (
                 select webhook_id, agentable_id from turns where turn <= room order by turn limit $5),
             claimed as (
-                -- A claim that was not settled is the mark of a process that has ended.
+                -- A claim that was not settled is the mark of a process that has ended, or could not reach Postgres.
                 update houston.open_deliveries o
-                   set due_at = $6, claim = $7, deaths = o.deaths + case when o.claim is null then 0 else 1 end
+                   set due_at = $6, claim = $7,
+                       deaths = o.deaths + case when o.claim is null or exists (
+                           select from houston.workers w
+                            where right(w.id::text, 17) = right(o.claim::text, 17) and w.alive_until > $1) then 0 else 1 end
                   from due d
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
                 returning o.webhook_id, o.agentable_id, o.deaths)

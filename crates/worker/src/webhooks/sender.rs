@@ -77,12 +77,8 @@ struct Outbox {
 }
 
 /// A delivery that is sent.
-struct Open {
-    tenant: TenantId,
-    webhook: WebhookId,
-    /// How many processes have ended with it.
-    deaths: i32,
-}
+/// It is given back if it is not sent in time.
+struct Open(ClaimedDelivery);
 
 impl Outbox {
     /// Begins to send what is due. Returns how long to wait before the next look.
@@ -106,12 +102,12 @@ impl Outbox {
             return Ok(false);
         }
         let room = webhooks.config.at_once.saturating_sub(self.sending.len());
-        let in_hand = InHand::of(self.open.values().map(|open| open.deaths));
+        let in_hand = InHand::of(self.open.values().map(|Open(delivery)| delivery.deaths));
         if room == 0 || !in_hand.takes_more(self.waits_alone) {
             return Ok(true);
         }
-        let busy = counts(self.open.values().map(|open| open.webhook));
-        let busy_tenants = counts(self.open.values().map(|open| open.tenant));
+        let busy = counts(self.open.values().map(|Open(delivery)| delivery.webhook));
+        let busy_tenants = counts(self.open.values().map(|Open(delivery)| delivery.tenant));
         let now = ids.clock().now();
         let due = DueDeliveries {
             busy: &busy,
@@ -139,7 +135,7 @@ impl Outbox {
         let events = store.delivered_events(&claimed).await?;
         for (delivery, event) in claimed.into_iter().zip(events) {
             let shared = self.shared.clone();
-            let open = Open { tenant: delivery.tenant, webhook: delivery.webhook, deaths: delivery.deaths };
+            let open = Open(delivery.clone());
             let sends = self.sending.spawn(async move { deliver(&shared, &delivery, event).await });
             self.open.insert(sends.id(), open);
         }
@@ -158,13 +154,22 @@ impl Outbox {
         self.open.remove(&id);
     }
 
-    /// Lets what is being sent end. What has not ended at `kill` is sent again by another process, when the claim is over.
+    /// Lets what is being sent end. What has not ended at `kill` is given back, and sent again by another process.
     async fn drain(mut self, kill: CancellationToken) {
         loop {
             tokio::select! {
-                () = kill.cancelled() => return,
-                ended = self.sending.join_next() => if ended.is_none() { return },
+                () = kill.cancelled() => break,
+                ended = self.sending.join_next_with_id() => match ended {
+                    Some(ended) => self.end(ended),
+                    None => return,
+                },
             }
+        }
+        self.sending.shutdown().await;
+        let open: Vec<ClaimedDelivery> = self.open.into_values().map(|Open(delivery)| delivery).collect();
+        let now = self.shared.ids.clock().now();
+        if let Err(error) = self.shared.store.give_back_deliveries(&open, now).await {
+            tracing::warn!(%error, "deliveries could not be given back; they are sent again when their claim is over");
         }
     }
 }
