@@ -5,6 +5,7 @@ mod submission;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -238,7 +239,11 @@ impl HttpModel {
             let waits = latency.is_patient() && attempt.profile.tier_for(&with(latency)).is_some();
             let Timeouts { first_byte, total, .. } = self.http.timeouts;
             let patience = if waits { total } else { first_byte };
-            let response = self.send(&attempt, sent, &headers, patience).await?;
+            let note = |is_sent| request.is_sent.iter().for_each(|of| of.store(is_sent, Ordering::Relaxed));
+            note(true);
+            let response = self.send(&attempt, sent, &headers, patience).await;
+            note(false);
+            let response = response?;
             if response.status().is_success() {
                 attempt.succeeded();
                 let asked = with(latency);

@@ -8,11 +8,13 @@
 //! |---|---|
 //! | complete | what the provider reported |
 //! | broken off, after anything of it was received | what was reported so far, else an estimate |
-//! | by a time-out or because nobody waits any more, after the provider had accepted the request | the same |
+//! | by a time-out, after the provider had accepted the request | the same |
+//! | because nobody waits any more, after the request was sent | the same |
 //! | refused, or broken off before anything of it was received | nothing |
 //! | submitted, to be answered later | nothing yet: see [`Submitting`](crate::model::Submitting) |
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -103,8 +105,7 @@ struct Metered {
 impl Metered {
     async fn ask(&self, request: &Request<'_>) -> Result<EventStream, ModelError> {
         let started = Instant::now();
-        // Entered here, and not once more by what it may consist of.
-        let stream = self.inner.stream(&Request { ledger: None, ..*request }).await?;
+        let is_sent = AtomicBool::new(false);
         let entry = request.ledger.map(|ledger| {
             let model = self.inner.description().clone();
             let input_tokens =
@@ -121,7 +122,11 @@ impl Metered {
                 received: Received::default(),
             }
         });
-        Ok(Box::pin(MeteredStream { stream, entry }))
+        let mut asking = Asking { entry, is_sent: &is_sent };
+        // Entered here, and not once more by what it may consist of.
+        let stream =
+            self.inner.stream(&Request { ledger: None, is_sent: Some(&is_sent), ..*request }).await?;
+        Ok(Box::pin(MeteredStream { stream, entry: asking.entry.take() }))
     }
 }
 
@@ -144,6 +149,21 @@ impl Model for Metered {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
         Box::pin(self.ask(request))
+    }
+}
+
+/// A request that a provider may have. Many send the headers of their answer with its first token, long after they began it.
+struct Asking<'a> {
+    entry: Option<Entry>,
+    is_sent: &'a AtomicBool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let is_sent = self.is_sent.load(Ordering::Relaxed);
+        if let Some(entry) = self.entry.take().filter(|_| is_sent) {
+            entry.cut_off();
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use futures_util::Stream;
 use futures_util::future::{self, BoxFuture};
@@ -163,6 +163,8 @@ pub struct Request<'a> {
     pub submitting: Submitting<'a>,
     /// Where the milliseconds are added for which providers had the call wait before it was repeated (Retry-After).
     pub waited_ms: Option<&'a AtomicU64>,
+    /// True while a provider has the request and has not answered yet. Set by the client, read where calls are entered.
+    pub is_sent: Option<&'a AtomicBool>,
 }
 
 /// What a request has to do with calls that are answered later.

@@ -22,17 +22,14 @@ pub(crate) async fn run(engine: Arc<Engine>, stop: CancellationToken) {
             _ = sweep.tick() => vec![None],
             requested = engine.titles().requested() => requested.into_iter().map(Some).collect(),
         };
-        let finding = futures_util::stream::iter(requested)
-            .for_each_concurrent(at_once, |agentable| find(&engine, agentable));
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = finding => {}
-        }
+        futures_util::stream::iter(requested)
+            .for_each_concurrent(at_once, |agentable| find(&engine, agentable, &stop))
+            .await;
     }
 }
 
-async fn find(engine: &Engine, agentable: Option<AgentableId>) {
-    if let Err(error) = engine.titles().write(agentable).await {
+async fn find(engine: &Engine, agentable: Option<AgentableId>, stop: &CancellationToken) {
+    if let Err(error) = engine.titles().write(agentable, stop).await {
         tracing::warn!(%error, "could not set a title; a later sweep does");
     }
 }

@@ -85,14 +85,8 @@ impl Sessions {
         let deaths = |one: &PendingSummary| (one.attempts - 1).min(MAX_DEATHS);
         let Sorted { now: taken, later, .. } = sorted(taken, deaths, InHand::Nothing);
         self.give_back(&later).await?;
-        let writing = join_all(taken.iter().map(|one| self.summarise(one)));
-        tokio::select! {
-            written = writing => written.into_iter().collect::<houston_store::Result<Vec<()>>>()?,
-            () = stop.cancelled() => {
-                self.give_back(&taken).await?;
-                Vec::new()
-            }
-        };
+        let written = join_all(taken.iter().map(|one| self.summarise(one, stop))).await;
+        written.into_iter().collect::<houston_store::Result<Vec<()>>>()?;
         Ok(count)
     }
 
@@ -104,20 +98,34 @@ impl Sessions {
         self.store.return_pending_summaries(&sessions).await
     }
 
-    async fn summarise(&self, one: &PendingSummary) -> houston_store::Result<()> {
+    async fn summarise(&self, one: &PendingSummary, stop: &CancellationToken) -> houston_store::Result<()> {
         let settings = self.store.archiving().settings;
         let conversation = Conversation::new(settings.summary_input_tokens, settings.summary_tool_chars);
         let conversation = self.read_conversation(one, conversation).await?;
         let ledger = Ledger::default();
-        let summary = match &self.model {
-            Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
-                self.ask_for_summary(model, one, &conversation, &ledger).await
-            }
-            _ => None,
+        let calls = || -> Vec<_> {
+            let now = self.ids.clock().now();
+            let used = ledger.take().into_iter();
+            used.map(|used| (self.ids.beside(one.agentable), used.call(0, now))).collect()
         };
-        let now = self.ids.clock().now();
-        let calls = ledger.take().into_iter().map(|used| (self.ids.beside(one.agentable), used.call(0, now)));
-        let calls: Vec<_> = calls.collect();
+        let asked = async {
+            match &self.model {
+                Some(model) if conversation.messages > 0 && one.attempts <= settings.summary_attempts => {
+                    self.ask_for_summary(model, one, &conversation, &ledger).await
+                }
+                _ => None,
+            }
+        };
+        let asked = tokio::select! {
+            summary = asked => Some(summary),
+            () = stop.cancelled() => None,
+        };
+        let Some(summary) = asked else {
+            // What the model has begun is paid for.
+            self.store.count_calls(one.agentable, one.session.0, &calls()).await?;
+            return self.give_back(std::slice::from_ref(one)).await;
+        };
+        let calls = calls();
         let new = NewSummary {
             summary: summary.as_deref(),
             calls: &calls,

@@ -17,6 +17,7 @@ use houston_queue::DeltaBus;
 use houston_store::RunStore;
 use houston_store::title::TitleRequest;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::side_model::{Answered, Question, SideModel};
 use crate::config::{Config, TitleConfig};
@@ -89,11 +90,16 @@ impl Titles {
         self.config
     }
 
-    /// Writes the title of `agentable`, or of up to a batch of those whose worker died. Returns how many titles were set.
+    /// Writes the title of `agentable`, or of up to a batch of those whose worker died. Returns how many titles were set. When
+    /// `stop` is cancelled, it leaves the rest to a later sweep.
     ///
     /// # Errors
     /// [`houston_store::Error`] when Postgres fails. A later sweep continues with the rest.
-    pub async fn write(&self, agentable: Option<AgentableId>) -> houston_store::Result<usize> {
+    pub async fn write(
+        &self,
+        agentable: Option<AgentableId>,
+        stop: &CancellationToken,
+    ) -> houston_store::Result<usize> {
         let config = self.config;
         let patience = Duration::from_secs(config.timeout_s * 2);
         let read = (i64::from(config.read_messages), i32::try_from(config.read_chars).unwrap_or(i32::MAX));
@@ -101,22 +107,36 @@ impl Titles {
         let requests = self.store.take_title_requests(agentable, patience, read, batch).await?;
         let mut set = 0;
         for request in requests {
-            set += usize::from(self.write_one(&request).await?);
+            set += usize::from(self.write_one(&request, stop).await?);
         }
         Ok(set)
     }
 
-    async fn write_one(&self, request: &TitleRequest) -> houston_store::Result<bool> {
+    async fn write_one(
+        &self,
+        request: &TitleRequest,
+        stop: &CancellationToken,
+    ) -> houston_store::Result<bool> {
         let ledger = Ledger::default();
-        let answered = self.ask_for_title(request, &ledger).await?;
+        let calls = || -> Vec<_> {
+            let now = self.ids.clock().now();
+            let used = ledger.take().into_iter();
+            used.map(|used| (self.ids.beside(request.agentable), used.call(0, now))).collect()
+        };
+        let asked = tokio::select! {
+            answered = self.ask_for_title(request, &ledger) => Some(answered),
+            () = stop.cancelled() => None,
+        };
+        let Some(answered) = asked else {
+            // What the model has begun is paid for.
+            self.store.count_calls(request.agentable, request.run.0, &calls()).await?;
+            return Ok(false);
+        };
+        let answered = answered?;
         let max_chars = self.config.max_chars;
         let found = answered.as_ref().and_then(|answered| from_answer(&answered.text, max_chars));
         let title = found.unwrap_or_else(|| first_words(request, max_chars));
-        let now = self.ids.clock().now();
-        let calls =
-            ledger.take().into_iter().map(|used| (self.ids.beside(request.agentable), used.call(0, now)));
-        let calls: Vec<_> = calls.collect();
-        let done = self.store.set_title(request.agentable, &title, &calls).await?;
+        let done = self.store.set_title(request.agentable, &title, &calls()).await?;
         let Some(event) = done else { return Ok(false) };
         tracing::info!(agentable = %request.agentable, "title set");
         self.bus.publish(request.agentable, Live::Committed(vec![event]));

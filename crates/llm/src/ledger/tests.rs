@@ -100,6 +100,37 @@ async fn answer_is_entered_once_however_it_ends() {
     }
 }
 
+/// A model that does not answer, and says whether the provider has the request.
+struct Silent(Description, bool);
+
+impl Model for Silent {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxFuture<'a, Result<EventStream, ModelError>> {
+        request.is_sent.unwrap().store(self.1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn request_that_was_sent_is_entered_when_nobody_waits() {
+    for is_sent in [true, false] {
+        let model = metered(Arc::new(Silent(description(), is_sent)));
+        let ledger = Ledger::default();
+        let request = Request { input_tokens: Some(700), ledger: Some(&ledger), ..Request::default() };
+        let mut asking = model.stream(&request);
+        assert!(futures_util::poll!(&mut asking).is_pending());
+        assert!(ledger.is_empty());
+        drop(asking);
+        let at = "2026-11-28T12:00:00Z".parse().unwrap();
+        let entered: Vec<_> =
+            ledger.take().into_iter().map(|used| used.call(2, at).usage.input_tokens).collect();
+        assert_eq!(entered, if is_sent { vec![700] } else { vec![] });
+    }
+}
+
 #[test]
 fn call_without_price_or_tokens_has_no_cost() {
     let ledger = Ledger::default();

@@ -115,6 +115,27 @@ pub(crate) async fn count_call(
 }
 
 impl RunStore {
+    /// Counts calls whose answer was of no use: they are paid for all the same. `of`: the run, or what is in its place.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
+    pub async fn count_calls(
+        &self,
+        agentable: AgentableId,
+        of: Uuid,
+        calls: &[(WriteId, ModelCall)],
+    ) -> Result<()> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.pool.begin().await?;
+        for (write, call) in calls {
+            count_call(&mut tx, agentable, of, *write, call).await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
     /// What was spent so far on a run, on its agentable, and today by its user: the input of the budget checks.
     ///
     /// # Errors
