@@ -17,8 +17,8 @@ use sqlx::{ConnectOptions, PgConnection};
 use tokio::sync::{Mutex, OnceCell, mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::connections::connect_options_of;
 use crate::error::{Error, Result};
-use crate::pool::connect_options_of;
 
 /// Most items of one statement. Larger batches save little and delay their first item.
 const MAX_ITEMS: usize = 32;

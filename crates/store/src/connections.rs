@@ -278,6 +278,34 @@ impl Connections {
     }
 }
 
+/// The options of a pool's connections, to open one of its own.
+pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
+    PgConnectOptions::clone(&pool.connect_options())
+}
+
+/// The connections of each purpose.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    pub(crate) requests: Connections,
+    pub(crate) runs: Connections,
+    pub(crate) background: Connections,
+}
+
+impl Pools {
+    pub(crate) fn of(&self, purpose: Purpose) -> &Connections {
+        match purpose {
+            Purpose::Requests => &self.requests,
+            Purpose::Runs => &self.runs,
+            Purpose::Background => &self.background,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connections> {
+        Purpose::ALL.into_iter().map(|purpose| self.of(purpose))
+    }
+}
+
 async fn begun(
     connection: PoolConnection<Postgres>,
     begin: SqlStr,

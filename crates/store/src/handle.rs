@@ -12,17 +12,22 @@ use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
 use houston_objects::Objects;
 use sqlx::PgPool;
-use tokio::sync::OnceCell;
 
 use crate::api_key::Principal;
-use crate::connections::{Connections, Purpose};
+use crate::batcher::Batcher;
+use crate::claim::batch::Claims;
+use crate::connections::{Connections, Pools, Purpose};
+use crate::creation::batch::Creations;
 use crate::direct_start::DirectWorker;
-use crate::fairness::Fairness;
-use crate::pool::{Batchers, Pools, Store};
+use crate::event::batch::StreamReads;
+use crate::message::batch::Posts;
 use crate::primary::Addresses;
+use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
-use crate::session::Archiving;
-use crate::tenant_pool::TenantPool;
+use crate::row_security::{Known, TenantPool};
+use crate::run_context::batch::Contexts;
+use crate::settings::{Archiving, Fairness};
+use crate::step::batch::Steps;
 use crate::workspace_file::settle::Folders;
 
 /// What all handles share. Its fields are visible in this crate only.
@@ -39,7 +44,7 @@ pub struct Shared {
     /// The hosts of both; none if the store was made from a pool.
     pub(crate) addresses: Arc<Addresses>,
     /// Whether requests of tenants are under [`row_security`](crate::row_security), once that was read.
-    pub(crate) row_security: Arc<OnceCell<bool>>,
+    pub(crate) row_security: Known,
     /// The other cells, to find out which run kills its workers.
     pub(crate) other_cells: Arc<[Connections]>,
     pub(crate) fairness: Fairness,
@@ -87,6 +92,11 @@ impl Shared {
         worker.as_ref()?.upgrade()
     }
 
+    /// Batchers with the present limits.
+    pub(crate) fn new_batchers(&self) -> Arc<Batchers> {
+        Batchers::new(&self.sessions, self.fairness, &self.archiving, &self.reach, self.rates)
+    }
+
     /// The handle for requests of a tenant.
     pub(crate) fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
         TenantStore { shared: self, tenant, pool: self.pool_of(Some(tenant)) }
@@ -94,7 +104,69 @@ impl Shared {
 
     /// The connections for what is done for a tenant; `None`: for an operator, over all of them.
     pub(crate) fn pool_of(&self, tenant: Option<TenantId>) -> TenantPool<'_> {
-        TenantPool::new(self, tenant)
+        TenantPool::new(&self.pool, &self.row_security, tenant)
+    }
+
+    /// The connections for what a run does for its tenant.
+    fn pool_of_run(&self, tenant: TenantId) -> TenantPool<'_> {
+        TenantPool::of_run(&self.pool, &self.row_security, tenant)
+    }
+}
+
+/// What is written and read in batches.
+#[derive(Debug)]
+pub(crate) struct Batchers {
+    pub(crate) creations: Batcher<Creations>,
+    pub(crate) posts: Batcher<Posts>,
+    pub(crate) claims: Batcher<Claims>,
+    pub(crate) steps: Batcher<Steps>,
+    pub(crate) contexts: Batcher<Contexts>,
+    pub(crate) streams: Batcher<StreamReads>,
+    pub(crate) asks: Batcher<Asks>,
+    pub(crate) tokens: Batcher<TokenCounts>,
+}
+
+impl Batchers {
+    /// `sessions`: the pool whose connections keep their settings.
+    pub(crate) fn new(
+        sessions: &PgPool,
+        fairness: Fairness,
+        archiving: &Arc<Archiving>,
+        reach: &Arc<Reach>,
+        rates: RateLimits,
+    ) -> Arc<Self> {
+        let (max_running, max_pending) = (fairness.running(), fairness.pending());
+        let claims = Claims {
+            fairness,
+            archiving: Arc::clone(archiving),
+            reach: Arc::clone(reach),
+            tokens: rates.tokens,
+        };
+        let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
+        Arc::new(Self {
+            creations: Batcher::new(Creations { max_pending }, sessions),
+            posts: Batcher::new(Posts { max_running, max_pending }, sessions),
+            claims: Batcher::new(claims, sessions),
+            steps: Batcher::new(Steps { max_running }, sessions),
+            contexts: Batcher::new(contexts, sessions),
+            streams: Batcher::new(StreamReads, sessions),
+            asks: Batcher::new(Asks(rates), sessions),
+            tokens: Batcher::new(TokenCounts(rates.tokens), sessions),
+        })
+    }
+
+    pub(crate) async fn close(&self) {
+        let Self { creations, posts, claims, steps, contexts, streams, asks, tokens } = self;
+        tokio::join!(
+            creations.close(),
+            posts.close(),
+            claims.close(),
+            steps.close(),
+            contexts.close(),
+            streams.close(),
+            asks.close(),
+            tokens.close(),
+        );
     }
 }
 
@@ -109,7 +181,7 @@ impl RunStore {
     /// [`row_security`](crate::row_security), which costs round trips.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        TenantStore { shared: &self.shared, tenant, pool: TenantPool::of_run(&self.shared, tenant) }
+        TenantStore { shared: &self.shared, tenant, pool: self.shared.pool_of_run(tenant) }
     }
 
     /// Lets `worker` start runs when their messages are posted, for as long as it exists. It replaces the one before it.
@@ -186,38 +258,6 @@ pub struct OperatorStore<'s> {
     pub(crate) shared: &'s Shared,
 }
 
-impl Store {
-    /// The handle for the engine and the worker.
-    #[must_use]
-    pub fn runs(&self) -> &RunStore {
-        &self.runs
-    }
-
-    /// The handle for what nobody waits for: the same with connections of its own.
-    #[must_use]
-    pub fn background(&self) -> &RunStore {
-        &self.background
-    }
-
-    /// The handle for requests of a tenant.
-    #[must_use]
-    pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
-        self.requests.tenant(tenant)
-    }
-
-    /// The handle for the API.
-    #[must_use]
-    pub fn api(&self) -> ApiStore {
-        ApiStore { shared: Arc::clone(&self.requests) }
-    }
-
-    /// The handle for commands of the operator.
-    #[must_use]
-    pub fn operator(&self) -> OperatorStore<'_> {
-        OperatorStore { shared: &self.requests }
-    }
-}
-
 macro_rules! shares {
     ($($handle:ty),*) => {$(
         impl Deref for $handle {
@@ -231,11 +271,3 @@ macro_rules! shares {
 }
 
 shares!(RunStore, TenantStore<'_>, ApiStore, OperatorStore<'_>);
-
-impl Deref for Store {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.requests
-    }
-}

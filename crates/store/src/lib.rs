@@ -117,7 +117,6 @@ pub mod connections;
 pub mod conversation;
 mod delivery;
 mod error;
-mod fairness;
 mod functions;
 mod handle;
 pub mod health;
@@ -125,7 +124,6 @@ mod knowledge;
 mod operate;
 pub mod pool;
 mod primary;
-mod restored;
 pub mod row_security;
 pub mod run;
 mod schedule;
@@ -134,17 +132,15 @@ pub mod session;
 mod settings;
 mod stored_block;
 mod tenant;
-mod tenant_pool;
 mod timeline;
 
 pub use connections::{Purpose, Sizes};
 pub use error::{Error, Result};
-pub use fairness::Fairness;
 pub use handle::{ApiStore, OperatorStore, RunStore, TenantStore};
 pub use houston_folder::Error as FolderError;
 pub use houston_objects::Error as ObjectsError;
 pub use pool::{Config, Store};
-pub use session::Archiving;
+pub use settings::{Archiving, Fairness};
 
 // Callers name the noun, not its wing.
 pub use delivery::{

@@ -1,5 +1,6 @@
 //! The connection pools and the settings of their database sessions.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,27 +8,23 @@ use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 
 use houston_domain::custom_table::TablePresets;
+use houston_domain::id::TenantId;
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
+use houston_domain::session::SessionArchive;
+use houston_domain::task::TaskLimits;
 use houston_domain::team::TeamLimits;
+use houston_domain::workspace::FileLimits;
 use houston_folder::Root;
 use houston_objects::Objects;
 
-use crate::batcher::Batcher;
-use crate::claim::batch::Claims;
-use crate::connections::{Connections, Purpose, Sizes, Use};
-use crate::creation::batch::Creations;
+use crate::connections::{Connections, Pools, Purpose, Sizes, Use};
 use crate::error::Result;
-use crate::event::batch::StreamReads;
-use crate::fairness::Fairness;
-use crate::handle::{ApiStore, RunStore, Shared};
-use crate::message::batch::Posts;
+use crate::handle::{ApiStore, Batchers, OperatorStore, RunStore, Shared, TenantStore};
 use crate::primary::{self, Addresses, addresses};
-use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
-use crate::run_context::batch::Contexts;
-use crate::session::Archiving;
-use crate::step::batch::Steps;
+use crate::row_security::{self, Known, RowSecurity};
+use crate::settings::{self, Archiving, Fairness};
 use crate::workspace_file::settle::Folders;
 
 /// Most connections beside those of batches that keep session state: one listens, and migrations take another.
@@ -82,96 +79,12 @@ pub struct Store {
     pub(crate) background: RunStore,
 }
 
-/// The connections of each purpose.
-#[derive(Debug)]
-pub(crate) struct Pools {
-    requests: Connections,
-    runs: Connections,
-    background: Connections,
-}
+impl Deref for Store {
+    type Target = Shared;
 
-impl Pools {
-    pub(crate) fn of(&self, purpose: Purpose) -> &Connections {
-        match purpose {
-            Purpose::Requests => &self.requests,
-            Purpose::Runs => &self.runs,
-            Purpose::Background => &self.background,
-        }
+    fn deref(&self) -> &Shared {
+        &self.requests
     }
-
-    /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connections> {
-        Purpose::ALL.into_iter().map(|purpose| self.of(purpose))
-    }
-}
-
-/// What is written and read in batches.
-#[derive(Debug)]
-pub(crate) struct Batchers {
-    pub(crate) creations: Batcher<Creations>,
-    pub(crate) posts: Batcher<Posts>,
-    pub(crate) claims: Batcher<Claims>,
-    pub(crate) steps: Batcher<Steps>,
-    pub(crate) contexts: Batcher<Contexts>,
-    pub(crate) streams: Batcher<StreamReads>,
-    pub(crate) asks: Batcher<Asks>,
-    pub(crate) tokens: Batcher<TokenCounts>,
-}
-
-impl Batchers {
-    /// `sessions`: the pool whose connections keep their settings.
-    fn new(
-        sessions: &PgPool,
-        fairness: Fairness,
-        archiving: &Arc<Archiving>,
-        reach: &Arc<Reach>,
-        rates: RateLimits,
-    ) -> Arc<Self> {
-        let (max_running, max_pending) = (fairness.running(), fairness.pending());
-        let claims = Claims {
-            fairness,
-            archiving: Arc::clone(archiving),
-            reach: Arc::clone(reach),
-            tokens: rates.tokens,
-        };
-        let contexts = Contexts { archive: archiving.settings, reach: Arc::clone(reach) };
-        Arc::new(Self {
-            creations: Batcher::new(Creations { max_pending }, sessions),
-            posts: Batcher::new(Posts { max_running, max_pending }, sessions),
-            claims: Batcher::new(claims, sessions),
-            steps: Batcher::new(Steps { max_running }, sessions),
-            contexts: Batcher::new(contexts, sessions),
-            streams: Batcher::new(StreamReads, sessions),
-            asks: Batcher::new(Asks(rates), sessions),
-            tokens: Batcher::new(TokenCounts(rates.tokens), sessions),
-        })
-    }
-
-    async fn close(&self) {
-        let Self { creations, posts, claims, steps, contexts, streams, asks, tokens } = self;
-        tokio::join!(
-            creations.close(),
-            posts.close(),
-            claims.close(),
-            steps.close(),
-            contexts.close(),
-            streams.close(),
-            asks.close(),
-            tokens.close(),
-        );
-    }
-}
-
-impl Shared {
-    /// Batchers with the present limits.
-    fn new_batchers(&self) -> Arc<Batchers> {
-        Batchers::new(&self.sessions, self.fairness, &self.archiving, &self.reach, self.rates)
-    }
-}
-
-/// The options of a pool's connections, to open one of its own.
-pub(crate) fn connect_options_of(pool: &PgPool) -> PgConnectOptions {
-    PgConnectOptions::clone(&pool.connect_options())
 }
 
 impl Store {
@@ -298,7 +211,7 @@ impl Store {
             pools: Arc::new(pools),
             sessions,
             addresses: Arc::new(addresses),
-            row_security: Arc::default(),
+            row_security: Known::default(),
             other_cells: Arc::default(),
             fairness,
             archiving,
@@ -347,6 +260,85 @@ impl Store {
         for connections in self.pools.iter() {
             connections.close().await;
         }
+    }
+}
+
+impl Store {
+    /// The handle for the engine and the worker.
+    #[must_use]
+    pub fn runs(&self) -> &RunStore {
+        &self.runs
+    }
+
+    /// The handle for what nobody waits for: the same with connections of its own.
+    #[must_use]
+    pub fn background(&self) -> &RunStore {
+        &self.background
+    }
+
+    /// The handle for requests of a tenant.
+    #[must_use]
+    pub fn tenant(&self, tenant: TenantId) -> TenantStore<'_> {
+        self.requests.tenant(tenant)
+    }
+
+    /// The handle for the API.
+    #[must_use]
+    pub fn api(&self) -> ApiStore {
+        ApiStore { shared: Arc::clone(&self.requests) }
+    }
+
+    /// The handle for commands of the operator.
+    #[must_use]
+    pub fn operator(&self) -> OperatorStore<'_> {
+        OperatorStore { shared: &self.requests }
+    }
+}
+
+impl Store {
+    /// Finds the primary, if the URL has several hosts: until then the first is used.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when none of the hosts is a primary, or only a former one.
+    pub async fn find_primary(&self) -> Result<()> {
+        self.addresses.find_primary(&self.pools, &self.sessions).await
+    }
+
+    /// The time-outs that a connection of the pool lacks. The protocol relies on them, and a pooler passes none on: the
+    /// login must have them.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
+        primary::missing_timeouts(&self.pool).await
+    }
+
+    /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
+    pub async fn follow_primary(&self) {
+        self.addresses.follow_primary(&self.pools, &self.sessions).await;
+    }
+
+    /// Whether requests of tenants are under [row-level security](crate::row_security).
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn row_security(&self) -> Result<RowSecurity> {
+        Ok(row_security::read(&self.pool).await?)
+    }
+
+    /// Writes the settings to the database, if they differ. Each process does so when it starts; all processes
+    /// should have the same settings, since the last one that started decides.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn write_settings(
+        &self,
+        fairness: Fairness,
+        tasks: &TaskLimits,
+        sessions: &SessionArchive,
+        files: &FileLimits,
+    ) -> Result<()> {
+        settings::write(&self.pool, fairness, tasks, sessions, files).await
     }
 }
 

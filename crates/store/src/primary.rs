@@ -1,6 +1,6 @@
 //! Several addresses of Postgres, of which one is the primary, and a pooler in front of it.
 //!
-//! sqlx connects to one host. A URL with several is divided here, and [`Store::follow_primary`] points the pool to the
+//! sqlx connects to one host. A URL with several is divided here, and [`Addresses::follow_primary`] points the pool to the
 //! primary: the host that is not in recovery, of several the one with the newest timeline, since a former primary that
 //! comes back may not know yet that it is none. One with an older timeline than the newest that this process has seen is
 //! refused, also if it is the only one. Connections that were open break with the former primary or are
@@ -17,9 +17,8 @@ use futures_util::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
-use crate::connections::Connections;
+use crate::connections::{Connections, Pools};
 use crate::error::Result;
-use crate::pool::Store;
 use crate::timeline::{self, Newest};
 
 /// How long a host may take to say whether it is the primary.
@@ -209,17 +208,13 @@ async fn follow(pools: &[&PgPool], hosts: &[PgConnectOptions], newest: &Newest) 
     }
 }
 
-impl Store {
-    /// Finds the primary, if the URL has several hosts: until then the first is used.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when none of the hosts is a primary, or only a former one.
-    pub async fn find_primary(&self) -> Result<()> {
-        let addresses = &self.addresses;
-        let pools: Vec<&PgPool> = self.pools.iter().map(Connections::pool).collect();
-        for (pools, hosts) in [(&pools[..], &addresses.pool), (&[&self.sessions], &addresses.sessions)] {
+impl Addresses {
+    /// Points the pools to the primary, if there are several hosts.
+    pub(crate) async fn find_primary(&self, pools: &Pools, sessions: &PgPool) -> Result<()> {
+        let pools: Vec<&PgPool> = pools.iter().map(Connections::pool).collect();
+        for (pools, hosts) in [(&pools[..], &self.pool), (&[sessions], &self.sessions)] {
             if hosts.len() > 1 {
-                let (host, connection) = connect(hosts, &addresses.newest).await?;
+                let (host, connection) = connect(hosts, &self.newest).await?;
                 for pool in pools {
                     point(pool, host.clone());
                 }
@@ -229,34 +224,32 @@ impl Store {
         Ok(())
     }
 
-    /// The time-outs that a connection of the pool lacks. The protocol relies on them, and a pooler passes none on: the
-    /// login must have them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
-        // Not `query!`, as above.
-        let missing = sqlx::query_scalar(
-            "-- store::primary::missing_timeouts
+    /// Points new connections to the primary whenever it changes; returns at once if there is one host.
+    pub(crate) async fn follow_primary(&self, pools: &Pools, sessions: &PgPool) {
+        let mut pools: Vec<&PgPool> = pools.iter().map(Connections::pool).collect();
+        if self.has_pooler {
+            let alone = [sessions];
+            tokio::join!(
+                follow(&pools, &self.pool, &self.newest),
+                follow(&alone, &self.sessions, &self.newest)
+            );
+        } else {
+            pools.push(sessions);
+            follow(&pools, &self.pool, &self.newest).await;
+        }
+    }
+}
+
+/// The time-outs that a connection lacks.
+pub(crate) async fn missing_timeouts(connections: &Connections) -> Result<Vec<String>> {
+    // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
+    let missing = sqlx::query_scalar(
+        "-- store::primary::missing_timeouts
             select name from pg_settings
              where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
              order by name",
-        );
-        Ok(missing.fetch_all(&self.pool).await?)
-    }
-
-    /// Points new connections to the primary whenever it changes; returns at once if the URL has one host.
-    pub async fn follow_primary(&self) {
-        let Addresses { pool, sessions, has_pooler, newest } = &*self.addresses;
-        let mut pools: Vec<&PgPool> = self.pools.iter().map(Connections::pool).collect();
-        if *has_pooler {
-            let alone = [&self.sessions];
-            tokio::join!(follow(&pools, pool, newest), follow(&alone, sessions, newest));
-        } else {
-            pools.push(&self.sessions);
-            follow(&pools, pool, newest).await;
-        }
-    }
+    );
+    Ok(missing.fetch_all(connections).await?)
 }
 
 #[cfg(test)]

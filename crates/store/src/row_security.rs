@@ -11,12 +11,23 @@
 //!
 //! It stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
 
-use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use crate::connections::Connections;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use houston_domain::id::TenantId;
+use houston_meter::Turn;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Describe, Either, Execute, Executor, PgConnection, Postgres, SqlSafeStr,
+    SqlStr, Transaction,
+};
+use tokio::sync::OnceCell;
+
+use crate::connections::{Connections, connect_options_of};
 use crate::error::Result;
-use crate::handle::Shared;
-use crate::pool::{Store, connect_options_of};
 
 /// Creates the roles if it may, and gives each table of a tenant its policies and the role its rights. Commits table by table,
 /// and changes nothing that is already so.
@@ -67,21 +78,14 @@ impl std::fmt::Display for RowSecurity {
     }
 }
 
-impl Store {
-    /// Whether requests of tenants are under row-level security.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn row_security(&self) -> Result<RowSecurity> {
-        Ok(read(&self.pool).await?)
-    }
-}
+/// Whether requests of tenants are under it: read once, at the first of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known(Arc<OnceCell<bool>>);
 
-impl Shared {
-    /// Whether requests of tenants are under row-level security; read once, at the first of them.
-    pub(crate) async fn has_row_security(&self) -> sqlx::Result<bool> {
-        let read = self.row_security.get_or_try_init(async || {
-            let found = read(&self.pool).await?;
+impl Known {
+    async fn is_on(&self, pool: &Connections) -> sqlx::Result<bool> {
+        let read = self.0.get_or_try_init(async || {
+            let found = read(pool).await?;
             if let Some(todo) = found.todo() {
                 tracing::warn!(todo, "row-level security is {found}: only the queries keep tenants apart");
             }
@@ -89,18 +93,19 @@ impl Shared {
         });
         read.await.copied()
     }
-
-    /// Applies `row_security.sql`.
-    pub(crate) async fn apply_row_security(&self) -> Result<()> {
-        // Another process that migrates may take longer than a query usually may.
-        let settings = [("statement_timeout", "300s"), ("lock_timeout", "10s")];
-        let mut connection = connect_options_of(&self.sessions).options(settings).connect().await?;
-        sqlx::raw_sql(APPLY).execute(&mut connection).await?;
-        Ok(sqlx::Connection::close(connection).await?)
-    }
 }
 
-async fn read(pool: &Connections) -> sqlx::Result<RowSecurity> {
+/// Applies `row_security.sql`, with a connection of its own.
+pub(crate) async fn apply(sessions: &PgPool) -> Result<()> {
+    // Another process that migrates may take longer than a query usually may.
+    let settings = [("statement_timeout", "300s"), ("lock_timeout", "10s")];
+    let mut connection = connect_options_of(sessions).options(settings).connect().await?;
+    sqlx::raw_sql(APPLY).execute(&mut connection).await?;
+    Ok(sqlx::Connection::close(connection).await?)
+}
+
+/// Whether requests are under row-level security of this database.
+pub(crate) async fn read(pool: &Connections) -> sqlx::Result<RowSecurity> {
     // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
     let (exists, is_member, is_applied): (bool, bool, bool) = sqlx::query_as(
         "-- store::row_security::read
@@ -129,7 +134,7 @@ async fn read(pool: &Connections) -> sqlx::Result<RowSecurity> {
 /// `begin` is the last: until then Postgres has a transaction of its own for the text, which `begin` goes on with, and which has
 /// ended when one of the statements fails. With `begin` at first, a login that may no longer take the role would leave its
 /// connection to others in a failed transaction, of which sqlx knows nothing.
-pub(crate) fn entry(first: &'static str, tenant: uuid::Uuid) -> AssertSqlSafe<String> {
+fn entry(first: &'static str, tenant: uuid::Uuid) -> AssertSqlSafe<String> {
     // `set_config` and not `set`, of which `pg_stat_statements` would keep one text for each tenant. An id has hex digits and
     // dashes only.
     AssertSqlSafe(format!(
@@ -141,4 +146,222 @@ pub(crate) fn entry(first: &'static str, tenant: uuid::Uuid) -> AssertSqlSafe<St
 pub(crate) async fn leave(connection: &mut PgConnection) -> Result<()> {
     sqlx::raw_sql("-- store::row_security::leave\nset local role none").execute(connection).await?;
     Ok(())
+}
+
+/// Comes first in a transaction of [`TenantPool::begin_snapshot`].
+const SNAPSHOT: &str = "set transaction isolation level repeatable read, read only; ";
+
+/// Connections for what is done for one tenant. As an executor it runs a statement in a transaction of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TenantPool<'s> {
+    pool: &'s Connections,
+    row_security: &'s Known,
+    /// The tenant that each transaction names; `None`: a worker or an operator asks, without row-level security.
+    tenant: Option<TenantId>,
+    /// For whom it is done: tenants take turns.
+    whose: Option<TenantId>,
+}
+
+impl<'s> TenantPool<'s> {
+    /// For a request of a tenant, or for an operator.
+    pub(crate) fn new(pool: &'s Connections, row_security: &'s Known, tenant: Option<TenantId>) -> Self {
+        Self { pool, row_security, tenant, whose: tenant }
+    }
+
+    /// For a run of a tenant.
+    pub(crate) fn of_run(pool: &'s Connections, row_security: &'s Known, tenant: TenantId) -> Self {
+        Self { pool, row_security, tenant: None, whose: Some(tenant) }
+    }
+
+    /// The tenant to name.
+    async fn named(self) -> sqlx::Result<Option<TenantId>> {
+        match self.tenant {
+            Some(tenant) if self.row_security.is_on(self.pool).await? => Ok(Some(tenant)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(self) -> sqlx::Result<TenantTransaction> {
+        match self.named().await? {
+            Some(tenant) => self.begun(entry("", tenant.0)).await,
+            None => self.begun("begin").await,
+        }
+    }
+
+    async fn begun(self, begin: impl SqlSafeStr) -> sqlx::Result<TenantTransaction> {
+        let turn = self.turn().await?;
+        let transaction = self.pool.begin_with(begin.into_sql_str()).await?;
+        Ok(TenantTransaction { transaction, _turn: turn })
+    }
+
+    async fn turn(self) -> sqlx::Result<Option<Turn>> {
+        match self.whose {
+            Some(tenant) => self.pool.turn(tenant).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins a transaction that reads what is committed now, whatever is committed later.
+    pub(crate) async fn begin_snapshot(self) -> sqlx::Result<TenantTransaction> {
+        match self.named().await? {
+            Some(tenant) => self.begun(entry(SNAPSHOT, tenant.0)).await,
+            None => self.begun("begin isolation level repeatable read read only").await,
+        }
+    }
+
+    /// A connection for some statements. What they write is kept only by [`TenantConnection::done`]; mostly
+    /// [`with_connection`](crate::row_security::with_connection) calls it.
+    pub(crate) async fn connection(self) -> sqlx::Result<TenantConnection> {
+        Ok(match self.named().await? {
+            Some(tenant) => TenantConnection::Secured(self.begun(entry("", tenant.0)).await?),
+            None => {
+                let turn = self.turn().await?;
+                let pool = self.pool;
+                let is_request = self.tenant.is_some();
+                let connection =
+                    if is_request { pool.acquire_answering().await? } else { pool.acquire().await? };
+                TenantConnection::Free { connection, _turn: turn }
+            }
+        })
+    }
+}
+
+/// See [`TenantPool::begin`].
+#[derive(Debug)]
+pub(crate) struct TenantTransaction {
+    transaction: Transaction<'static, Postgres>,
+    /// Given back after the connection.
+    _turn: Option<Turn>,
+}
+
+impl TenantTransaction {
+    pub(crate) async fn commit(self) -> sqlx::Result<()> {
+        self.transaction.commit().await
+    }
+
+    pub(crate) async fn rollback(self) -> sqlx::Result<()> {
+        self.transaction.rollback().await
+    }
+}
+
+impl Deref for TenantTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for TenantTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.transaction
+    }
+}
+
+/// See [`TenantPool::connection`].
+#[derive(Debug)]
+pub(crate) enum TenantConnection {
+    Free { connection: PoolConnection<Postgres>, _turn: Option<Turn> },
+    Secured(TenantTransaction),
+}
+
+impl TenantConnection {
+    /// Keeps what was written.
+    pub(crate) async fn done(self) -> sqlx::Result<()> {
+        match self {
+            Self::Free { .. } => Ok(()),
+            Self::Secured(transaction) => transaction.commit().await,
+        }
+    }
+}
+
+impl Deref for TenantConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Free { connection, .. } => connection,
+            Self::Secured(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for TenantConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Free { connection, .. } => connection,
+            Self::Secured(transaction) => transaction,
+        }
+    }
+}
+
+/// Calls a function that takes a connection, on one of a [`TenantPool`]; returns early with its error.
+macro_rules! with_connection {
+    ($pool:expr, |$connection:ident| $call:expr) => {{
+        let mut held = $pool.connection().await?;
+        let $connection = &mut *held;
+        let result = $call.await?;
+        held.done().await?;
+        result
+    }};
+}
+pub(crate) use with_connection;
+
+impl<'p> Executor<'p> for &'p TenantPool<'_> {
+    type Database = Postgres;
+
+    /// The rows come when all of them are read.
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let all = async move {
+            let Some(tenant) = self.named().await? else {
+                let _turn = self.turn().await?;
+                let all: Vec<_> = self.pool.fetch_many(query).try_collect().await?;
+                return Ok(stream::iter(all.into_iter().map(Ok)).boxed());
+            };
+            let mut transaction = self.begun(entry("", tenant.0)).await?;
+            let all: Vec<_> = transaction.fetch_many(query).try_collect().await?;
+            transaction.commit().await?;
+            Ok::<_, sqlx::Error>(stream::iter(all.into_iter().map(Ok)).boxed())
+        };
+        stream::once(all).try_flatten().boxed()
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        Box::pin(async move {
+            let Some(tenant) = self.named().await? else {
+                let _turn = self.turn().await?;
+                return self.pool.fetch_optional(query).await;
+            };
+            let mut transaction = self.begun(entry("", tenant.0)).await?;
+            let row = transaction.fetch_optional(query).await?;
+            transaction.commit().await?;
+            Ok(row)
+        })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'p: 'e,
+    {
+        self.pool.prepare_with(sql, parameters)
+    }
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
+    where
+        'p: 'e,
+    {
+        self.pool.describe(sql)
+    }
 }

@@ -1,12 +1,15 @@
-//! Migrations, and the check that tables and functions match the binary.
+//! Migrations, what follows them, and the check that tables and functions match the binary.
 
 use std::sync::LazyLock;
 
 use sqlx::migrate::Migrator;
+use sqlx::{ConnectOptions as _, Connection as _};
 
+use crate::connections::connect_options_of;
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, RunStore, Shared};
 use crate::pool::Store;
+use crate::row_security;
 
 /// The migrations of this binary, which create the tables. The functions are applied after them. Everything of Houston, also the
 /// table of applied migrations, is in a schema of its own: it can share a database with the application that posts to it.
@@ -16,6 +19,9 @@ static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
     migrator.dangerous_set_table_name("houston.migrations");
     migrator
 });
+
+/// Numbers the transactions of rows anew that were restored to another server.
+const RESTORED: &str = include_str!("restored.sql");
 
 impl Store {
     /// Applies missing migrations, then the functions that differ from those of this binary, then
@@ -31,7 +37,7 @@ impl Store {
             other => other?,
         }
         self.apply_functions().await?;
-        self.apply_row_security().await?;
+        row_security::apply(&self.sessions).await?;
         self.adopt_restored_rows().await
     }
 
@@ -42,6 +48,17 @@ impl Store {
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_schema(&self) -> Result<()> {
         self.schema_matches().await
+    }
+}
+
+impl Shared {
+    /// Applies `restored.sql`. It must not run beside workers of an installation whose dump was just restored; beside others it
+    /// only reads.
+    async fn adopt_restored_rows(&self) -> Result<()> {
+        // A connection of its own: after an error it would be left within a transaction.
+        let mut connection = connect_options_of(&self.sessions).connect().await?;
+        sqlx::raw_sql(RESTORED).execute(&mut connection).await?;
+        Ok(connection.close().await?)
     }
 }
 

@@ -14,22 +14,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, SessionId};
+use houston_domain::session::CompletionReason;
 use houston_domain::session::quiet::{QuietCheck, QuietSession};
-use houston_domain::session::{CompletionReason, SessionArchive};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::history::StoredEntry;
-
-/// Which sessions are closed, and when. By default none is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Archiving {
-    /// The kinds whose sessions are closed after a quiet time.
-    pub kinds: Vec<String>,
-    /// `jobs/session_archive.toml`.
-    pub settings: SessionArchive,
-}
 
 /// The result of a request to close a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,51 +1,105 @@
-//! Settings of `jobs/` that database functions need where no caller passes them: reports at the end of a task and the files
-//! that it moves, the extract of a closed session, and the limits for messages that an application posts by SQL alone.
+//! Settings of `jobs/` that the store is opened with: the limits per user and which sessions are closed. Some are written to
+//! the database for functions that no caller passes them: reports at the end of a task and the files that it moves, the
+//! extract of a closed session, and the limits for messages that an application posts by SQL alone.
 
 use houston_domain::session::SessionArchive;
 use houston_domain::task::TaskLimits;
+use houston_domain::unread::ReadLimits;
 use houston_domain::workspace::FileLimits;
+use serde::{Deserialize, Serialize};
 
+use crate::connections::Connections;
 use crate::error::Result;
-use crate::fairness::Fairness;
-use crate::pool::Store;
 
-impl Store {
-    /// Writes the settings to the database, if they differ. Each process does so when it starts; all processes
-    /// should have the same settings, since the last one that started decides.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
-    pub async fn write_settings(
-        &self,
-        fairness: Fairness,
-        tasks: &TaskLimits,
-        sessions: &SessionArchive,
-        files: &FileLimits,
-    ) -> Result<()> {
-        let settings = [
-            ("fairness.max_running", fairness.running()),
-            ("fairness.max_pending", fairness.pending()),
-            ("tasks.max_depth", tasks.max_depth),
-            ("tasks.max_open", tasks.max_open),
-            ("tasks.note_chars", tasks.note_chars),
-            ("tasks.report_chars", tasks.report_chars),
-            ("tasks.report_notes", tasks.report_notes),
-            ("session.extract_entries", sessions.extract_entries),
-            ("session.extract_texts", sessions.extract_texts),
-            ("session.extract_chars", sessions.extract_chars),
-            ("files.max_files", i32::try_from(files.max_files).unwrap_or(i32::MAX)),
-            ("files.max_bytes", i32::try_from(files.max_bytes).unwrap_or(i32::MAX)),
-        ];
-        let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
-        sqlx::query!(
-            "-- store::settings::write
+/// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
+///
+/// ```toml
+/// [fairness]
+/// max_running = 10
+/// max_pending = 10000
+/// read_messages = 100
+/// read_bytes = 262144
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fairness {
+    /// Maximum number of runs of one user that are held at once, over all workers.
+    pub max_running: u16,
+    /// Maximum number of unread messages of one user, over all their agentables; more are refused.
+    pub max_pending: u32,
+    /// Maximum number of messages read at once; they become one entry of the history.
+    pub read_messages: u16,
+    /// Maximum bytes of text read at once; a longer message is read alone.
+    pub read_bytes: u32,
+}
+
+impl Default for Fairness {
+    fn default() -> Self {
+        Self { max_running: 10, max_pending: 10_000, read_messages: 100, read_bytes: 256 * 1024 }
+    }
+}
+
+impl Fairness {
+    pub(crate) fn running(self) -> i32 {
+        i32::from(self.max_running)
+    }
+
+    pub(crate) fn pending(self) -> i32 {
+        i32::try_from(self.max_pending).unwrap_or(i32::MAX)
+    }
+
+    pub(crate) fn messages(self) -> i32 {
+        i32::from(self.read_messages)
+    }
+
+    pub(crate) fn read_limits(self) -> ReadLimits {
+        ReadLimits {
+            messages: usize::from(self.read_messages),
+            bytes: usize::try_from(self.read_bytes).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// Which sessions are closed, and when. By default none is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Archiving {
+    /// The kinds whose sessions are closed after a quiet time.
+    pub kinds: Vec<String>,
+    /// `jobs/session_archive.toml`.
+    pub settings: SessionArchive,
+}
+
+/// Writes what database functions need.
+pub(crate) async fn write(
+    pool: &Connections,
+    fairness: Fairness,
+    tasks: &TaskLimits,
+    sessions: &SessionArchive,
+    files: &FileLimits,
+) -> Result<()> {
+    let settings = [
+        ("fairness.max_running", fairness.running()),
+        ("fairness.max_pending", fairness.pending()),
+        ("tasks.max_depth", tasks.max_depth),
+        ("tasks.max_open", tasks.max_open),
+        ("tasks.note_chars", tasks.note_chars),
+        ("tasks.report_chars", tasks.report_chars),
+        ("tasks.report_notes", tasks.report_notes),
+        ("session.extract_entries", sessions.extract_entries),
+        ("session.extract_texts", sessions.extract_texts),
+        ("session.extract_chars", sessions.extract_chars),
+        ("files.max_files", i32::try_from(files.max_files).unwrap_or(i32::MAX)),
+        ("files.max_bytes", i32::try_from(files.max_bytes).unwrap_or(i32::MAX)),
+    ];
+    let (names, values): (Vec<&str>, Vec<i32>) = settings.into_iter().unzip();
+    sqlx::query!(
+        "-- store::settings::write
             insert into houston.settings as s (name, value) select * from unnest($1::text[], $2::integer[])
             on conflict (name) do update set value = excluded.value where s.value <> excluded.value",
-            &names as &[&str],
-            &values
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
-    }
+        &names as &[&str],
+        &values
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::custom_table::{self, CustomTable};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A record.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, TenantStore};
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]

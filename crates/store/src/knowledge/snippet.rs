@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{OperatorStore, Shared, TenantStore};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A snippet.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,7 +15,7 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A todo.
 #[derive(Debug, Clone, PartialEq)]

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use self::settle::Folders;
 use crate::error::{Error, Result};
 use crate::handle::{Shared, TenantStore};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,10 +25,11 @@ use houston_domain::id::UserId;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
+use crate::connections::connect_options_of;
 use crate::error::Result;
 use crate::event::EventPosition;
 use crate::handle::Shared;
-use crate::pool::{Store, connect_options_of};
+use crate::pool::Store;
 
 pub use self::contents::Contents;
 pub use self::settle::settle;

@@ -23,7 +23,7 @@ use self::batch::{Page, StreamRead};
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, RunStore, TenantStore};
 use crate::message::{message_type, source};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 pub(crate) use outline::Whole;
 pub(crate) use position::only;

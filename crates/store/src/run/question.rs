@@ -22,8 +22,8 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::settings::Fairness;
 
 /// The unread messages of an agentable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use sqlx::PgConnection;
 pub use self::make::{ConversationChange, NewConversation};
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::record::{Owner, RecordIds};
+use crate::settings::Fairness;
 use crate::system_message::{NewSystemMessage, deliver, lock};
 
 /// Which kinds the agents of a kind reach: pairs.

@@ -27,7 +27,6 @@ use crate::check_in::{self, CheckInRefusal, PendingCheckIn, SetCheckIn};
 use crate::claim::Fence;
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use crate::plan::{
@@ -40,6 +39,7 @@ use crate::reach::{
     ReadMessage, make,
 };
 use crate::session_search::{self, FoundSession, SessionEntry};
+use crate::settings::Fairness;
 use crate::shared_state::{self, PendingState};
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;

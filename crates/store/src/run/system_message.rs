@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
+use crate::settings::Fairness;
 use crate::stored_block::NewText;
 
 /// A system message about to be posted.

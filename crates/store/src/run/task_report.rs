@@ -14,8 +14,8 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::fairness::Fairness;
 use crate::plan::{ExecutorOutcome, keep_outcome};
+use crate::settings::Fairness;
 use crate::system_message::{LockedRow, NewSystemMessage, deliver, lock};
 
 /// A task whose last run has ended.

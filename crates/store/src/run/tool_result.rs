@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// Inserts the results, under the fence of the step.
 pub(crate) async fn insert(

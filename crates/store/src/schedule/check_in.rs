@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
 use crate::record::Owner;
+use crate::row_security::with_connection;
 use crate::system_message::{NewSystemMessage, post_system_message};
-use crate::tenant_pool::with_connection;
 
 /// A pending check-in.
 #[derive(Debug, Clone, PartialEq, Eq)]

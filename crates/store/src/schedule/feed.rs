@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
+use crate::settings::Fairness;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
 /// The result of starting a feed.

@@ -16,8 +16,8 @@ use uuid::Uuid;
 use super::trigger_firing::{Fired, FiringIds, FiringLimits, Locked};
 use crate::cancel::ARCHIVED;
 use crate::error::Result;
-use crate::fairness::Fairness;
 use crate::plan::{MAX_OPEN_PLANS, NewPlan, PlanOwner, announce, insert_plan};
+use crate::settings::Fairness;
 use crate::system_message::{Delivery, LockedRow, NewSystemMessage, deliver, lock};
 
 /// What was made, or why nothing was.

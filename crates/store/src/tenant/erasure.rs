@@ -16,9 +16,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::handle::TenantStore;
 use crate::row_security::leave;
+use crate::settings::Fairness;
 use crate::task_report::report_erased;
 use crate::workspace_file::settle::Folders;
 

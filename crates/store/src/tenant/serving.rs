@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// The agent or team that answers for an agentable; if neither is set, the default agent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,7 +13,7 @@ use crate::creation::{Creation, NewUser};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A user of a tenant.
 #[derive(Debug, Clone, PartialEq)]

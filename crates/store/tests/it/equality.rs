@@ -19,8 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use houston_domain::id::Ids;
-use houston_store::session::Archiving;
-use houston_store::{Fairness, Store};
+use houston_store::{Archiving, Fairness, Store};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use sqlx::postgres::PgPoolOptions;

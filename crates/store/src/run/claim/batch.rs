@@ -24,10 +24,10 @@ use super::{ClaimRequest, ClaimedRun};
 use crate::batcher::Batch;
 use crate::direct_start::DirectPost;
 use crate::error::Result;
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::message::Posted;
-use crate::session::Archiving;
+use crate::settings::Archiving;
+use crate::settings::Fairness;
 
 /// A claim of a batch.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use super::Stretch;
 use super::asked::AskedQuestions;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::row_security::with_connection;
 use crate::run::Run;
-use crate::tenant_pool::with_connection;
 
 /// Which events have their texts.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ pub use self::make::MAX_OPEN_PLANS;
 pub(crate) use self::make::announce;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::tenant_pool::with_connection;
+use crate::row_security::with_connection;
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq)]

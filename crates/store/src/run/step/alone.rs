@@ -24,9 +24,9 @@ use crate::batcher::Batch as _;
 use crate::claim::Fence;
 use crate::cost::count_call;
 use crate::error::{Error, Result};
-use crate::fairness::Fairness;
 use crate::handle::RunStore;
 use crate::message::move_messages;
+use crate::settings::Fairness;
 use crate::{plan, question, tool_result};
 
 /// The lock of a run as it is found.

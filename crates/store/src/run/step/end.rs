@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use crate::claim::Fence;
 use crate::error::Result;
-use crate::fairness::Fairness;
+use crate::settings::Fairness;
 use crate::task_report::{EndedTask, report};
 
 /// The agentable of a run, and what was stored about the run before the step.
