@@ -15,7 +15,7 @@ use houston_protocol::health::{
     VersionResponse,
 };
 use houston_protocol::time::Time;
-use houston_store::health::history::{After, Change};
+use houston_store::health::check::{After, Change};
 use houston_store::{ApiStore, Error};
 use serde::Deserialize;
 use tokio::time::Instant;

@@ -12,7 +12,7 @@ use houston_metrics::cells::{PostgresSample, QueueSample};
 use houston_metrics::sampled::{Connections, InUse};
 use houston_metrics::{Metrics, Queue};
 use houston_queue::{RedisHealth, Slots};
-use houston_store::health::queues::{KindDepth, QueueState};
+use houston_store::health::waiting::{KindDepth, QueueState};
 use houston_store::{Purpose, Store};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;

@@ -1,13 +1,112 @@
 //! Conversations as documents: exported, imported and reset.
 //!
 //! A document is validated before it comes here ([`houston_domain::conversation::Conversation::check`]). An import
-//! is one transaction, whatever its size.
+//! is one transaction, whatever its size. A reset deletes nothing of the history that models see: the session is closed.
 
 pub mod client_items;
 mod make;
 mod read;
-mod reset;
+
+use houston_domain::id::{AgentableId, RunId, SessionId};
+use houston_domain::session::CompletionReason;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::handle::TenantStore;
 
 pub use make::{NewConversation, Origin};
 pub use read::ExportOptions;
-pub use reset::Reset;
+
+/// The result of a reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reset {
+    /// Positions of the history that models no longer see.
+    pub closed_entries: i64,
+    /// Number of deleted notes.
+    pub notes: u64,
+    /// Number of deleted learnings.
+    pub learnings: u64,
+    /// Number of deleted files.
+    pub files: u64,
+}
+
+impl TenantStore<'_> {
+    /// Closes the open session of an agentable of the tenant, under the id `session`, so that its next run begins
+    /// with an empty history. With `knowledge`, also deletes its notes, learnings and files. The cost does not depend on
+    /// the length of the history.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
+    /// which needs its history, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    pub async fn reset(self, agentable: AgentableId, knowledge: bool, session: SessionId) -> Result<Reset> {
+        let mut tx = self.pool.begin().await?;
+        let lock = sqlx::query!(
+            "-- store::conversation::reset::lock
+            select run_id, run_open, last_position, session_position from houston.run_locks
+             where tenant_id = $1 and agentable_id = $2 for no key update",
+            self.tenant.0,
+            agentable.0
+        )
+        .fetch_optional(&mut *tx)
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        if let (true, Some(run)) = (lock.run_open, lock.run_id) {
+            return Err(Error::RunInProgress { run: RunId(run) });
+        }
+        sqlx::query_scalar!(
+            "-- store::conversation::reset::close
+            select houston.close_session(agentable_id, $2, $3) from houston.run_locks
+             where tenant_id = $4 and agentable_id = $1",
+            agentable.0,
+            CompletionReason::Reset.as_str(),
+            session.0,
+            self.tenant.0
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let (mut notes, mut learnings, mut files) = (0, 0, 0);
+        if knowledge {
+            notes = sqlx::query!(
+                "-- store::conversation::reset::notes
+                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'note'",
+                self.tenant.0,
+                agentable.0
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
+            learnings = sqlx::query!(
+                "-- store::conversation::reset::learnings
+                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'learning'",
+                self.tenant.0,
+                agentable.0
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
+            files = self.clear_files(&mut tx, agentable).await?;
+        }
+        tx.commit().await?;
+        if let Some(folders) = self.folders.as_ref().filter(|_| files > 0) {
+            folders.settle_soon(self.tenant, agentable).await;
+        }
+        Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
+    }
+
+    /// Deletes the files of an agentable; those of a folder once this is committed. Returns how many there were.
+    async fn clear_files(self, connection: &mut PgConnection, agentable: AgentableId) -> Result<u64> {
+        let workspace = self.workspace(self.tenant, agentable);
+        if let Some(files) = workspace.clear_folder(&mut *connection).await? {
+            return Ok(files);
+        }
+        let deleted = sqlx::query!(
+            "-- store::conversation::reset::files
+            delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2",
+            self.tenant.0,
+            agentable.0
+        )
+        .execute(connection)
+        .await?;
+        Ok(deleted.rows_affected())
+    }
+}

@@ -17,7 +17,7 @@ use crate::api_key::Principal;
 use crate::batcher::Batcher;
 use crate::claim::batch::Claims;
 use crate::connections::{Connections, Pools, Purpose};
-use crate::creation::batch::Creations;
+use crate::creation::Creations;
 use crate::direct_start::DirectWorker;
 use crate::event::batch::StreamReads;
 use crate::message::batch::Posts;
@@ -25,10 +25,10 @@ use crate::primary::Addresses;
 use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
 use crate::row_security::{Known, TenantPool};
-use crate::run_context::batch::Contexts;
+use crate::run_context::Contexts;
 use crate::settings::{Archiving, Fairness};
 use crate::step::batch::Steps;
-use crate::workspace_file::settle::Folders;
+use crate::workspace_file::folder::Folders;
 
 /// What all handles share. Its fields are visible in this crate only.
 #[doc(hidden)]

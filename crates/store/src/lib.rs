@@ -95,7 +95,7 @@
 //! # Add a table
 //! 1. A migration `migrations/<time>_<what>.sql`: tables and indexes (one-way; expand, then contract).
 //! 2. A file named after the noun, in the wing of its purpose, with an `impl` of the handle whose callers need it. Each
-//!    `query!` text begins with the comment `-- store::<file>::<function>` (without the wing), which identifies it in
+//!    `query!` text begins with the comment `-- store::<noun>::<function>`, a name of its own, which identifies it in
 //!    `pg_stat_statements` and in the plan tests.
 //! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`]. [`Store::migrate`] gives each table with this
 //!    column its policy; one without it is decided about in `row_security.sql` and the test `row_security.rs`.

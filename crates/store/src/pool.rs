@@ -1,4 +1,4 @@
-//! The connection pools and the settings of their database sessions.
+//! [`Store`]: opens the database, and makes the handles.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::primary::{self, Addresses, addresses};
 use crate::reach::Reach;
 use crate::row_security::{self, Known, RowSecurity};
 use crate::settings::{self, Archiving, Fairness};
-use crate::workspace_file::settle::Folders;
+use crate::workspace_file::folder::Folders;
 
 /// Most connections beside those of batches that keep session state: one listens, and migrations take another.
 const MAX_SESSIONS: u32 = 4;

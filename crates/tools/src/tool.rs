@@ -14,7 +14,7 @@ use houston_domain::guard::{Layer, ToolFacts};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::snippet::SnippetTool;
 use houston_domain::tool_call::{ToolDefinition, ToolErrorCode, ToolResponse};
-use houston_store::workspace_file::command::CommandFiles;
+use houston_store::workspace_file::CommandFiles;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

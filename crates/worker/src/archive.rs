@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use houston_engine::Engine;
 use houston_store::RunStore;
-use houston_store::health::tick::Tick;
+use houston_store::health::Tick;
 use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use houston_store::health::tick::Tick;
+use houston_store::health::Tick;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use tokio_util::sync::CancellationToken;
 

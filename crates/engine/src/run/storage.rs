@@ -29,7 +29,7 @@ use houston_store::run_context::RunContext;
 use houston_store::skill::SkillText;
 use houston_store::step::Commit;
 use houston_store::tool_source::StoredSource;
-use houston_store::workspace_file::command::CommandFiles;
+use houston_store::workspace_file::CommandFiles;
 use houston_store::{Error, Result, RunStore};
 use houston_tools::Record;
 use houston_tools::ask::{SourceText, TextSource};

@@ -1,14 +1,15 @@
-//! Creating an agentable from a document: its rows, and one finished run that owns them.
+//! Creating an agentable from a document: its rows, and one finished run that owns them. The questions of the document
+//! belong to that run, and are closed.
 
-mod files;
 mod past;
-mod questions;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use chrono::{DateTime, Utc};
-use houston_domain::conversation::{Conversation, ThreadMessage};
+use houston_domain::conversation::{
+    Conversation, ExportedApproval, ExportedFile, ExportedQuestion, ThreadMessage,
+};
 use houston_domain::event::Event;
 use houston_domain::event::derived::{RunEnd, of_message};
 use houston_domain::history::Block;
@@ -17,6 +18,7 @@ use houston_domain::inner_call::inner_call;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::workspace::FileVersion;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -32,6 +34,10 @@ use crate::{attachment, image};
 
 /// Rows of one statement, which must finish within the statement time-out.
 const ROWS: usize = 500;
+/// Bytes of the contents of files of one statement, which must finish within the statement time-out.
+const FILE_BYTES: usize = 4 * 1024 * 1024;
+/// Files of one statement.
+const FILES: usize = 500;
 
 /// A conversation to be created.
 #[derive(Debug, Clone, Copy)]
@@ -505,4 +511,127 @@ fn tool(
         decided_by: None,
     };
     (called, returned)
+}
+
+impl Owner {
+    async fn files(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
+        let mut rest = &conversation.files[..];
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |file: &&ExportedFile| {
+                bytes += file.content.len();
+                bytes <= FILE_BYTES
+            };
+            // One file always fits.
+            let count = rest.iter().take(FILES).take_while(fits).count().max(1);
+            let (files, later) = rest.split_at(count);
+            self.insert_files(connection, files).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    async fn insert_files(&self, connection: &mut PgConnection, files: &[ExportedFile]) -> Result<()> {
+        let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let contents: Vec<&str> = files.iter().map(|file| file.content.as_str()).collect();
+        let versions: Vec<Vec<u8>> =
+            files.iter().map(|file| FileVersion::of(&file.content).0.to_vec()).collect();
+        let lengths: Vec<i32> =
+            files.iter().map(|file| i32::try_from(file.content.len()).unwrap_or(i32::MAX)).collect();
+        let created: Vec<_> = files.iter().map(|file| file.created_at).collect();
+        let changed: Vec<_> = files.iter().map(|file| file.updated_at).collect();
+        sqlx::query!(
+            "-- store::conversation::make::files::insert
+            insert into houston.workspace_files (agentable_id, tenant_id, path, content, sha256, bytes, created_at,
+                                                 updated_at)
+            select $1, $2, f.path, f.content, f.sha256, f.bytes, f.made, f.changed
+              from unnest($3::text[], $4::text[], $5::bytea[], $6::integer[], $7::timestamptz[], $8::timestamptz[])
+                   as f (path, content, sha256, bytes, made, changed)",
+            self.agentable.0,
+            self.tenant.0,
+            &paths as &[&str],
+            &contents as &[&str],
+            &versions,
+            &lengths,
+            &created,
+            &changed
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+}
+
+/// A column of JSON values.
+fn values<'q>(
+    questions: &'q [ExportedQuestion],
+    of: impl Fn(&'q ExportedQuestion) -> &'q Option<Value>,
+) -> Vec<Option<Json<&'q Value>>> {
+    questions.iter().map(|question| of(question).as_ref().map(Json)).collect()
+}
+
+impl Owner {
+    async fn questions(
+        &self,
+        connection: &mut PgConnection,
+        conversation: &Conversation,
+        ids: &Ids,
+    ) -> Result<()> {
+        let ids = rising(ids, self.agentable, conversation.questions.len());
+        for ((_, questions), ids) in pieces(&conversation.questions).zip(ids.chunks(ROWS)) {
+            let each = || questions.iter();
+            let kinds: Vec<&str> = each().map(|one| one.kind.as_str()).collect();
+            let subjects: Vec<Option<&str>> = each().map(|one| one.subject.as_deref()).collect();
+            let texts: Vec<&str> = each().map(|one| one.text.as_str()).collect();
+            let schemas = values(questions, |one| &one.schema);
+            let defaults = values(questions, |one| &one.default_value);
+            let expire: Vec<Option<DateTime<Utc>>> = each().map(|one| one.expires_at).collect();
+            let states: Vec<&str> = each().map(|one| one.state.as_str()).collect();
+            let answers = values(questions, |one| &one.answer);
+            let by: Vec<Option<&str>> = each().map(|one| one.answered_by.as_deref()).collect();
+            let created: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
+            // Call ids are unique within a run only: of several cells the one that came with the question.
+            let approvals: Vec<Option<Json<&ExportedApproval>>> =
+                each().map(|one| one.approval.as_ref().map(Json)).collect();
+            let closed: Vec<DateTime<Utc>> = each().map(|one| one.closed_at).collect();
+            sqlx::query!(
+                "-- store::conversation::make::questions::questions
+                insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
+                                               default_value, expires_at, state, answer, answered_by, created_at,
+                                               closed_at, approval)
+                select q.id, $2, k.user_id, $1, $3, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at,
+                       q.state, q.answer, q.answered_by, q.created_at, q.closed_at,
+                       (select q.approval || jsonb_build_object('message_id', 'msg_' || replace(m.id::text, '-', ''))
+                          from houston.messages m
+                         where m.agentable_id = $1 and m.message_type = 'tool' and m.metadata ->> 'call_id' = q.subject
+                         order by abs(extract(epoch from m.created_at - q.created_at)) limit 1)
+                  from houston.run_locks k
+                 cross join unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::jsonb[],
+                                   $10::timestamptz[], $11::text[], $12::jsonb[], $13::text[], $14::timestamptz[],
+                                   $15::timestamptz[], $16::jsonb[])
+                       as q (id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by,
+                             created_at, closed_at, approval)
+                 where k.tenant_id = $2 and k.agentable_id = $1",
+                self.agentable.0,
+                self.tenant.0,
+                self.run.0,
+                ids,
+                &kinds as &[&str],
+                &subjects as &[Option<&str>],
+                &texts as &[&str],
+                &schemas as &[Option<Json<&Value>>],
+                &defaults as &[Option<Json<&Value>>],
+                &expire as &[Option<DateTime<Utc>>],
+                &states as &[&str],
+                &answers as &[Option<Json<&Value>>],
+                &by as &[Option<&str>],
+                &created,
+                &closed,
+                &approvals as &[Option<Json<&ExportedApproval>>]
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(())
+    }
 }

@@ -1,15 +1,18 @@
-//! Exporting a conversation in pages, from one snapshot of the database.
-
-mod files;
-mod past;
-mod questions;
+//! Exporting a conversation in pages, from one snapshot of the database: messages and history, the files of its workspace, closed
+//! questions and sessions, compressions, and the large results that the document's texts name.
 
 use chrono::{DateTime, Utc};
+use houston_domain::compression::CompressionReason;
 use houston_domain::conversation::{
-    Conversation, ExportedLearning, ExportedNote, Format, HistoryEntry, ThreadMessage, Version,
+    ClosedSession, Conversation, ExportedApproval, ExportedCompression, ExportedFile, ExportedLearning,
+    ExportedNote, ExportedQuestion, ExportedResult, Format, HistoryEntry, SummarySource, ThreadMessage,
+    Version,
 };
 use houston_domain::history::{Block, complete, validate_complete};
-use houston_domain::id::TenantId;
+use houston_domain::id::{ResultId, TenantId};
+use houston_domain::question::approval::Approval;
+use houston_domain::question::{QuestionKind, QuestionState};
+use houston_domain::session::CompletionReason;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -20,12 +23,17 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::history::role;
 use crate::message::{message_type, source};
+use crate::question::StoredApproval;
 use crate::workspace_file::Workspace;
 
 /// Rows of one page.
 const PAGE: i64 = 1_000;
 /// Notes per page: each has at most 64 KiB.
 const NOTES_PAGE: i64 = 100;
+/// Files per page: each has at most 1 MiB.
+const FILES_PAGE: i64 = 10;
+/// Large results per page: each has at most 2 MiB.
+const RESULTS_PAGE: usize = 8;
 
 /// What to read of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +102,7 @@ impl TenantStore<'_> {
             files = reader.files(end).await?;
         }
         let questions = reader.questions(end).await?;
-        let positions = past::Positions::of(&history);
+        let positions = Positions::of(&history);
         let history: Vec<HistoryEntry> = history.into_iter().map(|entry| entry.entry).collect();
         let sessions = reader.sessions((options.until, session_position), &positions, &history).await?;
         let compressions = reader.compressions(&positions).await?;
@@ -349,5 +357,296 @@ fn fields(metadata: Value) -> Map<String, Value> {
     match metadata {
         Value::Object(fields) => fields,
         _ => Map::new(),
+    }
+}
+
+impl Reader<'_> {
+    async fn files(&mut self, end: End) -> Result<Vec<ExportedFile>> {
+        if self.workspace.is_folder() {
+            self.files_of_folder(end).await
+        } else {
+            self.files_of_rows(end).await
+        }
+    }
+
+    /// Files that are no texts are left out: a document cannot have them.
+    async fn files_of_folder(&mut self, end: End) -> Result<Vec<ExportedFile>> {
+        let mut files = Vec::new();
+        let mut entries = self.workspace.list(&mut *self.connection, "", i64::MAX).await?;
+        entries.retain(|entry| end.at.is_none_or(|at| entry.created_at <= at));
+        for page in entries.chunks(usize::try_from(FILES_PAGE).unwrap_or(1)) {
+            let paths: Vec<&str> = page.iter().map(|entry| entry.path.as_str()).collect();
+            let mut contents = self.workspace.contents(&mut *self.connection, &paths).await?;
+            for entry in page {
+                let Some(content) = contents.remove(&entry.path) else { continue };
+                self.count(content.len())?;
+                let (created_at, updated_at) = (entry.created_at, entry.updated_at);
+                files.push(ExportedFile { path: entry.path.clone(), content, created_at, updated_at });
+            }
+        }
+        Ok(files)
+    }
+
+    async fn files_of_rows(&mut self, end: End) -> Result<Vec<ExportedFile>> {
+        let mut files: Vec<ExportedFile> = Vec::new();
+        loop {
+            let rows = sqlx::query_as!(
+                ExportedFile,
+                "-- store::conversation::read::files::page
+                select path, content, created_at, updated_at from houston.workspace_files
+                 where tenant_id = $1 and agentable_id = $2 and path > $3
+                   and ($4::timestamptz is null or created_at <= $4)
+                 order by path limit $5",
+                self.tenant.0,
+                self.agentable.id.0,
+                files.last().map_or("", |last| last.path.as_str()),
+                end.at,
+                FILES_PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(FILES_PAGE).unwrap_or(usize::MAX);
+            for file in rows {
+                self.count(file.content.len())?;
+                files.push(file);
+            }
+            if is_last {
+                return Ok(files);
+            }
+        }
+    }
+}
+
+/// What an export has of an approval.
+fn exported(approval: Value) -> Option<ExportedApproval> {
+    let Approval { tool, input, why, .. } = serde_json::from_value(approval).ok()?;
+    Some(ExportedApproval { tool, input, why })
+}
+
+impl Reader<'_> {
+    /// The questions that were closed by the end of the thread. An open one belongs to a turn that is not complete.
+    async fn questions(&mut self, end: End) -> Result<Vec<ExportedQuestion>> {
+        let mut questions: Vec<ExportedQuestion> = Vec::new();
+        let mut after = Uuid::nil();
+        loop {
+            let rows = sqlx::query!(
+                r#"-- store::conversation::read::questions::questions
+                select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
+                       closed_at as "closed_at!", approval,
+                       octet_length(concat(text, schema::text, default_value::text, answer::text, approval::text)) as "bytes!"
+                  from houston.questions
+                 where tenant_id = $1 and agentable_id = $2 and id > $3 and state <> 'open'
+                   and ($4::timestamptz is null or closed_at <= $4)
+                 order by id limit $5"#,
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                end.at,
+                PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(usize::try_from(row.bytes).unwrap_or(0))?;
+                after = row.id;
+                questions.push(ExportedQuestion {
+                    kind: QuestionKind::from_name(&row.kind).unwrap_or(QuestionKind::Input),
+                    subject: row.subject,
+                    text: row.text,
+                    schema: row.schema.or_else(|| StoredApproval::schema(row.approval.as_ref())),
+                    default_value: row.default_value,
+                    expires_at: row.expires_at,
+                    state: QuestionState::from_name(&row.state).unwrap_or(QuestionState::Cancelled),
+                    answer: row.answer,
+                    answered_by: row.answered_by,
+                    created_at: row.created_at,
+                    closed_at: row.closed_at,
+                    approval: row.approval.and_then(exported),
+                });
+            }
+            if is_last {
+                return Ok(questions);
+            }
+        }
+    }
+}
+
+/// Maps positions in the database to those in the document, which has no gaps.
+struct Positions(Vec<i64>);
+
+impl Positions {
+    fn of(history: &[PositionedEntry]) -> Self {
+        Self(history.iter().map(|entry| entry.position).collect())
+    }
+
+    /// How many entries of the document are at this position or before it.
+    fn through(&self, position: i64) -> usize {
+        self.0.partition_point(|entry| *entry <= position)
+    }
+}
+
+impl Reader<'_> {
+    /// The closed sessions. With `until`, those that were closed when that entry was the last one: its own session
+    /// was open.
+    async fn sessions(
+        &mut self,
+        (until, session_position): (Option<i64>, i64),
+        positions: &Positions,
+        history: &[HistoryEntry],
+    ) -> Result<Vec<ClosedSession>> {
+        let mut sessions: Vec<ClosedSession> = Vec::new();
+        let mut after = 0;
+        loop {
+            let rows = sqlx::query!(
+                r#"-- store::conversation::read::past::sessions
+                select number, last_position, started_at, completed_at, completion_reason, summary, summarised_by,
+                       summary_due_at is not null as "pending!", message_count, token_count
+                  from houston.sessions
+                 where tenant_id = $1 and agentable_id = $2 and number > $3 and ($4::bigint is null or last_position < $4)
+                 order by number limit $5"#,
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                until,
+                PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(row.summary.len())?;
+                after = row.number;
+                let before = sessions.last();
+                // Entries that were closed before sessions existed belong to the first one.
+                let first_position = before.map_or(0, |before| before.last_position) + 1;
+                let last_position = positions.through(row.last_position);
+                if last_position < first_position {
+                    // All its entries were rolled back.
+                    continue;
+                }
+                // An import may contain sessions in any order of time; a document lists them in order.
+                let started_at =
+                    before.map_or(row.started_at, |before| row.started_at.max(before.completed_at));
+                let source =
+                    if row.summarised_by == "model" { SummarySource::Model } else { SummarySource::Extract };
+                sessions.push(ClosedSession {
+                    first_position,
+                    last_position,
+                    completion_reason: CompletionReason::from_name(&row.completion_reason),
+                    summary: row.summary,
+                    summary_source: if row.pending { SummarySource::Extract } else { source },
+                    pending: row.pending,
+                    message_count: row.message_count.and_then(|count| u32::try_from(count).ok()),
+                    token_count: row.token_count.and_then(|count| u64::try_from(count).ok()),
+                    started_at,
+                    completed_at: row.completed_at.max(started_at),
+                });
+            }
+            if is_last {
+                break;
+            }
+        }
+        let closed = positions.through(session_position);
+        if sessions.is_empty() && closed > 0 && until.is_none() {
+            sessions.push(ClosedSession::pending(1, &history[..closed]));
+        }
+        Ok(sessions)
+    }
+
+    /// The compressions whose whole range is part of the document and was not rolled back.
+    async fn compressions(&mut self, positions: &Positions) -> Result<Vec<ExportedCompression>> {
+        let last = positions.0.last().copied().unwrap_or(0);
+        let mut compressions: Vec<ExportedCompression> = Vec::new();
+        let mut after = Uuid::nil();
+        loop {
+            let rows = sqlx::query!(
+                "-- store::conversation::read::past::compressions
+                select c.id, c.through_position, c.summary, c.reason, c.entries_before, c.entries_after, c.tokens_before,
+                       c.tokens_after, c.model, c.cost, c.created_at
+                  from houston.compressions c
+                 where c.tenant_id = $1 and c.agentable_id = $2 and c.id > $3 and c.through_position <= $4
+                   and (c.through_position < c.run_position
+                        or not exists (select from houston.history h where h.agentable_id = $2
+                                          and h.position = c.run_position and h.rolled_back))
+                 order by c.id limit $5",
+                self.tenant.0,
+                self.agentable.id.0,
+                after,
+                last,
+                PAGE
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for row in rows {
+                self.count(row.summary.len())?;
+                after = row.id;
+                let through_position = positions.through(row.through_position);
+                if through_position == 0 {
+                    continue;
+                }
+                let entries = |count: i32| u32::try_from(count).unwrap_or(0);
+                let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
+                compressions.push(ExportedCompression {
+                    through_position,
+                    summary: row.summary,
+                    reason: CompressionReason::from_name(&row.reason),
+                    entries_before: entries(row.entries_before),
+                    entries_after: entries(row.entries_after),
+                    tokens_before: tokens(row.tokens_before),
+                    tokens_after: tokens(row.tokens_after),
+                    model: row.model,
+                    cost: row.cost,
+                    created_at: row.created_at,
+                });
+            }
+            if is_last {
+                return Ok(compressions);
+            }
+        }
+    }
+
+    /// The large results that the texts name and the agentable may read: its own, its tasks', and those of the
+    /// agentable that created it.
+    async fn results(&mut self, conversation: &Conversation) -> Result<Vec<ExportedResult>> {
+        let named: Vec<Uuid> = conversation.referenced_results().into_iter().map(|id| id.0).collect();
+        let mut results = Vec::new();
+        for ids in named.chunks(RESULTS_PAGE) {
+            let rows = sqlx::query!(
+                r#"-- store::conversation::read::past::results
+                select r.id as "id!", r.call_id as "call_id!", r.tool as "tool!", r.content as "content!",
+                       r.created_at as "created_at!"
+                  from unnest($3::uuid[]) as named (id)
+                 cross join lateral (
+                       select 1 as place, o.* from houston.tool_results o
+                        where o.tenant_id = $1 and o.agentable_id = $2 and o.id = named.id
+                        union all
+                       select 2, b.* from houston.tool_results b
+                        where b.tenant_id = $1 and b.parent_id = $2 and b.id = named.id
+                        union all
+                       select 3, p.* from houston.tool_results p
+                        where p.tenant_id = $1 and p.id = named.id
+                          and p.agentable_id = (select a.parent_id from houston.agentables a where a.id = $2)
+                        order by place limit 1) as r
+                 order by r.id"#,
+                self.tenant.0,
+                self.agentable.id.0,
+                ids
+            )
+            .fetch_all(&mut *self.connection)
+            .await?;
+            for row in rows {
+                self.count(row.content.len())?;
+                results.push(ExportedResult {
+                    id: ResultId(row.id),
+                    call_id: row.call_id,
+                    tool: row.tool,
+                    content: row.content,
+                    created_at: row.created_at,
+                });
+            }
+        }
+        Ok(results)
     }
 }

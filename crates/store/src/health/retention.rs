@@ -1,4 +1,5 @@
-//! Deleting events, history and model calls by their age.
+//! Deleting by age: events, history and model calls, tasks that ended long ago, idempotency keys, and what counted against the limits
+//! of agents that reach other conversations.
 //!
 //! A walk goes over the ended runs by the time of their end, and deletes what is old of the agentable of each, or of the run. So a
 //! run is marked nowhere and in no further index, and an agentable that is passed, because it runs, is found again by the run that
@@ -351,4 +352,143 @@ fn agentables(runs: &[Ended]) -> Vec<Uuid> {
     ids.sort_unstable();
     ids.dedup();
     ids
+}
+
+impl RunStore {
+    /// Deletes tasks whose latest run ended longer than `after` ago, at most `batch`, with all their rows, in one
+    /// transaction. `tasks` are the kinds that do not chat. Notes and learnings are the tasks' results: they move
+    /// to the agentable that created the task, or to the user's own. Returns the number of deleted tasks.
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement; then
+    /// nothing was deleted.
+    pub async fn delete_finished(&self, tasks: &[String], after: Duration, batch: i64) -> Result<usize> {
+        let mut tx = self.pool.begin().await?;
+        // Under its lock row no message can be posted to a task; a post that waits for the lock then finds no
+        // agentable.
+        let ids: Vec<Uuid> = sqlx::query_scalar!(
+            "-- store::health::finished::lock
+            select a.id from houston.agentables a
+              join houston.run_locks l on l.agentable_id = a.id
+              join houston.runs r on r.id = l.run_id
+             where a.kind = any ($1) and a.created_at < now() - make_interval(secs => $2)
+               and r.ended_at < now() - make_interval(secs => $2)
+               and not l.run_open and l.holder is null
+               and not exists (select from houston.agentables c where c.parent_id = a.id)
+             order by a.created_at limit $3 for update of l skip locked",
+            tasks,
+            seconds(after),
+            batch
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        sqlx::query!(
+            "-- store::health::finished::bequeath
+            with heirs as (
+                select a.id, coalesce(a.parent_id, (select u.id from houston.agentables u
+                                                     where u.user_id = a.user_id and u.made_with_user
+                                                     order by u.id limit 1)) as heir
+                  from houston.agentables a where a.id = any ($1))
+            update houston.knowledge_items n set agentable_id = h.heir from heirs h where n.agentable_id = h.id",
+            &ids
+        )
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query!(
+            "-- store::health::finished::delete
+            with calls as (delete from houston.tool_calls t using houston.runs r
+                            where r.agentable_id = any ($1) and t.run_id = r.id),
+            model_calls as (delete from houston.model_calls c using houston.runs r
+                             where r.agentable_id = any ($1) and c.run_id = r.id),
+            session_calls as (delete from houston.model_calls c using houston.sessions s
+                               where s.agentable_id = any ($1) and c.run_id = s.id),
+            sessions as (delete from houston.sessions where agentable_id = any ($1)),
+            session_states as (delete from houston.session_states where agentable_id = any ($1)),
+            events as (delete from houston.events where agentable_id = any ($1)),
+            messages as (delete from houston.messages where agentable_id = any ($1)),
+            history as (delete from houston.history where agentable_id = any ($1)),
+            runs as (delete from houston.runs where agentable_id = any ($1)),
+            files as (delete from houston.workspace_files where agentable_id = any ($1)),
+            locks as (delete from houston.run_locks where agentable_id = any ($1))
+            delete from houston.agentables where id = any ($1)",
+            &ids
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        if let Some(folders) = &self.folders {
+            // Folders that are not removed now are by `tidy_folders`.
+            folders.remove_soon(&ids).await;
+        }
+        Ok(ids.len())
+    }
+}
+
+impl RunStore {
+    /// Deletes idempotency keys older than `after`, the oldest first, at most `batch`. A request repeated under one
+    /// of them counts as new. What the requests created stays. Returns the number of deleted keys.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn delete_idempotency_keys(&self, after: Duration, batch: i64) -> Result<u64> {
+        // By `ctid`: a join might read the whole table instead of its oldest rows.
+        let done = sqlx::query!(
+            "-- store::health::request::forget_keys
+            delete from houston.idempotency_keys
+             where ctid = any (array(
+                   select ctid from houston.idempotency_keys
+                    where created_at < now() - make_interval(secs => $1)
+                    order by created_at limit $2 for update skip locked))",
+            seconds(after),
+            batch
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}
+
+impl RunStore {
+    /// Deletes what was noted of messages that agents posted and of conversations that they made, longer than `after` ago, at
+    /// most `batch` of each. What an open run has posted or made stays, and so does a message that an open run reads: they
+    /// count until it ends. The messages and conversations themselves stay. Returns how many were deleted.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn delete_reach_counts(&self, after: Duration, batch: i64) -> Result<(u64, u64)> {
+        let posted = sqlx::query!(
+            "-- store::health::reach::forget_posted
+            delete from houston.agent_messages
+             where message_id = any (array(
+                   select p.message_id from houston.agent_messages p
+                     left join houston.runs r on r.id = p.from_run
+                     left join houston.messages m on m.id = p.message_id and m.tenant_id = p.tenant_id
+                     left join houston.runs reader on reader.id = m.run_id
+                    where p.created_at < now() - make_interval(secs => $1)
+                      and (r.id is null or r.ended_at is not null)
+                      and (reader.id is null or reader.ended_at is not null)
+                    order by p.created_at limit $2))",
+            seconds(after),
+            batch
+        )
+        .execute(&self.pool)
+        .await?;
+        let made = sqlx::query!(
+            "-- store::health::reach::forget_made
+            delete from houston.made_conversations
+             where agentable_id = any (array(
+                   select p.agentable_id from houston.made_conversations p
+                     left join houston.runs r on r.id = p.from_run
+                    where p.created_at < now() - make_interval(secs => $1)
+                      and (r.id is null or r.ended_at is not null)
+                    order by p.created_at limit $2))",
+            seconds(after),
+            batch
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok((posted.rows_affected(), made.rows_affected()))
+    }
 }

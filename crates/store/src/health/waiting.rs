@@ -1,17 +1,21 @@
-//! Work that waits for a worker: for how long, and how much.
+//! Work that waits: how much and for how long; runs that have waited too long for a worker or for their next attempt, plans that wait
+//! for nothing that can come, and closed sessions whose summary is overdue.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::AgentableId;
+use houston_domain::id::{AgentableId, SessionId};
+use houston_domain::intervention::Intervention;
 
 use super::seconds;
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::sweep::Due;
 
-/// How many of the oldest waiting runs are examined; a longer queue is late in any case.
+/// How many of the oldest waiting runs or sessions are examined; a longer queue is late in any case.
 const LOOKED_AT: i64 = 5000;
+/// Agentables that are counted in one state. A longer queue is too long in any case.
+const COUNTED: i64 = 10_000;
 
 /// An agentable that has waited too long for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,5 +171,287 @@ impl RunStore {
         .fetch_one(&self.pool)
         .await?;
         Ok(Retries { waiting: row.waiting, due: row.due })
+    }
+}
+
+/// The agentables of one kind in one state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindDepth {
+    /// Their kind.
+    pub kind: String,
+    /// What they do.
+    pub state: QueueState,
+    /// How many they are.
+    pub agentables: i64,
+    /// Seconds for which the first of them has been in this state.
+    pub oldest_s: f64,
+}
+
+/// What agentables of a queue do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueState {
+    /// They wait for a worker, or for the turn of their user.
+    Ready,
+    /// They wait for the time of their next attempt.
+    Retrying,
+    /// A worker drives their run.
+    Running,
+}
+
+impl RunStore {
+    /// The queues of all tenants, counted up to 10,000 agentables that wait and as many that run.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn queues(&self) -> Result<Vec<KindDepth>> {
+        let rows = sqlx::query!(
+            r#"-- store::health::queues::queues
+            select a.kind, s.is_running as "is_running!", s.is_due as "is_due!", count(*) as "agentables!",
+                   extract(epoch from clock_timestamp() - min(s.since))::float8 as "oldest_s!"
+              from ((select l.agentable_id, false as is_running,
+                            l.next_attempt_at is null or l.next_attempt_at <= clock_timestamp() as is_due,
+                            greatest(l.due_at, l.woken_at) as since
+                       from houston.run_locks l where l.wake and l.run_open and l.holder is null limit $1)
+                    union all
+                    (select r.agentable_id, true, true, coalesce(r.started_at, r.created_at)
+                       from houston.runs r where r.status = 'running' limit $1)) as s
+              join houston.agentables a on a.id = s.agentable_id
+             group by a.kind, s.is_running, s.is_due"#,
+            COUNTED
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| KindDepth {
+                state: match (row.is_running, row.is_due) {
+                    (true, _) => QueueState::Running,
+                    (false, true) => QueueState::Ready,
+                    (false, false) => QueueState::Retrying,
+                },
+                kind: row.kind,
+                agentables: row.agentables,
+                oldest_s: row.oldest_s,
+            })
+            .collect())
+    }
+}
+
+impl RunStore {
+    /// Marks runs of tasks to be ended whose next attempt has been due for longer than `after`, at most `batch`. `tasks`
+    /// are kinds that do not chat, and whose lane was served all that time.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::stale::expire
+            with expired as (
+                select l.agentable_id, l.run_id, l.last_seq, a.kind
+                  from houston.runs r
+                  join houston.agentables a on a.id = r.agentable_id
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                 cross join lateral (
+                       -- When it had its latest event: a stored one, or a message.
+                       select greatest(r.created_at, r.started_at,
+                                       (select s.created_at from houston.events s
+                                         where s.agentable_id = l.agentable_id and s.seq <= l.last_seq
+                                         order by s.seq desc limit 1),
+                                       (select m.created_at from houston.messages m
+                                         where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
+                                         order by m.seq desc limit 1)) as created_at) as e
+                 where r.status = 'retrying' and r.created_at < now() - make_interval(secs => $1)
+                   and r.cancel_seq is null and a.kind = any ($2) and l.run_open and l.holder is null
+                   -- Until it is due, it waits for what its provider asked for.
+                   and greatest(e.created_at, l.woken_at, l.next_attempt_at) < now() - make_interval(secs => $1)
+                 limit $3 for no key update of l skip locked),
+            marked as (
+                update houston.runs r set cancel_seq = x.last_seq, cancel_reason = $4
+                  from expired x where r.id = x.run_id and r.ended_at is null and r.cancel_seq is null)
+            update houston.run_locks l
+               set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
+              from expired x where l.agentable_id = x.agentable_id
+            returning l.agentable_id, x.kind",
+            seconds(after),
+            tasks,
+            batch,
+            Intervention::Expired.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+
+    /// Marks open runs to be ended that no worker has claimed for longer than `after`: runs of `kinds`, or of all other
+    /// kinds if `others`; at most `batch`. The caller has made sure that their [lanes](crate::paused_lane::LaneServices) were
+    /// served all that time. A run that waits for a person or for a later attempt is not stale.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn stop_stale(
+        &self,
+        kinds: &[String],
+        others: bool,
+        after: Duration,
+        reason: Intervention,
+        batch: i64,
+    ) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::stale::stop
+            with stale as (
+                select l.agentable_id, l.run_id, l.last_seq, a.kind
+                  from ((select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
+                          where status in ('queued', 'retrying')
+                            and created_at < now() - make_interval(secs => $1))
+                        union all
+                        select id, agentable_id, created_at, started_at, cancel_seq from houston.runs
+                         where status = 'running'
+                           and created_at < now() - make_interval(secs => $1)
+                        union all
+                        -- Runs that waited for something that has arrived; the others may wait for as long as they like.
+                        select o.id, o.agentable_id, o.created_at, o.started_at, o.cancel_seq from houston.run_locks k
+                          join houston.runs o on o.id = k.run_id
+                         where k.wake and o.status = 'waiting'
+                           and o.created_at < now() - make_interval(secs => $1)) as r
+                  join houston.agentables a on a.id = r.agentable_id
+                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
+                 cross join lateral (
+                       -- When it had its latest event: a stored one, or a message.
+                       select greatest(r.created_at, r.started_at,
+                                       (select s.created_at from houston.events s
+                                         where s.agentable_id = l.agentable_id and s.seq <= l.last_seq
+                                         order by s.seq desc limit 1),
+                                       (select m.created_at from houston.messages m
+                                         where m.agentable_id = l.agentable_id and m.seq <= l.last_seq
+                                         order by m.seq desc limit 1)) as created_at) as e
+                 where r.cancel_seq is null and (a.kind = any ($2)) <> $3 and l.run_open and l.holder is null
+                   and greatest(e.created_at, l.woken_at, l.next_attempt_at) < now() - make_interval(secs => $1)
+                 limit $4 for no key update of l skip locked),
+            marked as (
+                update houston.runs r set cancel_seq = s.last_seq, cancel_reason = $5
+                  from stale s where r.id = s.run_id and r.ended_at is null and r.cancel_seq is null)
+            update houston.run_locks l
+               set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
+              from stale s where l.agentable_id = s.agentable_id
+            returning l.agentable_id, s.kind",
+            seconds(after),
+            kinds,
+            others,
+            batch,
+            reason.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+}
+
+impl RunStore {
+    /// Wakes plans whose run has waited for longer than `after` although no executor works, no question is open, no step
+    /// has a time, and none is paused; at most `batch`. Every write that something can come of wakes the plan
+    /// itself, so there should be none. Their run looks again at what is next, and waits again if that is nothing.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn wake_stalled_plans(&self, after: Duration, batch: i64) -> Result<Vec<Due>> {
+        let rows = sqlx::query!(
+            "-- store::health::plan::wake_stalled
+            with stalled as (
+                select l.agentable_id, a.kind
+                  from houston.plans p
+                  join houston.run_locks l on l.agentable_id = p.agentable_id
+                  join houston.runs r on r.id = l.run_id
+                  join houston.agentables a on a.id = p.agentable_id
+                 where p.ended_at is null and not p.paused and p.created_at < now() - make_interval(secs => $1)
+                   and r.status = 'waiting' and l.run_open and not l.wake and l.holder is null
+                   -- The deadline of the plan is no reason to wait.
+                   and coalesce(l.next_attempt_at, p.deadline_at) >= p.deadline_at
+                   and (l.woken_at is null or l.woken_at < now() - make_interval(secs => $1))
+                   -- It waits since its latest event.
+                   and not exists (
+                       select from houston.events e
+                        where e.agentable_id = l.agentable_id and e.seq = l.last_seq
+                          and e.created_at >= now() - make_interval(secs => $1))
+                   and not exists (
+                       select from houston.plan_steps s join houston.run_locks x on x.agentable_id = s.task_id
+                        where s.plan_id = p.agentable_id and s.status = 'running' and s.outcome is null and x.run_open)
+                   and not exists (
+                       select from houston.questions q
+                        where q.agentable_id = l.agentable_id and q.run_id = l.run_id and q.state = 'open')
+                 limit $2 for no key update of l skip locked)
+            update houston.run_locks l
+               set wake = true, next_attempt_at = null, woken_at = statement_timestamp(),
+                   waiting_since = statement_timestamp()
+              from stalled s where l.agentable_id = s.agentable_id
+            returning l.agentable_id, s.kind",
+            seconds(after),
+            batch
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
+            .collect())
+    }
+}
+
+/// Closed sessions whose summary is overdue and that no worker is writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateSummaries {
+    /// Number of sessions, counted among at most 5,000 waiting ones.
+    pub sessions: i64,
+    /// How long ago the oldest of them was closed, in seconds; 0 when there is none.
+    pub waited_s: i64,
+}
+
+impl RunStore {
+    /// Closed sessions that have waited for their summary for longer than `after` and that no worker is writing.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn late_summaries(&self, after: Duration) -> Result<LateSummaries> {
+        let row = sqlx::query!(
+            r#"-- store::health::unsummarised::late
+            select count(*) as "sessions!",
+                   coalesce(extract(epoch from clock_timestamp() - min(d.closed_at)), 0)::bigint as "waited_s!"
+              from (select closed_at from houston.sessions where summary_due_at <= now()
+                     order by summary_due_at limit $2) as d
+             where d.closed_at < now() - make_interval(secs => $1)"#,
+            seconds(after),
+            LOOKED_AT
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(LateSummaries { sessions: row.sessions, waited_s: row.waited_s })
+    }
+
+    /// Makes the extract the final summary of sessions whose summary was started `attempts` times and never
+    /// written, at most `batch`. From then on a search finds them by the extract; their messages and tokens stay
+    /// uncounted.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn accept_extracts(&self, attempts: i32, batch: i64) -> Result<Vec<SessionId>> {
+        let settled = sqlx::query_scalar!(
+            "-- store::health::unsummarised::settle
+            update houston.sessions s
+               set summary_due_at = null, search = houston.session_vector(s.agentable_id, s.summary, '')
+              from (select u.id from houston.sessions u where u.summary_due_at <= now() and u.summary_attempts >= $1
+                     order by u.summary_due_at limit $2 for no key update skip locked) given_up
+             where s.id = given_up.id
+            returning s.id",
+            attempts,
+            batch
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(settled.into_iter().map(SessionId).collect())
     }
 }

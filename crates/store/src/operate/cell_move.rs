@@ -9,19 +9,17 @@
 //! target commits. Of what a killed attempt left prepared, that row decides ([`settle`]).
 //!
 //! Afterwards nothing can be written for them at the source, not even by a process that does not know the move: what they had is
-//! gone, and the statement that creates users reads the moves (`creation::batch`).
+//! gone, and the statement that creates users reads the moves (`creation`).
 //!
 //! Which tables there are is read from the catalogue, so that a table that a migration adds is moved, too.
 
-mod contents;
-mod present;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::TryStreamExt as _;
 use houston_domain::cell::{CellName, ShardRange};
-use houston_domain::id::UserId;
+use houston_domain::id::{TenantId, UserId};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
@@ -31,7 +29,6 @@ use crate::event::EventPosition;
 use crate::handle::Shared;
 use crate::pool::Store;
 
-pub use self::contents::Contents;
 pub use self::settle::settle;
 
 /// Events of this time before a move are read again at the target by streams of all events: so long may their clients be away.
@@ -145,8 +142,8 @@ async fn move_between(
         return Ok(Moved::Busy);
     }
     let readers = reader_names(source, target).await?;
-    present::move_tokens(source, target, &rows).await?;
-    present::drop_present_keys(source, target, &rows).await?;
+    settle::move_tokens(source, target, &rows).await?;
+    settle::drop_present_keys(source, target, &rows).await?;
     let tables = tables(source, &rows).await?;
     let this = scalar(target, "select pg_current_xact_id()::text::bigint").await?;
     // What readers of all events may not have read yet; they know by its id what they have.
@@ -535,6 +532,72 @@ async fn wake_readers(target: &mut PgConnection, names: &BTreeSet<String>) -> Re
         execute(target, &format!("select pg_notify('houston', '1 {}')", name.replace('\'', ""))).await?;
     }
     Ok(())
+}
+
+/// What a database has, as far as it says whose it is. Without any of it, it is empty or has only tables.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Contents {
+    /// Its tenants. Each cell of an installation has copies of the same ones.
+    pub tenants: Vec<TenantId>,
+    /// Whether it has users.
+    pub has_users: bool,
+    /// The names of the cell when users were moved to it.
+    pub names: Vec<CellName>,
+}
+
+impl Store {
+    /// What the database has. It may have no tables yet, or those of an older or a newer release.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
+    pub async fn contents(&self) -> Result<Contents> {
+        let mut contents = Contents::default();
+        if self.has_table("houston.tenants").await? {
+            let tenants: Vec<Uuid> =
+                sqlx::query_scalar("-- store::cell_move::contents::tenants\nselect id from houston.tenants")
+                    .fetch_all(&self.pool)
+                    .await?;
+            contents.tenants = tenants.into_iter().map(TenantId).collect();
+        }
+        if self.has_table("houston.users").await? {
+            contents.has_users = sqlx::query_scalar(
+                "-- store::cell_move::contents::has_users\nselect exists (select from houston.users)",
+            )
+            .fetch_one(&self.pool)
+            .await?;
+        }
+        if self.has_table("houston.moved_shards").await? {
+            // A release before had no column `is_here`.
+            let names: Vec<String> = sqlx::query_scalar(
+                "-- store::cell_move::contents::names
+                select distinct cell from houston.moved_shards m where (to_jsonb(m)->>'is_here')::boolean order by cell",
+            )
+            .fetch_all(&self.pool)
+            .await?;
+            contents.names = names.iter().filter_map(|name| name.parse().ok()).collect();
+        }
+        Ok(contents)
+    }
+
+    /// The same text for two addresses of one database, and another one for each other database: its name, and when its server
+    /// was started. The identifier of a server would not do, since copies of its files have the same one.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn identity(&self) -> Result<String> {
+        let identity = sqlx::query_scalar(
+            "-- store::cell_move::contents::identity
+            select concat_ws(' ', extract(epoch from pg_postmaster_start_time())::text, current_database()::text)",
+        );
+        Ok(identity.fetch_one(&self.pool).await?)
+    }
+
+    async fn has_table(&self, name: &str) -> Result<bool> {
+        let has = sqlx::query_scalar(
+            "-- store::cell_move::contents::has_table\nselect to_regclass($1) is not null",
+        );
+        Ok(has.bind(name).fetch_one(&self.pool).await?)
+    }
 }
 
 #[cfg(test)]

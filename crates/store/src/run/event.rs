@@ -1,21 +1,26 @@
-//! Reading the durable event stream.
+//! Reading the durable event stream: whole, or of one run without the texts of its model and its tools, for those who want to know
+//! what happened when.
+//!
+//! Of a question that a run asks, the event stores the id, and the message that shows the call which asks: the
+//! row of the question has the rest, and a run that waits for an answer keeps both.
 
-pub(crate) mod asked;
 pub(crate) mod batch;
-mod outline;
 pub(crate) mod position;
-mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::derived::{RunEnd, RunRow, of_first_attempt, of_message};
 use houston_domain::event::{Committed, Event, MessageBody};
-use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::model::{PricedApart, Usage};
+use houston_domain::question::NewQuestion;
 use houston_domain::run::RunStatus;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -23,11 +28,15 @@ use self::batch::{Page, StreamRead};
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, RunStore, TenantStore};
 use crate::message::{message_type, source};
+use crate::question::question_row;
 use crate::row_security::with_connection;
+use crate::run::Run;
 
-pub(crate) use outline::Whole;
 pub(crate) use position::only;
 pub use position::{AnyEvent, EventPage, EventPosition, InvalidPosition};
+
+/// The type of an event that stores no text of its question.
+const QUESTION_ASKED: &str = "question_asked";
 
 /// The end of an agentable's event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -403,5 +412,252 @@ fn next_message(event: &Event) -> Option<(MessageId, u32)> {
         Event::AttemptStarted { next_message_id, iteration, .. } => Some((*next_message_id, *iteration)),
         Event::StepFinished { next_message_id, iteration } => Some((*next_message_id, iteration + 1)),
         _ => None,
+    }
+}
+
+/// Which events have their texts.
+#[derive(Debug, Default)]
+pub(crate) struct Whole {
+    /// Those from the first of these times up to the second one.
+    pub(crate) between: Option<(DateTime<Utc>, DateTime<Utc>)>,
+    /// Those of these tool calls.
+    pub(crate) calls: Vec<String>,
+}
+
+/// A stored event, or the row of the run, from which others follow.
+struct Row {
+    seq: i64,
+    at: DateTime<Utc>,
+    is_run: bool,
+    data: Json<Box<RawValue>>,
+    /// The position of the first event of the agentable that is kept.
+    events_from: i64,
+}
+
+impl TenantStore<'_> {
+    /// The events of a run of the tenant, in order, of those that are stored at most `limit`, after position `after`. Arguments and
+    /// results of tools and thoughts are empty, except where `whole` says so, and events of messages are left out.
+    ///
+    /// # Errors
+    /// [`Error::EventsExpired`] when some of them were deleted by age, [`Error::Database`] when Postgres cannot be reached
+    /// or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    pub(crate) async fn event_outline(
+        self,
+        run: &Run,
+        whole: &Whole,
+        (after, limit): (i64, i64),
+    ) -> Result<Vec<Committed>> {
+        let tenant = self.tenant.0;
+        Ok(with_connection!(self.pool, |c| outline(c, tenant, (run, whole), (after, limit))))
+    }
+}
+
+async fn outline(
+    connection: &mut PgConnection,
+    tenant: Uuid,
+    (run, whole): (&Run, &Whole),
+    (after, limit): (i64, i64),
+) -> Result<Vec<Committed>> {
+    let rows = rows(&mut *connection, tenant, (run, whole), (after, limit)).await?;
+    if let Some(from) = rows.first().map(|row| row.events_from).filter(|from| run.first_seq < *from) {
+        return Err(Error::EventsExpired { from });
+    }
+    let events = rows.iter().filter(|row| !row.is_run).map(|row| &*row.data.0);
+    let asked = AskedQuestions::of(connection, &[tenant], events).await?;
+    let mut stretch = Stretch::default();
+    let mut last = after;
+    for Row { seq, at, is_run, data, .. } in rows {
+        let undecodable = |source| Error::Inconsistent {
+            table: if is_run { "runs" } else { "events" },
+            column: "data",
+            row: format!("{} {seq}", run.agentable),
+            source,
+        };
+        if is_run {
+            stretch.runs.push(serde_json::from_str(data.0.get()).map_err(undecodable)?);
+            continue;
+        }
+        last = seq;
+        let event = asked.event(&data.0).map_err(undecodable)?;
+        stretch.events.push(Committed { seq, run_id: run.id, at, event, body: None });
+    }
+    // The end of the run is that of its last page.
+    let is_last = i64::try_from(stretch.events.len()).is_ok_and(|count| count < limit);
+    Ok(stretch.events(after, if is_last { i64::MAX } else { last }))
+}
+
+async fn rows(
+    connection: &mut PgConnection,
+    tenant: Uuid,
+    (run, whole): (&Run, &Whole),
+    (after, limit): (i64, i64),
+) -> Result<Vec<Row>> {
+    let RunId(id) = run.id;
+    let (since, until) = whole.between.unzip();
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- store::event::outline::read
+        select s.seq as "seq!", s.at as "at!", s.is_run as "is_run!", s.data as "data!: Json<Box<RawValue>>",
+               coalesce((select l.events_from from houston.run_locks l where l.agentable_id = $2 and l.tenant_id = $1), 1)
+                   as "events_from!"
+          from ((select o.first_seq as seq, o.created_at as at, true as is_run, to_jsonb(o) as data
+                   from (select r.id, r.first_seq, r.created_at, r.started_seq, r.started_at, r.started_message_id, r.last_seq,
+                                r.ended_at, r.status, r.iterations, r.input_tokens, r.output_tokens, r.cache_read_tokens,
+                                r.cache_write_tokens, r.reasoning_tokens, r.last_cost::text, r.error_code, r.error_message
+                           from houston.runs r where r.id = $3 and r.tenant_id = $1) o)
+                union all
+                (select e.seq, e.created_at, false,
+                        case when e.created_at between $7::timestamptz and $8::timestamptz
+                                  or e.data ->> 'call_id' = any($9::text[]) then e.data
+                             when e.data ->> 'type' = 'tool_called' then jsonb_set(e.data, '{input}', '{}')
+                             when e.data ->> 'type' = 'tool_returned' then jsonb_set(e.data, '{content}', '""')
+                             when e.data ->> 'type' = 'thought' then jsonb_set(e.data, '{text}', '""')
+                             else e.data end
+                   from houston.events e
+                  where e.tenant_id = $1 and e.agentable_id = $2 and e.run_id = $3 and e.seq > $5
+                        -- Up to the next run: later ones have many events.
+                    and e.seq < coalesce((select n.first_seq from houston.runs n
+                                           where n.agentable_id = $2 and n.first_seq > $4 order by n.first_seq limit 1),
+                                         9223372036854775807)
+                  order by e.seq limit $6)) as s
+         order by s.is_run desc, s.seq"#,
+        tenant,
+        run.agentable.0,
+        id,
+        run.first_seq,
+        after,
+        limit,
+        since,
+        until,
+        &whole.calls
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
+}
+
+/// The event as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Asked<'a> {
+    #[serde(rename = "type")]
+    of_type: &'a str,
+    question_id: QuestionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_id: Option<MessageId>,
+    /// Of an event that has the whole question, as those of imported conversations do.
+    #[serde(default, skip_serializing)]
+    text: Option<IgnoredAny>,
+}
+
+/// An event as it is stored.
+pub(crate) fn stored(event: &Event) -> serde_json::Result<Box<RawValue>> {
+    match event {
+        Event::QuestionAsked(question) => {
+            let NewQuestion { id, message_id, .. } = **question;
+            to_raw_value(&Asked { of_type: QUESTION_ASKED, question_id: id, message_id, text: None })
+        }
+        event => to_raw_value(event),
+    }
+}
+
+/// The question that a stored event refers to, and the message that shows the call which asks it.
+fn question_of(data: &RawValue) -> Option<(QuestionId, Option<MessageId>)> {
+    // Most events have no such word, so that they are not parsed twice.
+    let asked =
+        data.get().contains(QUESTION_ASKED).then(|| serde_json::from_str::<Asked<'_>>(data.get()))?.ok()?;
+    (asked.of_type == QUESTION_ASKED && asked.text.is_none()).then_some((asked.question_id, asked.message_id))
+}
+
+/// The questions that stored events refer to.
+#[derive(Debug, Default)]
+struct AskedQuestions(HashMap<Uuid, NewQuestion>);
+
+impl AskedQuestions {
+    /// Reads them, if they are of these tenants; executes a statement only if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    async fn of(
+        connection: &mut PgConnection,
+        tenants: &[Uuid],
+        events: impl Iterator<Item = &RawValue>,
+    ) -> Result<Self> {
+        let ids: Vec<Uuid> = events.filter_map(question_of).map(|(id, _)| id.0).collect();
+        if ids.is_empty() {
+            return Ok(Self::default());
+        }
+        let rows = sqlx::query!(
+            "-- store::event::asked::questions
+            select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at, closed_at,
+                   approval
+              from houston.questions where id = any ($1) and tenant_id = any ($2)",
+            &ids,
+            tenants
+        )
+        .fetch_all(connection)
+        .await?;
+        Ok(Self(rows.into_iter().map(|row| (row.id, question_row!(row).into_question().asked)).collect()))
+    }
+
+    /// The event that is stored as `data`.
+    ///
+    /// # Errors
+    /// When `data` is no event, or that of a question that does not exist.
+    fn event(&self, data: &RawValue) -> serde_json::Result<Event> {
+        match question_of(data).and_then(|(id, message)| Some((self.0.get(&id.0)?, message))) {
+            Some((question, message_id)) => {
+                Ok(Event::QuestionAsked(Box::new(NewQuestion { message_id, ..question.clone() })))
+            }
+            None => serde_json::from_str(data.get()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::question::QuestionKind;
+
+    use super::*;
+
+    fn asked() -> NewQuestion {
+        NewQuestion {
+            id: QuestionId(Uuid::from_u128(7)),
+            kind: QuestionKind::Input,
+            subject: None,
+            text: "Which hotel?".into(),
+            schema: None,
+            default_value: None,
+            expires_at: None,
+            approval: None,
+            message_id: Some(MessageId(Uuid::from_u128(8))),
+        }
+    }
+
+    #[test]
+    fn an_event_refers_to_its_question() {
+        let event = Event::QuestionAsked(Box::new(asked()));
+        let data = stored(&event).unwrap();
+        assert_eq!(question_of(&data), Some((asked().id, asked().message_id)), "{data}");
+        let of_row = NewQuestion { message_id: None, ..asked() };
+        let questions = AskedQuestions([(asked().id.0, of_row)].into());
+        assert_eq!(questions.event(&data).unwrap(), event);
+        assert!(AskedQuestions::default().event(&data).is_err(), "its question was deleted");
+    }
+
+    #[test]
+    fn other_events_and_whole_questions_are_read_as_they_are() {
+        let whole = Event::QuestionAsked(Box::new(asked()));
+        let called = Event::ToolCalled {
+            call_id: format!(r#"{{"type": "{QUESTION_ASKED}"}}"#),
+            name: QUESTION_ASKED.into(),
+            input: serde_json::json!({"question_id": asked().id}),
+            message_id: MessageId(Uuid::nil()),
+            decided_by: None,
+        };
+        for event in [whole, called] {
+            let data = to_raw_value(&event).unwrap();
+            assert_eq!(question_of(&data), None, "{data}");
+            assert_eq!(AskedQuestions::default().event(&data).unwrap(), event);
+        }
     }
 }

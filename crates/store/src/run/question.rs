@@ -1,8 +1,7 @@
-//! Questions of runs: asked and closed with a step, closed from outside, read by the run.
+//! Questions of runs: asked and closed with a step, closed from outside, read by the run. Those about budgets also tell what people
+//! have added to them.
 //!
 //! The caller that closes a question holds the lock row of its agentable, and takes that row first.
-
-mod budget;
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
 use houston_domain::question::approval::{Approval, answer_schema, arguments};
 use houston_domain::question::{
-    ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState, own,
+    ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState, budget, own,
 };
 use houston_domain::step::Step;
 use serde::Serialize;
@@ -448,6 +447,28 @@ impl Row {
             created_at: self.created_at,
             closed_at: self.closed_at,
         }
+    }
+}
+
+impl RunStore {
+    /// The budget questions that Houston has asked for the runs of an agentable, the oldest first, with their runs.
+    ///
+    /// # Errors
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    pub async fn budget_questions(&self, agentable: AgentableId) -> Result<Vec<(RunId, Question)>> {
+        let rows = sqlx::query!(
+            "-- store::question::budget::of_agentable
+            select run_id, id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by,
+                   created_at, closed_at, approval
+              from houston.questions
+             where agentable_id = $1 and kind = 'budget' and starts_with(subject, $2) order by id",
+            agentable.0,
+            budget::PREFIX
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let questions = rows.into_iter().map(|row| (RunId(row.run_id), question_row!(row).into_question()));
+        Ok(questions.collect())
     }
 }
 

@@ -6,20 +6,17 @@
 //! counted after the commit that admitted or ended it, by a statement of its own that nothing waits for; a process that dies in
 //! between has counted too little, or what was expected in place of what was taken.
 
+use std::time::Duration;
+
 use houston_domain::id::{AgentableId, ApiKeyId, RunId, UserId};
-use houston_domain::rate::TokenQuota;
+use houston_domain::rate::{Quota, RateLimits, TokenQuota, WhenExceeded};
 use sqlx::PgConnection;
 use sqlx::postgres::types::PgInterval;
 use uuid::Uuid;
 
 use crate::batcher::Batch;
 use crate::error::Result;
-use crate::handle::{RunStore, Shared};
-
-mod ask;
-
-pub(crate) use ask::Asks;
-pub use ask::{Ask, Left, Standing, Whose};
+use crate::handle::{RunStore, Shared, TenantStore};
 
 /// Whole seconds for Postgres.
 pub(crate) fn seconds(seconds: u32) -> PgInterval {
@@ -123,5 +120,229 @@ impl RunStore {
         .execute(&self.pool)
         .await?;
         Ok(gone.rows_affected())
+    }
+}
+
+/// A request that starts work.
+#[derive(Debug, Clone)]
+pub struct Ask<'a> {
+    /// Whose agent works.
+    pub whose: Whose,
+    /// The key of the request.
+    pub key: ApiKeyId,
+    /// Its idempotency key: one that was used is not counted, since nothing new is started.
+    pub idempotency_key: Option<&'a str>,
+}
+
+/// For whom a request starts work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The user of this agentable.
+    Agentable(AgentableId),
+    /// This user.
+    User(UserId),
+    /// This user, whom the request creates.
+    NewUser(UserId),
+}
+
+/// What a request was answered: whether it may go on, and what is left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The limits that there are, in the order `requests`, `key`, `tokens`.
+    pub left: Vec<Left>,
+    /// The name of the limit that is exceeded, and how long until the request would be accepted.
+    pub exceeded: Option<(&'static str, Duration)>,
+}
+
+/// What is left of a limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Left {
+    /// Its name.
+    pub name: &'static str,
+    /// The limit.
+    pub quota: Quota,
+    /// The units that are left.
+    pub remaining: u32,
+    /// How long until nothing is used any more.
+    pub reset: Duration,
+}
+
+/// An ask as its row.
+#[derive(Debug)]
+pub(crate) struct AskRow {
+    tenant: Uuid,
+    agentable: Option<Uuid>,
+    user: Option<Uuid>,
+    /// Whether the request creates the user.
+    is_new_user: bool,
+    key: Uuid,
+    request: Option<String>,
+}
+
+/// What was counted for a request.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    requests: Option<Vec<f64>>,
+    keys: Option<Vec<f64>>,
+    /// In how many seconds no token is used any more.
+    tokens: f64,
+    /// Whether its idempotency key was not used yet.
+    is_new: bool,
+}
+
+/// How limits are asked: all that have arrived, in one statement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asks(pub(crate) RateLimits);
+
+impl TenantStore<'_> {
+    /// Asks the limits for a request, and counts it if it may go on. `None`: there is no such user or agentable of the tenant, or
+    /// Postgres does not answer; the request itself finds out.
+    pub async fn ask_rates(self, ask: Ask<'_>) -> Option<Standing> {
+        let (agentable, user) = match ask.whose {
+            Whose::Agentable(agentable) => (Some(agentable.0), None),
+            Whose::User(user) | Whose::NewUser(user) => (None, Some(user.0)),
+        };
+        let request = ask.idempotency_key.map(str::to_owned);
+        let is_new_user = matches!(ask.whose, Whose::NewUser(_));
+        let row = AskRow { tenant: self.tenant.0, agentable, user, is_new_user, key: ask.key.0, request };
+        let counted = self.shared.batchers.asks.submit(row).await?;
+        Some(counted.standing(&self.shared.rates))
+    }
+}
+
+impl Counted {
+    fn standing(&self, limits: &RateLimits) -> Standing {
+        let (mut left, mut exceeded) = (Vec::new(), None);
+        let counted = [("requests", limits.requests, &self.requests), ("key", limits.keys, &self.keys)];
+        for (name, quota, counted) in counted {
+            let &[allowed, remaining, retry_after, reset] = counted.as_deref().unwrap_or_default() else {
+                continue;
+            };
+            let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            if allowed < 1.0 && exceeded.is_none() {
+                exceeded = Some((name, time(retry_after)));
+            }
+            left.push(Left { name, quota, remaining: units(remaining), reset: time(reset) });
+        }
+        let tokens = limits.tokens;
+        if tokens.is_on() {
+            let (remaining, wait) = tokens.standing(self.tokens);
+            if self.is_new && !wait.is_zero() && tokens.when_exceeded == WhenExceeded::Reject {
+                exceeded = Some(("tokens", wait));
+            }
+            let reset = Duration::try_from_secs_f64(self.tokens).unwrap_or_default();
+            left.push(Left { name: "tokens", quota: tokens.quota(), remaining, reset });
+        }
+        Standing { left, exceeded }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to a quota")]
+fn units(value: f64) -> u32 {
+    value.clamp(0.0, f64::from(u32::MAX)) as u32
+}
+
+impl Batch for Asks {
+    type Item = AskRow;
+    type Done = Counted;
+    type Key = ();
+    /// One: nothing is flushed, so another would only wait for the rows of the first.
+    const CONNECTIONS: usize = 1;
+
+    fn keys(_: &AskRow) -> impl Iterator<Item = ()> {
+        std::iter::empty()
+    }
+
+    fn bytes(item: &AskRow) -> usize {
+        item.request.as_ref().map_or(0, String::len)
+    }
+
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [AskRow],
+    ) -> Result<Vec<Option<Counted>>> {
+        let column = |of: fn(&AskRow) -> Option<Uuid>| items.iter().map(of).collect::<Vec<_>>();
+        let tenants = column(|item| Some(item.tenant));
+        let (agentables, users) = (column(|item| item.agentable), column(|item| item.user));
+        let new_users: Vec<bool> = items.iter().map(|item| item.is_new_user).collect();
+        let keys = column(|item| Some(item.key));
+        let requests: Vec<_> = items.iter().map(|item| item.request.clone()).collect();
+        let RateLimits { requests: quota, keys: of_keys, tokens } = self.0;
+        // A request is refused without being counted when the tokens are used up.
+        let rejects_after = match tokens.when_exceeded {
+            WhenExceeded::Reject if tokens.is_on() => Some(f64::from(tokens.window_s)),
+            _ => None,
+        };
+        let rows = sqlx::query!(
+            r#"-- store::rate::ask::ask
+            with i as materialized (
+                select i.n, i.tenant_id, i.key_id, i.request,
+                       case when i.is_new_user then i.user_id
+                            when i.agentable_id is null
+                            then (select u.id from houston.users u where u.id = i.user_id and u.tenant_id = i.tenant_id)
+                            else (select k.user_id from houston.run_locks k
+                                   where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id) end as user_id
+                  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $11::boolean[])
+                       with ordinality as i (tenant_id, agentable_id, user_id, key_id, request, is_new_user, n)),
+            t as materialized (
+                select i.*, coalesce((select extract(epoch from r.free_at - clock_timestamp())::double precision
+                                        from houston.rates r
+                                       where r.owner_id = i.user_id and r.name = 'tokens'), 0) as ahead,
+                       (i.request is null or not exists (
+                            select from houston.idempotency_keys e
+                             where e.tenant_id = i.tenant_id and e.key = i.request)) as is_new
+                  from i where i.user_id is not null),
+            -- Rows are taken in the order of their owners, those of users first, so that two processes do not wait for each other.
+            r as materialized (
+                select t.*, case when $6::bigint > 0 then (
+                            select array[a.allowed::integer, a.remaining, extract(epoch from a.retry_after),
+                                         extract(epoch from a.reset_after)]::double precision[]
+                              from houston.take_rate('requests', t.user_id,
+                                                     case when t.is_new and t.ahead <= coalesce($10, t.ahead) then 1 else 0 end,
+                                                     $6, $7) a) end as requests
+                  from (select * from t order by t.user_id, t.n offset 0) t),
+            k as materialized (
+                select r.*, case when $8::bigint > 0 then (
+                            select array[a.allowed::integer, a.remaining, extract(epoch from a.retry_after),
+                                         extract(epoch from a.reset_after)]::double precision[]
+                              from houston.take_rate('key', r.key_id,
+                                                     case when r.is_new and r.ahead <= coalesce($10, r.ahead)
+                                                               and coalesce(r.requests[1], 1) = 1 then 1 else 0 end,
+                                                     $8, $9) a) end as keys
+                  from (select * from r order by r.key_id, r.n offset 0) r)
+            select k.n as "n!", k.ahead as "ahead!", k.is_new as "is_new!",
+                   k.requests as "requests?: Vec<f64>", k.keys as "keys?: Vec<f64>",
+                   -- What the key refuses is given back to the user.
+                   case when k.keys[1] = 0 and k.requests[1] = 1 and k.is_new
+                        then (select a.remaining from houston.take_rate('requests', k.user_id, -1, $6, $7) a) end as given_back
+              from k"#,
+            &tenants as &[Option<Uuid>],
+            &agentables as &[Option<Uuid>],
+            &users as &[Option<Uuid>],
+            &keys as &[Option<Uuid>],
+            &requests as &[Option<String>],
+            i64::from(quota.quota),
+            seconds(quota.window_s),
+            i64::from(of_keys.quota),
+            seconds(of_keys.window_s),
+            rejects_after,
+            &new_users
+        )
+        .fetch_all(connection)
+        .await?;
+        let mut counted: Vec<Option<Counted>> = items.iter().map(|_| None).collect();
+        for row in rows {
+            let nth = usize::try_from(row.n).ok().and_then(|n| n.checked_sub(1));
+            if let Some(place) = nth.and_then(|nth| counted.get_mut(nth)) {
+                *place = Some(Counted {
+                    requests: row.requests,
+                    keys: row.keys,
+                    tokens: row.ahead,
+                    is_new: row.is_new,
+                });
+            }
+        }
+        Ok(counted)
     }
 }

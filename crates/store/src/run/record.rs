@@ -36,7 +36,7 @@ use crate::plan::{
 use crate::profile;
 use crate::reach::{
     self, Conversation, ConversationChange, ConversationQuery, Delivery, NewAgentMessage, NewConversation,
-    ReadMessage, make,
+    ReadMessage,
 };
 use crate::session_search::{self, FoundSession, SessionEntry};
 use crate::settings::Fairness;
@@ -45,7 +45,7 @@ use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
 use crate::task::{NewTask, TaskCounts};
 use crate::tool_result::{self, StoredResult};
-use crate::workspace_file::settle::Folders;
+use crate::workspace_file::folder::Folders;
 
 /// A transaction that holds the agentable's lock row. What is written in it is committed with the step, or not at
 /// all.
@@ -510,7 +510,7 @@ impl RecordTx<'_> {
     /// The kind of the run's own agentable, and what counts against the limits of a message.
     pub async fn post_counts(&mut self) -> Result<(String, PostCounts)> {
         let (owner, most) = (self.owner, self.limits.reach.max_posts_per_hour);
-        reach::counts(self.tx.connection(), owner, most).await
+        reach::post_counts(self.tx.connection(), owner, most).await
     }
 
     /// Posts a message to a conversation that [`Self::conversation`] has returned, with [`RecordIds::message`] as its id. Its
@@ -525,19 +525,19 @@ impl RecordTx<'_> {
     /// What counts against the limits of a conversation that the run makes.
     pub async fn made_counts(&mut self) -> Result<MadeCounts> {
         let (owner, most) = (self.owner, self.limits.reach.max_made_per_hour);
-        make::counts(self.tx.connection(), owner, most).await
+        reach::made_counts(self.tx.connection(), owner, most).await
     }
 
     /// Makes a conversation of the user.
     pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
         let owner = self.owner;
-        make::insert(self.tx.connection(), owner, new).await
+        reach::insert(self.tx.connection(), owner, new).await
     }
 
     /// Changes a conversation that [`Self::conversation`] has returned.
     pub async fn change_conversation(&mut self, id: AgentableId, change: &ConversationChange) -> Result<()> {
         let owner = self.owner;
-        make::change(self.tx.connection(), owner, id, change).await
+        reach::change(self.tx.connection(), owner, id, change).await
     }
 }
 

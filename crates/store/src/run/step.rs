@@ -2,8 +2,6 @@
 
 pub(crate) mod alone;
 pub(crate) mod batch;
-mod end;
-mod statement;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::derived::of_message;
@@ -26,7 +24,7 @@ use uuid::Uuid;
 use self::batch::Written;
 use crate::claim::Fence;
 use crate::error::Result;
-use crate::event::asked::stored;
+use crate::event::stored;
 use crate::event::stream_metadata;
 use crate::handle::RunStore;
 use crate::stored_block::NewText;

@@ -1,23 +1,30 @@
 //! What the trace of a run is made of. It is read with the statements that lists use: a run stores nothing for it.
+//!
+//! Without texts, or with those of a part of the run, it tells what happened when. Of a long run that is a hundredth of the whole.
 
 use std::collections::HashMap;
 
-use houston_domain::event::Committed;
+use chrono::{DateTime, Utc};
+use houston_domain::event::{Committed, Event};
+use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{CompressionId, RunId};
 use houston_domain::trace::record::{Committing, RecordedCall, RecordedEntry};
 use houston_domain::trace::{Compressed, Header, Trace, record};
 use serde::Serialize;
+use sqlx::types::Json;
 
 use crate::compression::Compression;
 use crate::cost::StoredModelCall;
 use crate::error::{Error, Result};
+use crate::event::Whole;
 use crate::handle::TenantStore;
+use crate::history::role;
 use crate::run::Run;
-
-mod outline;
 
 /// Rows of one page.
 const PAGE: i64 = 200;
+/// Rows of one page without texts.
+const OUTLINE_PAGE: i64 = 1_000;
 
 /// Counts the bytes that are held.
 struct Room {
@@ -154,4 +161,193 @@ fn is_last(rows: usize, most: i64) -> bool {
 fn recorded_call(StoredModelCall { call, .. }: StoredModelCall) -> RecordedCall {
     let usage = call.usage.priced();
     RecordedCall { iteration: call.iteration, model: format!("{}/{}", call.provider, call.model), usage }
+}
+
+impl TenantStore<'_> {
+    /// As [`trace`](Self::trace), without what messages, models and tools say: their texts are empty, arguments are `{}`, and there
+    /// are no entries from before the run. It cannot be replayed.
+    ///
+    /// # Errors
+    /// See [`trace`](Self::trace).
+    pub async fn trace_outline(
+        self,
+        run: RunId,
+        max_bytes: usize,
+        header: impl FnOnce(&Run) -> Header + Send,
+    ) -> Result<Trace> {
+        self.outline(run, max_bytes, None, header).await
+    }
+
+    /// The lines of [`trace`](Self::trace) of what was committed from the first of the times `between` up to the second one, without
+    /// those of messages of the thread. Texts of other lines are not read. It cannot be replayed.
+    ///
+    /// # Errors
+    /// See [`trace`](Self::trace).
+    pub async fn trace_between(
+        self,
+        run: RunId,
+        max_bytes: usize,
+        between: (DateTime<Utc>, DateTime<Utc>),
+        header: impl FnOnce(&Run) -> Header + Send,
+    ) -> Result<Trace> {
+        let mut trace = self.outline(run, max_bytes, Some(between), header).await?;
+        trace.lines.retain(|line| line.at().is_some_and(|at| is_within(at, between)));
+        Ok(trace)
+    }
+
+    /// All lines; those committed at the times `between` have their texts.
+    async fn outline(
+        self,
+        run: RunId,
+        max_bytes: usize,
+        between: Option<(DateTime<Utc>, DateTime<Utc>)>,
+        header: impl FnOnce(&Run) -> Header + Send,
+    ) -> Result<Trace> {
+        let run = self.run(run).await?;
+        let mut room = Room { bytes: 0, most: max_bytes };
+        let history = self.outline_of_history(&run, between, &mut room).await?;
+        let whole = Whole { between, calls: between.map_or_else(Vec::new, |_| answered(&history)) };
+        let events = self.outline_of_events(&run, &whole, &mut room).await?;
+        let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
+        let is_compressed = |placed: &Committed| {
+            matches!(placed.event, Event::ContextCompressed { .. })
+                && between.is_some_and(|between| is_within(placed.at, between))
+        };
+        let summaries = match events.iter().any(is_compressed) {
+            true => self.summaries_of(&run, &mut room).await?.0,
+            false => HashMap::new(),
+        };
+        let header = Header { cost: run.cost.total, ..header(&run) };
+        let plan = Vec::new();
+        Ok(record::trace(Committing { header, history, events, calls, summaries, plan }))
+    }
+
+    async fn outline_of_events(self, run: &Run, whole: &Whole, room: &mut Room) -> Result<Vec<Committed>> {
+        let (mut events, mut after): (Vec<Committed>, i64) = (Vec::new(), run.first_seq - 1);
+        loop {
+            let page = self.event_outline(run, whole, (after, OUTLINE_PAGE)).await?;
+            let is_last = is_last(page.len(), OUTLINE_PAGE);
+            for event in page {
+                after = event.seq;
+                room.take(&event)?;
+                events.push(event);
+            }
+            if is_last {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// The entries of the run. With `between`, those of these times are whole, and what calls their tools is; others are empty.
+    async fn outline_of_history(
+        self,
+        run: &Run,
+        between: Option<(DateTime<Utc>, DateTime<Utc>)>,
+        room: &mut Room,
+    ) -> Result<Vec<RecordedEntry>> {
+        let mut history: Vec<RecordedEntry> = Vec::new();
+        let mut after: Option<i64> = None;
+        // The last answer before these times: its place here, and its position.
+        let mut before: Option<(usize, i64)> = None;
+        'pages: loop {
+            let page = self.page_of_history(run, between, after).await?;
+            let is_last = is_last(page.len(), OUTLINE_PAGE);
+            for (position, own) in page {
+                after = Some(position);
+                let Some(entry) = own else {
+                    // The entries of a run follow one another.
+                    if history.is_empty() {
+                        continue;
+                    }
+                    break 'pages;
+                };
+                room.take(&entry.entry)?;
+                let is_before = between.is_some_and(|(since, _)| entry.at < since);
+                if is_before && entry.entry.role == Role::Assistant {
+                    before = Some((history.len(), position));
+                }
+                history.push(entry);
+            }
+            if is_last {
+                break;
+            }
+        }
+        // Results have the arguments of their calls.
+        if let Some((nth, position)) = before {
+            let found = self.history(run.agentable, position - 1, 1).await?.pop();
+            let found = found.filter(|found| found.position == position);
+            if let Some((answer, found)) = history.get_mut(nth).zip(found) {
+                room.take(&found.entry)?;
+                answer.entry = found.entry;
+            }
+        }
+        Ok(history)
+    }
+
+    /// Positions, with their entries if they are of the run. Those of others in its session are only looked at.
+    async fn page_of_history(
+        self,
+        run: &Run,
+        between: Option<(DateTime<Utc>, DateTime<Utc>)>,
+        after: Option<i64>,
+    ) -> Result<Vec<(i64, Option<RecordedEntry>)>> {
+        let (since, until) = between.unzip();
+        let rows = sqlx::query!(
+            r#"-- store::trace::outline::history
+            select h.position, h.role, h.created_at, h.run_id = $3 as "is_own!",
+                   case when h.run_id <> $3 then null
+                        when $7::timestamptz is null then
+                            (select coalesce(jsonb_agg(
+                                        case b.block ->> 'type'
+                                             when 'tool_use' then jsonb_set(b.block - 'raw', '{input}', '{}')
+                                             when 'tool_result' then jsonb_set(b.block, '{content}', '""')
+                                             else '{"type": "text", "text": ""}' end order by b.nth), '[]')
+                               from jsonb_array_elements(h.content) with ordinality as b (block, nth))
+                        when h.created_at between $7 and $8::timestamptz then
+                            coalesce(h.content,
+                                     (select jsonb_build_array(jsonb_build_object('type', 'text', 'text', m.content))
+                                        from houston.messages m
+                                       where m.tenant_id = $1 and m.agentable_id = $2 and m.seq = h.message_seq))
+                        else '[]' end
+                       as "content: Json<Vec<Block>>"
+              from houston.history h
+             where h.tenant_id = $1 and h.agentable_id = $2 and not h.rolled_back
+               and h.position > coalesce($4, (select s.last_position from houston.sessions s
+                                               where s.tenant_id = $1 and s.agentable_id = $2 and s.completed_at < $5
+                                               order by s.number desc limit 1), 0)
+             order by h.position limit $6"#,
+            self.tenant.0,
+            run.agentable.0,
+            run.id.0,
+            after,
+            run.created_at,
+            OUTLINE_PAGE,
+            since,
+            until
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let recorded = |is_own: bool, name: &str, at: DateTime<Utc>, content: Option<Json<Vec<Block>>>| {
+            let Json(content) = content.filter(|_| is_own)?;
+            Some(RecordedEntry { is_own: true, at, entry: Entry { role: role(name), content } })
+        };
+        Ok(rows
+            .into_iter()
+            .map(|row| (row.position, recorded(row.is_own, &row.role, row.created_at, row.content)))
+            .collect())
+    }
+}
+
+fn is_within(at: DateTime<Utc>, (since, until): (DateTime<Utc>, DateTime<Utc>)) -> bool {
+    since <= at && at <= until
+}
+
+/// The calls that these entries have results of.
+fn answered(history: &[RecordedEntry]) -> Vec<String> {
+    let blocks = history.iter().flat_map(|recorded| &recorded.entry.content);
+    let ids = blocks.filter_map(|block| match block {
+        Block::ToolResult { tool_use_id, .. } => Some(tool_use_id.clone()),
+        _ => None,
+    });
+    ids.collect()
 }

@@ -1,20 +1,26 @@
 //! What one request creates, all or nothing: a user, an agentable, its first message.
+//!
+//! Many are made in one commit. The statement creates what nothing prevents: the user exists, or is new and in this cell; the idempotency key was not used before; the
+//! user has room for another message. The caller tries what it leaves out by itself, and so learns the reason.
+//!
+//! A batch has creations of several tenants, so it is not under [`row_security`](crate::row_security): each names its tenant.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{MessageId, RunId, UserId, shard};
+use houston_domain::id::{MessageId, RunId, TenantId, UserId, shard};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::agentable::NewAgentable;
-use crate::creation::batch::{CreationRow, Creations};
+use crate::batcher::Batch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::idempotency::{Created, IdempotencyKey, bytea, earlier};
 use crate::serving::ServedBy;
 use crate::user::{User, with_external_id};
-
-pub(crate) mod batch;
 
 /// What a request creates: at least a user or an agentable.
 #[derive(Debug, Clone, Copy, Default)]
@@ -179,5 +185,267 @@ pub(crate) fn refused(error: Error) -> Result<()> {
         Some("23503") if constraint.contains("user") => Err(Error::NotFound { what: "user" }),
         Some("23503") => Err(Error::NotFound { what: "agent or team" }),
         _ => Err(error),
+    }
+}
+
+/// A creation as its rows.
+#[derive(Debug, Serialize)]
+pub(crate) struct CreationRow {
+    /// Index of the creation in its batch.
+    n: usize,
+    tenant_id: Uuid,
+    user_id: Uuid,
+    resource_id: Uuid,
+    new_user: Option<UserRow>,
+    agentables: Vec<AgentableRow>,
+    posts: bool,
+    key: Option<String>,
+    /// As Postgres writes a `bytea`.
+    request_sha256: Option<String>,
+    response: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Serialize)]
+struct UserRow {
+    external_id: Option<String>,
+    name: String,
+    time_zone: String,
+    created_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Serialize)]
+struct AgentableRow {
+    id: Uuid,
+    kind: String,
+    title: String,
+    description: String,
+    status: Option<String>,
+    made_with_user: bool,
+    created_at: DateTime<Utc>,
+    tools: Option<Vec<String>>,
+    agent_id: Option<Uuid>,
+    team_id: Option<Uuid>,
+    message: Option<MessageRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct MessageRow {
+    id: Uuid,
+    run_id: Uuid,
+    content: String,
+    metadata: Box<RawValue>,
+    created_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+}
+
+/// A value that is written as JSON.
+fn json(value: &impl Serialize) -> Result<Box<RawValue>> {
+    to_raw_value(value).map_err(|source| Error::Inconsistent {
+        table: "agentables",
+        column: "request",
+        row: "new".to_owned(),
+        source,
+    })
+}
+
+impl CreationRow {
+    fn of(
+        tenant: TenantId,
+        owner: UserId,
+        creation: &Creation<'_>,
+        key: Option<(IdempotencyKey<'_>, &Value)>,
+    ) -> Result<Self> {
+        let own = creation.user.map_or(&[][..], |new| new.own);
+        let mut agentables: Vec<AgentableRow> = own.iter().map(|own| AgentableRow::of(own, true)).collect();
+        if let Some(agentable) = creation.agentable {
+            let ServedBy { agent, team } = creation.served_by;
+            agentables.push(AgentableRow {
+                agent_id: agent.map(|agent| agent.0),
+                team_id: team.map(|team| team.0),
+                message: creation.message.as_ref().map(MessageRow::of).transpose()?,
+                ..AgentableRow::of(agentable, false)
+            });
+        }
+        Ok(Self {
+            n: 0,
+            tenant_id: tenant.0,
+            user_id: owner.0,
+            resource_id: creation.resource(owner),
+            new_user: creation.user.map(|new| UserRow::of(new.user)),
+            agentables,
+            posts: creation.message.is_some(),
+            key: key.map(|(key, _)| key.key.to_owned()),
+            request_sha256: key.map(|(key, _)| bytea(key.request_sha256)),
+            response: key.map(|(_, response)| json(response)).transpose()?,
+        })
+    }
+}
+
+impl CreationRow {
+    /// The bytes of its texts.
+    fn bytes(&self) -> usize {
+        let message = |of: &MessageRow| of.content.len() + of.metadata.get().len();
+        let agentable = |of: &AgentableRow| {
+            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, message)
+        };
+        let response = self.response.as_ref().map_or(0, |response| response.get().len());
+        self.agentables.iter().map(agentable).sum::<usize>() + response
+    }
+}
+
+impl UserRow {
+    fn of(user: &User) -> Self {
+        let User { external_id, name, time_zone, created_at, .. } = user.clone();
+        Self { external_id, name, time_zone, created_at }
+    }
+}
+
+impl AgentableRow {
+    fn of(agentable: &NewAgentable<'_>, made_with_user: bool) -> Self {
+        Self {
+            id: agentable.id.0,
+            kind: agentable.kind.to_owned(),
+            title: agentable.title.to_owned(),
+            description: agentable.description.to_owned(),
+            status: agentable.status.map(str::to_owned),
+            made_with_user,
+            created_at: agentable.created_at,
+            tools: agentable.tools.map(<[String]>::to_vec),
+            agent_id: None,
+            team_id: None,
+            message: None,
+        }
+    }
+}
+
+impl MessageRow {
+    fn of(message: &FirstMessage<'_>) -> Result<Self> {
+        Ok(Self {
+            id: message.id.0,
+            run_id: message.run.0,
+            content: message.content.to_owned(),
+            metadata: json(message.metadata)?,
+            created_at: message.created_at,
+            traceparent: message.traceparent.map(str::to_owned),
+        })
+    }
+}
+
+/// How creations are written: see the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Creations {
+    /// See [`Fairness::max_pending`](crate::Fairness::max_pending).
+    pub(crate) max_pending: i32,
+}
+
+impl Batch for Creations {
+    type Item = CreationRow;
+    type Done = ();
+    /// Tenant, and an idempotency key or an external id.
+    type Key = (Uuid, bool, String);
+    const CONNECTIONS: usize = 1;
+
+    fn keys(item: &CreationRow) -> impl Iterator<Item = Self::Key> {
+        let external_id = item.new_user.as_ref().and_then(|user| user.external_id.clone());
+        let key = item.key.clone().map(|key| (item.tenant_id, true, key));
+        key.into_iter().chain(external_id.map(|id| (item.tenant_id, false, id)))
+    }
+
+    fn bytes(item: &CreationRow) -> usize {
+        item.bytes()
+    }
+
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [CreationRow],
+    ) -> Result<Vec<Option<()>>> {
+        let mut done = vec![None; items.len()];
+        for n in self.create(connection, items).await? {
+            done[n] = Some(());
+        }
+        Ok(done)
+    }
+}
+
+impl Creations {
+    /// Writes the creations; returns the indices of those that nothing prevented.
+    async fn create(&self, connection: &mut PgConnection, items: &mut [CreationRow]) -> Result<Vec<usize>> {
+        items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+        let rows = sqlx::query_scalar!(
+            r#"-- store::creation::batch::create
+            with i as materialized (
+                select * from jsonb_to_recordset($1) as i (
+                    n integer, tenant_id uuid, user_id uuid, resource_id uuid, new_user jsonb, agentables jsonb, posts boolean, key text,
+                    request_sha256 bytea, response jsonb)),
+            p as materialized (
+                select i.* from i
+                 where case when i.new_user is null
+                            then exists (select from houston.users u where u.id = i.user_id and u.tenant_id = i.tenant_id)
+                            else not exists (select from houston.users u where u.tenant_id = i.tenant_id
+                                                and u.external_id = i.new_user ->> 'external_id') end
+                   -- The last move of the shard may have taken it away.
+                   and (i.new_user is null
+                        or coalesce((select h.is_here from houston.moved_shards h
+                                      where ('x' || right(i.user_id::text, 4))::bit(16)::integer between h.first and h.last
+                                      order by h.version desc limit 1), true))
+                   and (not i.posts
+                        or $2 > (select coalesce(sum(u.unread), 0)
+                                   from (select o.unread from houston.run_locks o
+                                          where o.user_id = i.user_id and o.wake limit $2) u))
+                   and (i.key is null
+                        or houston.try_key(i.tenant_id, i.key)
+                           and not exists (select from houston.idempotency_keys k
+                                            where k.tenant_id = i.tenant_id and k.key = i.key))),
+            t as materialized (select clock_timestamp() as at),
+            a as materialized (
+                select p.tenant_id, p.user_id, a.*
+                  from p cross join lateral jsonb_to_recordset(p.agentables) as a (
+                       id uuid, kind text, title text, description text, status text, made_with_user boolean,
+                       created_at timestamptz, tools text[], agent_id uuid, team_id uuid, message jsonb)),
+            m as materialized (
+                select a.tenant_id, a.id as agentable_id, m.*
+                  from a cross join lateral jsonb_to_record(a.message) as m (
+                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz, traceparent text)
+                 where a.message <> 'null'),
+            users as (
+                insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)
+                select p.user_id, p.tenant_id, u.external_id, u.name, u.time_zone, u.created_at
+                  from p cross join lateral jsonb_to_record(p.new_user) as u (
+                       external_id text, name text, time_zone text, created_at timestamptz)
+                 where p.new_user is not null),
+            feeds as (
+                insert into houston.feeds (user_id, tenant_id)
+                select p.user_id, p.tenant_id from p where p.new_user is not null),
+            agentables as (
+                insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, created_at,
+                                                made_with_user, tools, agent_id, team_id)
+                select a.id, a.tenant_id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at,
+                       a.made_with_user, a.tools, a.agent_id, a.team_id from a),
+            locks as (
+                insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, waiting_since, unread,
+                                               run_id, run_open)
+                select a.id, a.tenant_id, a.user_id, case when m.id is null then 0 else 2 end, m.id is not null, t.at,
+                       (m.id is not null)::integer, m.run_id, m.id is not null
+                  from a left join m on m.agentable_id = a.id cross join t),
+            runs as (
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, traceparent)
+                select m.run_id, m.tenant_id, m.agentable_id, 1, m.created_at, m.traceparent from m),
+            messages as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select m.id, m.tenant_id, m.agentable_id, 2, 'user', 'text', m.content, m.metadata, m.run_id, m.created_at
+                  from m),
+            keys as (
+                insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id, response)
+                select p.tenant_id, p.key, p.request_sha256, p.resource_id, p.response from p where p.key is not null)
+            select p.n as "n!" from p"#,
+            Json(&*items) as Json<&[CreationRow]>,
+            i64::from(self.max_pending)
+        )
+        .fetch_all(connection)
+        .await?;
+        Ok(rows.into_iter().filter_map(|n| usize::try_from(n).ok()).filter(|n| *n < items.len()).collect())
     }
 }

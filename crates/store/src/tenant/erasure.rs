@@ -1,9 +1,10 @@
 //! Erasing users and agentables with all their data. A request makes them invisible and takes away the locks that
 //! every write needs; [`crate::erasure::sweep`] deletes the rows afterwards, in batches.
+//!
+//! Objects of files that users posted are marked, and deleted by
+//! [`RunStore::drop_objects`](crate::handle::RunStore::drop_objects): no transaction of an erasure waits for the object store.
 
-mod attachments;
 pub mod sweep;
-mod user_data;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,17 +14,23 @@ use houston_domain::run::RunStatus;
 use houston_domain::task_report::TaskEnd;
 use serde_json::Value;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
+use self::sweep::count_items;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::leave;
 use crate::settings::Fairness;
 use crate::task_report::report_erased;
-use crate::workspace_file::settle::Folders;
+use crate::workspace_file::folder::Folders;
 
 /// Maximum number of attempts: each fails only if an agentable was created between two statements, or at a deadlock.
 const ATTEMPTS: u32 = 20;
+/// Files of one statement: each may have 20 MB in rows.
+const FILES: i64 = 10;
+/// Parts of files of one statement, each of 2 MiB.
+const PARTS: i64 = 50;
 
 /// What to erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -430,4 +437,160 @@ impl OpenRequest {
         }
         rows
     }
+}
+
+/// Deletes which files agentables used, and files that no other agentable uses. Returns how many rows.
+async fn delete_attachments_of_agentables(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    group: &[Uuid],
+) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::attachments::of_agentables
+        with uses as (
+            delete from houston.attachment_uses where ctid = any (array(
+                select ctid from houston.attachment_uses where agentable_id = any ($1) limit $2)) returning attachment_id),
+        files as (
+            delete from houston.attachments f
+             where f.id in (select u.attachment_id from uses u)
+               and not exists (select from houston.attachment_uses o
+                                where o.attachment_id = f.id and o.agentable_id <> all ($1))
+            returning f.id, f.object_id),
+        parts as (delete from houston.attachment_parts p using files f where p.attachment_id = f.id),
+        objects as (
+            update houston.attachment_objects o set drop_at = now() from files f where o.id = f.object_id)
+        select (select count(*) from uses) as "uses!", (select count(*) from files) as "files!""#,
+        group,
+        FILES
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(open.count("attachment_uses", gone.uses) + open.count("attachments", gone.files))
+}
+
+/// Deletes the files of a user. Returns how many rows.
+async fn delete_attachments_of_user(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    user: Uuid,
+    rows: i64,
+) -> Result<i64> {
+    let gone = sqlx::query!(
+        r#"-- store::erasure::attachments::of_user
+        with parts as (
+            delete from houston.attachment_parts where ctid = any (array(
+                select p.ctid from houston.attachments f join houston.attachment_parts p on p.attachment_id = f.id
+                 where f.user_id = $1 limit $3)) returning 1),
+        files as (
+            delete from houston.attachments where ctid = any (array(
+                select f.ctid from houston.attachments f
+                 where f.user_id = $1
+                   and not exists (select from houston.attachment_parts p where p.attachment_id = f.id) limit $2))
+            returning 1),
+        objects as (
+            -- Those that are being deleted, or tried again in a minute, are left alone.
+            update houston.attachment_objects set drop_at = now()
+             where user_id = $1 and (drop_at is null or drop_at > now() + interval '2 minutes'))
+        select (select count(*) from parts) as "parts!", (select count(*) from files) as "files!""#,
+        user,
+        rows,
+        PARTS
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(open.count("attachment_parts", gone.parts) + open.count("attachments", gone.files))
+}
+
+/// Whether the object store may still have objects of the user.
+async fn wait_for_objects(connection: &mut PgConnection, user: Uuid) -> Result<bool> {
+    let waits = sqlx::query_scalar!(
+        r#"-- store::erasure::attachments::objects_left
+        select exists (select from houston.attachment_objects where user_id = $1) as "waits!""#,
+        user
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(waits)
+}
+
+/// Deletes up to about `rows` rows of each table. Returns how many.
+async fn delete_user_data(
+    connection: &mut PgConnection,
+    open: &mut OpenRequest,
+    user: Uuid,
+    rows: i64,
+) -> Result<i64> {
+    sqlx::query!(
+        "-- store::erasure::user_data::rates
+        delete from houston.rates where owner_id = $1",
+        user
+    )
+    .execute(&mut *connection)
+    .await?;
+    let gone = sqlx::query!(
+        r#"-- store::erasure::user_data::delete
+        with items as (
+            delete from houston.knowledge_items where ctid = any (array(
+                select ctid from houston.knowledge_items where user_id = $1 limit $2)) returning kind),
+        -- A copy of such a key in another cell names a user who is found nowhere.
+        keys as (delete from houston.api_keys where user_id = $1 returning 1),
+        profiles as (delete from houston.profiles where user_id = $1 returning 1),
+        todos as (
+            delete from houston.todos where ctid = any (array(
+                select ctid from houston.todos where user_id = $1 limit $2)) returning 1),
+        records as (
+            delete from houston.custom_records where ctid = any (array(
+                select ctid from houston.custom_records where user_id = $1 limit $2)) returning 1),
+        images as (
+            delete from houston.images where ctid = any (array(
+                select ctid from houston.images where user_id = $1 limit $2)) returning 1),
+        tables as (delete from houston.custom_tables where user_id = $1 returning 1),
+        accounts as (delete from houston.mcp_accounts where user_id = $1 returning 1),
+        logins as (delete from houston.mcp_logins where user_id = $1 returning 1),
+        webhooks as (delete from houston.webhooks where user_id = $1 returning 1),
+        servers as (delete from houston.mcp_servers where user_id = $1 returning 1)
+        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
+                   as "items: Json<BTreeMap<String, i64>>",
+               (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
+               (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
+               (select count(*) from tables) as "tables!",
+               (select count(*) from images) as "images!", (select count(*) from servers) as "servers!",
+               (select count(*) from accounts) as "accounts!", (select count(*) from logins) as "logins!",
+               (select count(*) from webhooks) as "webhooks!""#,
+        user,
+        rows
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(count_items(open, gone.items)
+        + open.count("api_keys", gone.keys)
+        + open.count("profiles", gone.profiles)
+        + open.count("todos", gone.todos)
+        + open.count("images", gone.images)
+        + open.count("custom_records", gone.records)
+        + open.count("custom_tables", gone.tables)
+        + open.count("mcp_servers", gone.servers)
+        + open.count("mcp_accounts", gone.accounts)
+        + open.count("mcp_logins", gone.logins)
+        + open.count("webhooks", gone.webhooks))
+}
+
+/// Adds the user's costs to those of the tenant's erased users, by day.
+async fn account_user_data(connection: &mut PgConnection, tenant: Uuid, user: Uuid) -> Result<()> {
+    sqlx::query!(
+        "-- store::erasure::user_data::account
+        with spent as (
+            delete from houston.spending where user_id = $2 returning day, cost, model_calls, unpriced_calls)
+        insert into houston.erased_spending as e (tenant_id, day, cost, model_calls, unpriced_calls)
+        select $1, day, sum(cost), sum(model_calls), sum(unpriced_calls) from spent group by day
+            on conflict (tenant_id, day) do update
+           set cost = case when e.cost is null then excluded.cost else e.cost + coalesce(excluded.cost, 0) end,
+               model_calls = e.model_calls + excluded.model_calls,
+               unpriced_calls = e.unpriced_calls + excluded.unpriced_calls",
+        tenant,
+        user
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }

@@ -7,7 +7,7 @@ use houston_domain::capability::Capability;
 use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_sandbox::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellRun};
-use houston_store::workspace_file::command::CommandFiles;
+use houston_store::workspace_file::CommandFiles;
 use houston_store::{Error, FolderError};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 //! | model | code |
 //! |---|---|
 //! | `Batch`, `Write`, `LoseAnswer` | `store/src/batcher.rs`: what is queued is written by one statement, or none of it |
-//! | the statement on steps | `store/src/run/step/statement.rs`: the fence of each step, and `skip locked` |
-//! | the statement on claims | `store/src/run/claim/{batch,write}.rs`: read first; written if the row has not changed |
+//! | the statement on steps | `store/src/run/step/batch.rs`: the fence of each step, and `skip locked` |
+//! | the statement on claims | `store/src/run/claim/{read,batch}.rs`: read first; written if the row has not changed |
 //! | `Alone` | `store/src/run/{step,claim}/alone.rs`: under the lock, after the batch left the item out |
 //!
 //! Every order of these and of what others do meanwhile: another worker takes an agentable over, a transaction locks a

@@ -26,7 +26,7 @@ use houston_engine::Engine;
 use houston_queue::{DeltaBus, Hint, HintSender, Lane, Redis};
 use houston_store::RunStore;
 use houston_store::health::check::Finding as Found;
-use houston_store::health::stuck::Stopped;
+use houston_store::health::run::Stopped;
 use houston_store::paused_lane::LaneServices;
 use houston_store::sweep::Due;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use houston_domain::health::HealthStatus;
-use houston_store::health::history::After;
-use houston_store::health::tick::Tick;
+use houston_store::health::Tick;
+use houston_store::health::check::After;
 
 use crate::cluster::{TestCluster, eventually};
 

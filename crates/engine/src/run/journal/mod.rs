@@ -28,7 +28,7 @@ use houston_store::cost::Cost;
 use houston_store::record::Owner;
 use houston_store::step::{Commit, CommittedStep};
 use houston_store::sweep::Due;
-use houston_store::workspace_file::command::CommandFiles;
+use houston_store::workspace_file::CommandFiles;
 use rust_decimal::Decimal;
 use serde_json::Value;
 use tokio::time::Instant;

@@ -19,8 +19,8 @@ use uuid::Uuid;
 use super::batch::{ClaimItem, Claims};
 use super::{ClaimedRun, Fence};
 use crate::error::Result;
-use crate::run_context::rows::{ContextRow, Reading, query_with_context};
 use crate::run_context::{ContextLimits, RunContext};
+use crate::run_context::{ContextRow, Reading, query_with_context};
 
 /// The agentable of a request as it was read.
 pub(super) struct Candidate {

@@ -14,9 +14,10 @@ use houston_domain::step::Step;
 use houston_domain::step::decision::undisturbed;
 use houston_faults::mutation::{self, Mutation};
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{CommittedStep, StepRows, statement};
+use super::{CommittedStep, StepRows};
 use crate::batcher::Batch;
 use crate::claim::Fence;
 use crate::error::Result;
@@ -81,9 +82,9 @@ impl Batch for Steps {
         }
         houston_faults::fault!("C25")?;
         let rows = if items.iter().any(StepRows::has_tools) {
-            statement::write_with_tools(connection, items, self.max_running).await?
+            write_with_tools(connection, items, self.max_running).await?
         } else {
-            statement::write(connection, items, self.max_running).await?
+            write(connection, items, self.max_running).await?
         };
         houston_faults::fault!("C26")?;
         let mut written: Vec<Option<Written>> = items.iter().map(|_| None).collect();
@@ -122,4 +123,207 @@ impl StepRows {
         }
         Ok(())
     }
+}
+
+/// A step that was written.
+pub(super) struct Row {
+    /// Its index in the batch.
+    pub(super) n: i32,
+    pub(super) user_id: Uuid,
+    /// The position of the newest event before the step.
+    pub(super) last_seq: i64,
+    pub(super) at: DateTime<Utc>,
+    /// Agentables of the user that wait, and their kinds, if the step frees a slot.
+    pub(super) waiting: Option<Vec<Uuid>>,
+    pub(super) kinds: Option<Vec<String>>,
+    /// How many of them may run.
+    pub(super) slots: Option<i32>,
+}
+
+/// The statement's text with the end of its name and the expressions for tool calls: so that steps without tool calls do not pay
+/// for them, and both texts are checked at compile time.
+macro_rules! write_steps {
+    ($suffix:literal, $tools:literal, $connection:expr, $items:expr, $max_running:expr) => {
+        sqlx::query_as!(
+            Row,
+            "-- store::step::statement::write" + $suffix + r#"
+            with i as materialized (
+                select i.*, jsonb_array_length(i.events) as event_count, jsonb_array_length(i.entries) as entry_count
+                  from jsonb_to_recordset($1) as i (
+                    n integer, agentable_id uuid, epoch bigint, fence bigint, token uuid, version text, write_id uuid,
+                    run_id uuid, entries jsonb, events jsonb, messages jsonb, intents jsonb, responses jsonb, cells jsonb,
+                    next_run uuid, read_seq bigint, unread integer, is_progress boolean, forgives_deaths boolean, releases boolean, ends boolean,
+                    wakes boolean, frees_a_slot boolean, until timestamptz, failures integer, status text,
+                    error_code text, error_message text, iterations integer, model text, used bigint[], total bigint[],
+                    last_cost numeric, call jsonb)),
+            l as materialized (
+                select i.*, k.tenant_id, k.user_id, k.last_seq, k.last_position, o.follows
+                  -- A lateral query, so that each row is found by its key whatever the statistics say.
+                  from i cross join lateral (
+                       select k.* from houston.run_locks k
+                        where k.agentable_id = i.agentable_id and k.epoch = i.fence and k.run_token = i.token
+                          and k.holder is not null and k.last_write_id is distinct from i.write_id
+                          and case when i.version is null then not k.wake else k.xmin::text = i.version end
+                          for no key update skip locked) k
+                  -- Whether the event that ends the run follows from the run's row: its tokens are their sums.
+                  left join lateral (
+                       select array[r.input_tokens + i.used[1], r.output_tokens + i.used[2], r.cache_read_tokens + i.used[3],
+                                    r.cache_write_tokens + i.used[4], r.reasoning_tokens + i.used[5]] = i.total as follows
+                         from houston.runs r where r.id = i.run_id and i.total is not null) o on true
+                 where i.version is not null or not i.ends
+                    or exists (select from houston.agentables a
+                                where a.id = i.agentable_id and a.parent_id is null)
+                   and exists (select from houston.runs r
+                                where r.id = i.run_id and r.mode is distinct from 'feed_generation' and not r.asked)),
+            t as materialized (select clock_timestamp() as at),
+            c as materialized (
+                select l.n, l.agentable_id, l.user_id, l.tenant_id, l.run_id, l.write_id, c.*
+                  from l cross join lateral jsonb_to_record(l.call) as c (
+                       provider text, model text, iteration integer, tokens bigint[], cost numeric, reported boolean,
+                       first_event_ms integer, took_ms integer)
+                 where l.call is not null),
+            locks as (
+                update houston.run_locks k
+                   set crash_count = case when l.is_progress then 0 else k.crash_count end,
+                       died_with = case when l.forgives_deaths then '{}' else k.died_with end,
+                       last_write_id = l.write_id, last_seq = l.last_seq + l.event_count + (l.next_run is not null)::integer,
+                       last_position = l.last_position + l.entry_count, wake = l.wakes,
+                       read_seq = coalesce(l.read_seq, k.read_seq), unread = coalesce(l.unread, k.unread),
+                       waiting_since = case when l.next_run is null then k.waiting_since else t.at end,
+                       run_id = coalesce(l.next_run, k.run_id),
+                       holder = case when l.releases then null else k.holder end, next_attempt_at = l.until,
+                       failed_attempts = coalesce(k.failed_attempts + l.failures, 0),
+                       run_open = not l.ends or l.next_run is not null,
+                       cost = case when c.cost is null then k.cost else coalesce(k.cost, 0) + c.cost end,
+                       unpriced_calls = k.unpriced_calls + (c.n is not null and c.cost is null)::integer
+                  from l left join c on c.n = l.n cross join t where k.agentable_id = l.agentable_id),
+            entries as (
+                insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, message_seq)
+                select l.agentable_id, l.last_position + e.nth, l.tenant_id, l.run_id, l.epoch, e.role, e.content,
+                       coalesce(e.message_seq, l.last_seq + e.event)
+                  from l cross join lateral rows from (
+                       jsonb_to_recordset(l.entries) as (role text, content jsonb, event integer, message_seq bigint))
+                       with ordinality as e (role, content, event, message_seq, nth)),
+            messages as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select m.id, l.tenant_id, l.agentable_id, l.last_seq + m.event, m.source, m.message_type, m.content,
+                       m.metadata, l.run_id, t.at
+                  from l cross join t cross join lateral jsonb_to_recordset(l.messages) as m (
+                       event integer, id uuid, source text, message_type text, content text, metadata jsonb)
+                 where m.source <> 'error'),
+            errors as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select m.id, l.tenant_id, l.agentable_id, l.last_seq + m.event, m.source, m.message_type, m.content,
+                       m.metadata, l.run_id, t.at
+                  from l cross join t cross join lateral jsonb_to_recordset(l.messages) as m (
+                       event integer, id uuid, source text, message_type text, content text, metadata jsonb)
+                 where m.source = 'error'
+                -- A run has one error message, which changes.
+                on conflict (id) do update set content = excluded.content, metadata = excluded.metadata
+                 where messages.source = 'error'),
+            events as (
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, message_id, data, created_at)
+                select l.agentable_id, l.last_seq + e.nth, l.tenant_id, l.run_id, l.epoch, e.message_id, e.data, t.at
+                  from l cross join t
+                 cross join lateral rows from (jsonb_to_recordset(l.events) as (message_id uuid, data jsonb))
+                       with ordinality as e (message_id, data, nth)
+                 where e.data is not null and (l.follows is not true or e.nth < l.event_count)),
+            runs as (
+                update houston.runs r
+                   set status = coalesce(l.status, r.status),
+                       held_for = case when l.releases then null else r.held_for end,
+                       ended_at = case when l.ends then t.at end, iterations = l.iterations,
+                       last_seq = case when l.ends then l.last_seq + l.event_count end, last_cost = l.last_cost,
+                       last_xid = case when l.ends then pg_current_xact_id()::text::bigint end,
+                       input_tokens = r.input_tokens + l.used[1], output_tokens = r.output_tokens + l.used[2],
+                       cache_read_tokens = r.cache_read_tokens + l.used[3],
+                       cache_write_tokens = r.cache_write_tokens + l.used[4],
+                       reasoning_tokens = r.reasoning_tokens + l.used[5], model = coalesce(l.model, r.model),
+                       error_code = case when l.releases then l.error_code else r.error_code end,
+                       error_message = case when l.releases then l.error_message else r.error_message end,
+                       cost = case when c.cost is null then r.cost else coalesce(r.cost, 0) + c.cost end,
+                       unpriced_calls = r.unpriced_calls + (c.n is not null and c.cost is null)::integer
+                  from l left join c on c.n = l.n cross join t where r.id = l.run_id),
+"# + $tools + r#"            calls as (
+                insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
+                                                 input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                                                 reasoning_tokens, cost, reported, first_event_ms, took_ms, created_at)
+                select c.run_id, c.write_id, c.tenant_id, c.agentable_id, c.iteration, c.provider, c.model, c.tokens[1],
+                       c.tokens[2], c.tokens[3], c.tokens[4], c.tokens[5], c.cost, c.reported, c.first_event_ms, c.took_ms,
+                       t.at
+                  from c cross join t),
+            spending as (
+                insert into houston.spending as s (user_id, day, tenant_id, cost, model_calls, unpriced_calls)
+                select c.user_id, (t.at at time zone 'UTC')::date, c.tenant_id, sum(c.cost), count(*),
+                       count(*) - count(c.cost)
+                  from c cross join t
+                 group by 1, 2, 3 order by 1
+                on conflict (user_id, day, writer) do update
+                   set cost = case when excluded.cost is null then s.cost else coalesce(s.cost, 0) + excluded.cost end,
+                       model_calls = s.model_calls + excluded.model_calls,
+                       unpriced_calls = s.unpriced_calls + excluded.unpriced_calls)
+            select l.n as "n!", l.user_id as "user_id!", l.last_seq as "last_seq!", t.at as "at!", w.waiting, w.kinds,
+                   case when w.waiting is not null then (
+                        select case when h.held < $2::integer then $2::integer - h.held
+                                    else houston.free_slots(l.user_id, l.agentable_id, $2::integer) end
+                          from (select count(*)::integer as held from houston.runs r
+                                 where r.held_for = l.user_id and r.id <> l.run_id) h) end as slots
+              from l cross join t
+              left join lateral (
+                   select array_agg(d.agentable_id order by d.due_at) as waiting, array_agg(a.kind order by d.due_at) as kinds
+                     from (select k.agentable_id, k.due_at from houston.run_locks k
+                            where k.user_id = l.user_id and k.wake and k.run_open and k.holder is null
+                              and k.due_at <= t.at and k.agentable_id <> l.agentable_id
+                            order by k.due_at limit $2::integer) d
+                     join houston.agentables a on a.id = d.agentable_id) w on l.frees_a_slot
+             order by l.n"#,
+            Json($items) as Json<&[StepRows]>,
+            $max_running
+        )
+        .fetch_all($connection)
+        .await
+    };
+}
+
+/// Writes steps without tool calls.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    items: &[StepRows],
+    max_running: i32,
+) -> Result<Vec<Row>> {
+    Ok(write_steps!("", "", connection, items, max_running)?)
+}
+
+/// Writes steps some of which have tool calls.
+pub(super) async fn write_with_tools(
+    connection: &mut PgConnection,
+    items: &[StepRows],
+    max_running: i32,
+) -> Result<Vec<Row>> {
+    Ok(write_steps!(
+        "_with_tools",
+        "
+            intents as (
+                insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id,
+                                                response, finished_at)
+                select l.run_id, c.call_id, l.agentable_id, l.tenant_id, l.epoch, c.name, c.effect, c.message_id,
+                       c.response, case when c.response is not null then t.at end
+                  from l cross join t cross join lateral jsonb_to_recordset(l.intents) as c (
+                       call_id text, name text, effect text, message_id uuid, response jsonb)),
+            responses as (
+                update houston.tool_calls o
+                   set response = r.response, finished_at = case when r.response is not null then t.at end, paused = r.paused
+                  from l cross join t
+                 cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb, paused text)
+                 where o.run_id = l.run_id and o.call_id = r.call_id),
+            cells as (
+                update houston.messages m set metadata = m.metadata || c.metadata
+                  from l cross join lateral jsonb_to_recordset(l.cells) as c (id uuid, metadata jsonb) where m.id = c.id),
+",
+        connection,
+        items,
+        max_running
+    )?)
 }

@@ -9,7 +9,10 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
-use super::{OpenRequest, attachments, counts, user_data};
+use super::{
+    OpenRequest, account_user_data, counts, delete_attachments_of_agentables, delete_attachments_of_user,
+    delete_user_data, wait_for_objects,
+};
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -161,7 +164,7 @@ async fn delete_rows(connection: &mut PgConnection, open: &mut OpenRequest, rows
         + runs(connection, open, &group, rows).await?
         + threads(connection, open, &group, rows).await?
         + knowledge(connection, open, &group, rows).await?
-        + attachments::of_agentables(connection, open, &group).await?;
+        + delete_attachments_of_agentables(connection, open, &group).await?;
     if deleted == 0 {
         open.remove_folders(&group).await?;
         agentables(connection, open, &group).await?;
@@ -366,16 +369,16 @@ async fn delete_user(
     )
     .fetch_all(&mut *connection)
     .await?;
-    let deleted = user_data::delete(&mut *connection, open, user, rows).await?
-        + attachments::of_user(&mut *connection, open, user, rows).await?;
+    let deleted = delete_user_data(&mut *connection, open, user, rows).await?
+        + delete_attachments_of_user(&mut *connection, open, user, rows).await?;
     if deleted > 0 {
         return Ok(true);
     }
-    if attachments::wait_for_objects(&mut *connection, user).await? {
+    if wait_for_objects(&mut *connection, user).await? {
         open.waits = true;
         return Ok(true);
     }
-    user_data::account(connection, open.tenant, user).await?;
+    account_user_data(connection, open.tenant, user).await?;
     let left = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::user
         with gone as (

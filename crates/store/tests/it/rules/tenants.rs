@@ -62,11 +62,11 @@ const WITHOUT_ROW_SECURITY: [(&str, &str); 7] = [
         "reads so many rows at most, whosever they are, which it could not count under it; names the tenant",
     ),
     (
-        "workspace_file::settle::settle_some",
+        "workspace_file::folder::settle_some",
         "does what committed rows of one agentable say, also for workers",
     ),
     (
-        "workspace_file::settle::remove",
+        "workspace_file::folder::remove",
         "looks for rows of agentables that are being deleted, also for workers",
     ),
 ];

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{NOT_FOUND, PlanStep, listed_status, read, states};
 use crate::error::Result;
 use crate::handle::TenantStore;
-use crate::plan::write::{add_version, show};
+use crate::plan::{add_version, show};
 use crate::question::{close, report};
 use crate::system_message::{LockedRow, lock};
 
