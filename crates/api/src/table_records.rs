@@ -14,10 +14,9 @@ use houston_domain::id::{RecordId, TableId};
 use houston_protocol::problem::FieldError;
 use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, RecordResponse, UpdateRecord};
 use houston_protocol::time::Time;
-use houston_store::custom_record::{CustomRecord, RecordSearch};
+use houston_store::custom_record::{CustomRecord, RecordData, RecordSearch};
 use houston_store::custom_table::CustomTable;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::agentable_path::Id;
 use crate::auth::Caller;
@@ -112,10 +111,11 @@ async fn add(
     let mut new = Vec::with_capacity(records.len());
     for ((nth, record), id) in records.iter().enumerate().zip(ids) {
         let checked = table.fields.check(record, None, Part::Whole);
-        new.push((id, checked.map_err(|faults| refused(&format!("/records/{nth}"), faults))?));
+        let data = checked.map_err(|faults| refused(&format!("/records/{nth}"), faults))?;
+        new.push(RecordData { id, data });
     }
     let now = app.now();
-    let made = |(id, data): &(RecordId, serde_json::Map<String, Value>)| {
+    let made = |RecordData { id, data }: &RecordData| {
         response(CustomRecord {
             id: *id,
             table: table.id,
@@ -243,8 +243,8 @@ async fn csv_page(
 ) -> Result<(Bytes, Option<RecordId>), ApiError> {
     let records = app.store(caller).records_after(table, after, PAGE).await?;
     let is_full = i64::try_from(records.len()).is_ok_and(|count| count >= PAGE);
-    let last = records.last().map(|(id, _)| *id).filter(|_| is_full);
-    let lines: Vec<u8> = records.iter().flat_map(|(_, record)| table.fields.csv_line(record)).collect();
+    let last = records.last().map(|record| record.id).filter(|_| is_full);
+    let lines: Vec<u8> = records.iter().flat_map(|record| table.fields.csv_line(&record.data)).collect();
     Ok((Bytes::from(lines), last))
 }
 
@@ -298,7 +298,7 @@ async fn import(
     // Ids of one millisecond are in no order, and records are listed in the order of their ids.
     let mut ids: Vec<RecordId> = records.iter().map(|_| app.state.ids.beside(table.user)).collect();
     ids.sort();
-    let new: Vec<_> = ids.into_iter().zip(records).collect();
+    let new: Vec<_> = ids.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
     let body = stored_body(&ImportedRecords { records: new.len() });
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store(caller).add_records((&table, app.now()), &new, key, &body).await?;

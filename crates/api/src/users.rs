@@ -64,8 +64,8 @@ async fn list(
     let users = app.store(caller).users(external_id.as_deref(), before, rows(limit)).await?;
     let ids: Vec<UserId> = users.iter().take(limit).map(|user| user.id).collect();
     let mut own: HashMap<UserId, Vec<(String, AgentableId)>> = HashMap::new();
-    for (user, kind, id) in app.store(caller).own_agentables_of(&ids).await? {
-        own.entry(user).or_default().push((kind, id));
+    for made in app.store(caller).own_agentables_of(&ids).await? {
+        own.entry(made.user).or_default().push((made.kind, made.id));
     }
     let response = |user: User| {
         let own = own.get(&user.id).map(Vec::as_slice).unwrap_or_default();
@@ -297,7 +297,7 @@ fn response<'k>(user: User, own: impl IntoIterator<Item = (&'k str, AgentableId)
 async fn read(app: &App, caller: Caller, id: UserId) -> Result<UserResponse, ApiError> {
     let user = app.store(caller).user(id).await?;
     let own = app.store(caller).own_agentables_of(&[id]).await?;
-    Ok(response(user, own.iter().map(|(_, kind, id)| (kind.as_str(), *id))))
+    Ok(response(user, own.iter().map(|made| (made.kind.as_str(), made.id))))
 }
 
 fn check_name(at: &str, name: &str) -> Result<(), ApiError> {

@@ -16,7 +16,7 @@ use houston_protocol::openai::list::{ConversationObject, Deleted, InputMessage, 
 use houston_protocol::openai::request::{ChangeConversation, CreateConversation, CreateItems};
 use houston_protocol::openai::stored_item::{FIELD, StoredItem};
 use houston_store::Error;
-use houston_store::conversation::client_items::{ItemPage, NewItem, Removed, ThreadItem};
+use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed, ThreadItem};
 use houston_store::erasure::Target;
 use houston_store::message::ThreadMessage;
 use houston_store::rate::Whose;
@@ -82,7 +82,8 @@ fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str, ApiError> {
 }
 
 async fn object(thread: &Thread) -> Result<Response, ApiError> {
-    let (created_at, metadata) = thread.app.store(thread.caller).client_metadata(thread.path.id).await?;
+    let ClientMetadata { created_at, metadata } =
+        thread.app.store(thread.caller).client_metadata(thread.path.id).await?;
     let object = ConversationObject {
         id: conversation_id(&thread.path.public_id()),
         object: "conversation",

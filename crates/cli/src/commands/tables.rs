@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use houston_domain::clock::SystemClock;
 use houston_domain::custom_table::{CsvFault, Field, texts};
 use houston_domain::id::{Ids, RecordId, TableId, UserId};
+use houston_store::custom_record::RecordData;
 use houston_store::custom_table::CustomTable;
 use houston_store::{Store, TenantStore};
 use serde_json::{Value, json};
@@ -144,9 +145,9 @@ async fn export(store: TenantStore<'_>, id: TableId, output: Option<&Path>) -> R
     let (mut after, mut count): (Option<RecordId>, usize) = (None, 0);
     loop {
         let page = store.records_after(&table, after, PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(count) };
-        (after, count) = (Some(*last), count + page.len());
-        let lines: Vec<u8> = page.iter().flat_map(|(_, record)| table.fields.csv_line(record)).collect();
+        let Some(last) = page.last() else { return Ok(count) };
+        (after, count) = (Some(last.id), count + page.len());
+        let lines: Vec<u8> = page.iter().flat_map(|record| table.fields.csv_line(&record.data)).collect();
         write(&lines)?;
     }
 }
@@ -163,7 +164,7 @@ async fn import(store: TenantStore<'_>, id: TableId, file: &Path) -> Result<usiz
     let ids = Ids::new(Arc::new(SystemClock));
     let mut of_records: Vec<RecordId> = records.iter().map(|_| ids.beside(table.user)).collect();
     of_records.sort();
-    let new: Vec<_> = of_records.into_iter().zip(records).collect();
+    let new: Vec<_> = of_records.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
     store.add_records((&table, ids.clock().now()), &new, None, &Value::Null).await?;
     Ok(new.len())
 }

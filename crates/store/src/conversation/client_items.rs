@@ -35,6 +35,15 @@ pub struct NewItem<'a> {
     pub remembered: Option<&'a str>,
 }
 
+/// What a client has said of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientMetadata {
+    /// When the conversation was created.
+    pub created_at: DateTime<Utc>,
+    /// What the client has said.
+    pub metadata: BTreeMap<String, String>,
+}
+
 /// A message of a thread as an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadItem {
@@ -255,10 +264,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
     /// the statement.
-    pub async fn client_metadata(
-        self,
-        agentable: AgentableId,
-    ) -> Result<(DateTime<Utc>, BTreeMap<String, String>)> {
+    pub async fn client_metadata(self, agentable: AgentableId) -> Result<ClientMetadata> {
         let row = sqlx::query!(
             r#"-- store::conversation::client_items::metadata
             select created_at, client_metadata as "metadata: Json<BTreeMap<String, String>>"
@@ -269,7 +275,8 @@ impl TenantStore<'_> {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok((row.created_at, row.metadata.map(|json| json.0).unwrap_or_default()))
+        let metadata = row.metadata.map(|json| json.0).unwrap_or_default();
+        Ok(ClientMetadata { created_at: row.created_at, metadata })
     }
 
     /// Stores what a client says of a conversation, in place of what it has said.

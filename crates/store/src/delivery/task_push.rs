@@ -54,6 +54,14 @@ pub enum StoredPush {
 const PAGE: i64 = 500;
 const NOT_FOUND: Error = Error::NotFound { what: "push notification configuration" };
 
+/// A run whose events are pushed.
+#[derive(Debug, Clone, Copy)]
+struct PushedRun {
+    webhook: WebhookId,
+    run: RunId,
+    agentable: AgentableId,
+}
+
 /// The run of a new one.
 struct Target {
     agentable: AgentableId,
@@ -99,7 +107,8 @@ impl TenantStore<'_> {
         .fetch_one(&mut *tx)
         .await?;
         if let Some(after) = new.after {
-            self.push_from(&mut tx, ids, (WebhookId(webhook), new.run, target.agentable), after).await?;
+            let pushed = PushedRun { webhook: WebhookId(webhook), run: new.run, agentable: target.agentable };
+            self.push_from(&mut tx, ids, pushed, after).await?;
         }
         tx.commit().await?;
         Ok(StoredPush::Stored)
@@ -139,7 +148,7 @@ impl TenantStore<'_> {
         self,
         connection: &mut PgConnection,
         ids: &Ids,
-        (webhook, run, agentable): (WebhookId, RunId, AgentableId),
+        PushedRun { webhook, run, agentable }: PushedRun,
         mut after: i64,
     ) -> Result<()> {
         loop {

@@ -66,48 +66,58 @@ pub struct StoredAttachment {
 macro_rules! attachment {
     ($row:expr) => {{
         let row = $row;
-        stored(
-            (row.id, row.user_id, row.object_id),
-            row.name,
-            &row.media_type,
-            row.bytes,
-            row.width.zip(row.height),
-            row.pdf_text.map(|text| (text, row.pdf_text_cut)),
-            row.created_at,
-        )
+        AttachmentRow {
+            id: row.id,
+            user: row.user_id,
+            object: row.object_id,
+            name: row.name,
+            media_type: row.media_type,
+            bytes: row.bytes,
+            pixels: row.width.zip(row.height),
+            text: row.pdf_text.map(|text| (text, row.pdf_text_cut)),
+            created_at: row.created_at,
+        }
+        .into_attachment()
     }};
 }
 
-/// A file of the columns of its row.
-fn stored(
-    (id, user, object): (Uuid, Uuid, Option<Uuid>),
+/// The columns of a file.
+struct AttachmentRow {
+    id: Uuid,
+    user: Uuid,
+    object: Option<Uuid>,
     name: String,
-    media_type: &str,
+    media_type: String,
     bytes: i32,
+    /// Width and height.
     pixels: Option<(i32, i32)>,
     text: Option<(String, bool)>,
     created_at: DateTime<Utc>,
-) -> StoredAttachment {
-    // Only types that exist are written.
-    let kind = AttachmentType::of_media_type(media_type).unwrap_or(AttachmentType::Text);
-    let header = match kind {
-        AttachmentType::Image(image_type) => pixels.map(|(width, height)| ImageHeader {
-            image_type,
-            width: u32::try_from(width).unwrap_or(0),
-            height: u32::try_from(height).unwrap_or(0),
-        }),
-        AttachmentType::Pdf | AttachmentType::Text => None,
-    };
-    StoredAttachment {
-        id: AttachmentId(id),
-        user: UserId(user),
-        name,
-        kind,
-        bytes: usize::try_from(bytes).unwrap_or(0),
-        header,
-        text,
-        created_at,
-        object,
+}
+
+impl AttachmentRow {
+    fn into_attachment(self) -> StoredAttachment {
+        // Only types that exist are written.
+        let kind = AttachmentType::of_media_type(&self.media_type).unwrap_or(AttachmentType::Text);
+        let header = match kind {
+            AttachmentType::Image(image_type) => self.pixels.map(|(width, height)| ImageHeader {
+                image_type,
+                width: u32::try_from(width).unwrap_or(0),
+                height: u32::try_from(height).unwrap_or(0),
+            }),
+            AttachmentType::Pdf | AttachmentType::Text => None,
+        };
+        StoredAttachment {
+            id: AttachmentId(self.id),
+            user: UserId(self.user),
+            name: self.name,
+            kind,
+            bytes: usize::try_from(self.bytes).unwrap_or(0),
+            header,
+            text: self.text,
+            created_at: self.created_at,
+            object: self.object,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::custom_table::{Aggregate, Condition, MAX_GROUPS, Order, TableLimits};
-use houston_domain::id::{RecordId, TableId, TenantId, UserId};
+use houston_domain::id::{RecordId, TableId, TenantId};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -33,6 +33,15 @@ pub struct CustomRecord {
     pub updated_at: DateTime<Utc>,
 }
 
+/// The values of a record, which have been checked, under its id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordData {
+    /// The record's id.
+    pub id: RecordId,
+    /// Its values, by field.
+    pub data: Map<String, Value>,
+}
+
 fn data(Json(data): Json<Map<String, Value>>) -> Map<String, Value> {
     data
 }
@@ -51,13 +60,13 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     tenant: TenantId,
     table: &CustomTable,
-    new: &[(RecordId, Map<String, Value>)],
+    new: &[RecordData],
     (untrusted, created_at): (bool, Option<DateTime<Utc>>),
     limits: &TableLimits,
 ) -> Result<()> {
-    let ids: Vec<Uuid> = new.iter().map(|(id, _)| id.0).collect();
-    let values: Vec<Value> = new.iter().map(|(_, data)| Value::Object(data.clone())).collect();
-    let lengths: Vec<i32> = new.iter().map(|(_, data)| bytes(data)).collect();
+    let ids: Vec<Uuid> = new.iter().map(|record| record.id.0).collect();
+    let values: Vec<Value> = new.iter().map(|record| Value::Object(record.data.clone())).collect();
+    let lengths: Vec<i32> = new.iter().map(|record| bytes(&record.data)).collect();
     if lengths.iter().any(|length| i64::from(*length) > i64::from(limits.max_record_bytes)) {
         return Err(too_large("record", limits.max_record_bytes));
     }
@@ -195,7 +204,8 @@ pub(crate) async fn change(
 pub(crate) async fn delete(
     connection: &mut PgConnection,
     tenant: TenantId,
-    (user, table, id): (UserId, TableId, RecordId),
+    table: &CustomTable,
+    id: RecordId,
 ) -> Result<bool> {
     let done = sqlx::query_scalar!(
         r#"-- store::custom_record::delete
@@ -207,8 +217,8 @@ pub(crate) async fn delete(
              where t.tenant_id = $1 and t.id = $3)
         select exists (select from gone) as "gone!""#,
         tenant.0,
-        user.0,
-        table.0,
+        table.user.0,
+        table.id.0,
         id.0
     )
     .fetch_one(connection)
@@ -228,12 +238,12 @@ impl TenantStore<'_> {
     pub async fn add_records(
         self,
         (table, created_at): (&CustomTable, DateTime<Utc>),
-        new: &[(RecordId, Map<String, Value>)],
+        new: &[RecordData],
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
         let mut tx = self.pool.begin().await?;
-        let first = new.first().map_or(table.id.0, |(id, _)| id.0);
+        let first = new.first().map_or(table.id.0, |record| record.id.0);
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, first, response).await? {
             return Ok(earlier);
         }
@@ -265,7 +275,7 @@ impl TenantStore<'_> {
         table: &CustomTable,
         after: Option<RecordId>,
         limit: i64,
-    ) -> Result<Vec<(RecordId, Map<String, Value>)>> {
+    ) -> Result<Vec<RecordData>> {
         let rows = sqlx::query!(
             r#"-- store::custom_record::after
             select id, data as "data: Json<Map<String, Value>>" from houston.custom_records
@@ -279,7 +289,7 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(|row| (RecordId(row.id), data(row.data))).collect())
+        Ok(rows.into_iter().map(|row| RecordData { id: RecordId(row.id), data: data(row.data) }).collect())
     }
 
     /// Numbers over the records of a table that match.
@@ -328,8 +338,7 @@ impl TenantStore<'_> {
     /// [`Error::NotFound`] when the tenant has no such record.
     pub async fn delete_record(self, id: RecordId) -> Result<()> {
         let (table, record) = self.record(id).await?;
-        let record = (table.user, table.id, record.id);
-        let is_gone = with_connection!(self.pool, |c| delete(c, self.tenant, record));
+        let is_gone = with_connection!(self.pool, |c| delete(c, self.tenant, &table, record.id));
         if is_gone { Ok(()) } else { Err(NOT_FOUND) }
     }
 }

@@ -390,7 +390,8 @@ pub(crate) async fn write(
     }
     let tenant = TenantId(plan.tenant_id);
     if let Some((document, reason)) = document {
-        add_version(connection, fence.agentable, tenant, (plan.version, document, reason)).await?;
+        let new = NewVersion { version: plan.version, document, reason };
+        add_version(connection, fence.agentable, tenant, new).await?;
         houston_faults::fault!("C31")?;
     }
     for executor in changes.steps.iter().filter_map(|step| step.executor.as_ref()) {
@@ -475,12 +476,20 @@ async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &
     Ok(())
 }
 
+/// A version of a plan's document.
+pub(crate) struct NewVersion<'a> {
+    pub(crate) version: i32,
+    pub(crate) document: &'a Value,
+    /// Why it differs from the one before it.
+    pub(crate) reason: &'a str,
+}
+
 /// Keeps a document of a plan.
 pub(crate) async fn add_version(
     connection: &mut PgConnection,
     plan: AgentableId,
     tenant: TenantId,
-    (version, document, reason): (i32, &Value, &str),
+    NewVersion { version, document, reason }: NewVersion<'_>,
 ) -> Result<()> {
     sqlx::query!(
         "-- store::plan::write::version

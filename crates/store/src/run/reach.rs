@@ -207,13 +207,24 @@ pub(crate) async fn find(
     }))
 }
 
+/// Which texts of a thread are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadPage {
+    /// Only those before this position.
+    pub(crate) before: Option<i64>,
+    /// Maximum number.
+    pub(crate) limit: i64,
+    /// Characters of each.
+    pub(crate) chars: i32,
+}
+
 /// Texts of the thread before a position, newest first, each with its first `chars` characters. Tool calls and errors are
 /// left out, and what was rolled back.
 pub(crate) async fn thread(
     connection: &mut PgConnection,
     owner: Owner,
     of: AgentableId,
-    (before, limit, chars): (Option<i64>, i64, i32),
+    ThreadPage { before, limit, chars }: ThreadPage,
 ) -> Result<Vec<ReadMessage>> {
     let rows = sqlx::query_as!(
         ReadMessage,

@@ -36,7 +36,7 @@ use crate::plan::{
 use crate::profile;
 use crate::reach::{
     self, Conversation, ConversationChange, ConversationQuery, Delivery, NewAgentMessage, NewConversation,
-    ReadMessage,
+    ReadMessage, ThreadPage,
 };
 use crate::session_search::{self, FoundSession, SessionEntry};
 use crate::settings::Fairness;
@@ -504,7 +504,8 @@ impl RecordTx<'_> {
         chars: i32,
     ) -> Result<Vec<ReadMessage>> {
         let owner = self.owner;
-        reach::thread(self.tx.connection(), owner, of, (before, limit, chars)).await
+        let page = ThreadPage { before, limit, chars };
+        reach::thread(self.tx.connection(), owner, of, page).await
     }
 
     /// The kind of the run's own agentable, and what counts against the limits of a message.

@@ -26,6 +26,22 @@ const PAGE: i64 = 200;
 /// Rows of one page without texts.
 const OUTLINE_PAGE: i64 = 1_000;
 
+/// Entries of the session that a run belongs to.
+struct SessionEntries {
+    /// The position of the first.
+    first: i64,
+    entries: Vec<RecordedEntry>,
+    /// How many of them were compressed before the run.
+    replaced: usize,
+}
+
+/// The summaries of a run.
+struct Summaries {
+    own: HashMap<CompressionId, String>,
+    /// The newest one from before it.
+    earlier: Option<Compression>,
+}
+
 /// Counts the bytes that are held.
 struct Room {
     bytes: usize,
@@ -58,8 +74,9 @@ impl TenantStore<'_> {
         let run = self.run(run).await?;
         let mut room = Room { bytes: 0, most: max_bytes };
         let events = self.events_of(&run, &mut room).await?;
-        let (summaries, earlier) = self.summaries_of(&run, &mut room).await?;
-        let (position, history, replaced) = self.session_of(&run, earlier.as_ref(), &mut room).await?;
+        let Summaries { own: summaries, earlier } = self.summaries_of(&run, &mut room).await?;
+        let SessionEntries { first: position, entries: history, replaced } =
+            self.session_of(&run, earlier.as_ref(), &mut room).await?;
         let calls = self.model_calls(run.id).await?.into_iter().map(recorded_call).collect();
         let compressed = earlier.filter(|_| replaced > 0);
         let compressed = compressed.map(|of| Compressed { entries: replaced, summary: of.summary });
@@ -88,14 +105,13 @@ impl TenantStore<'_> {
         }
     }
 
-    /// The entries of the session that the run belongs to, up to its own last one; the position of the first, and how many of
-    /// them were compressed before the run.
+    /// The entries of the session that the run belongs to, up to its own last one.
     async fn session_of(
         self,
         run: &Run,
         earlier: Option<&Compression>,
         room: &mut Room,
-    ) -> Result<(i64, Vec<RecordedEntry>, usize)> {
+    ) -> Result<SessionEntries> {
         let through = earlier.map_or(0, |of| of.through_position);
         let mut replaced = 0;
         let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
@@ -110,7 +126,7 @@ impl TenantStore<'_> {
                 after = placed.position;
                 let is_own = placed.run == run.id;
                 if !is_own && history.last().is_some_and(|last| last.is_own) {
-                    return Ok((first, history, replaced));
+                    return Ok(SessionEntries { first, entries: history, replaced });
                 }
                 replaced += usize::from(!is_own && placed.position <= through);
                 if history.is_empty() {
@@ -120,18 +136,13 @@ impl TenantStore<'_> {
                 history.push(RecordedEntry { is_own, at: placed.created_at, entry: placed.entry });
             }
             if is_last {
-                return Ok((first, history, replaced));
+                return Ok(SessionEntries { first, entries: history, replaced });
             }
         }
     }
 
-    /// The summaries of the run, and the newest one from before it.
-    async fn summaries_of(
-        self,
-        run: &Run,
-        room: &mut Room,
-    ) -> Result<(HashMap<CompressionId, String>, Option<Compression>)> {
-        let (mut summaries, mut earlier) = (HashMap::new(), None::<Compression>);
+    async fn summaries_of(self, run: &Run, room: &mut Room) -> Result<Summaries> {
+        let (mut own, mut earlier) = (HashMap::new(), None::<Compression>);
         let mut before = None;
         loop {
             let page = self.compressions(run.agentable, before, PAGE).await?;
@@ -140,14 +151,14 @@ impl TenantStore<'_> {
                 before = Some(compression.id);
                 if compression.run == run.id {
                     room.take(&compression.summary)?;
-                    summaries.insert(compression.id, compression.summary);
+                    own.insert(compression.id, compression.summary);
                 } else if compression.created_at < run.created_at && earlier.is_none() {
                     room.take(&compression.summary)?;
                     earlier = Some(compression);
                 }
             }
             if is_last {
-                return Ok((summaries, earlier));
+                return Ok(Summaries { own, earlier });
             }
         }
     }
@@ -214,7 +225,7 @@ impl TenantStore<'_> {
                 && between.is_some_and(|between| is_within(placed.at, between))
         };
         let summaries = match events.iter().any(is_compressed) {
-            true => self.summaries_of(&run, &mut room).await?.0,
+            true => self.summaries_of(&run, &mut room).await?.own,
             false => HashMap::new(),
         };
         let header = Header { cost: run.cost.total, ..header(&run) };

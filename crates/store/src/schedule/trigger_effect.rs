@@ -34,6 +34,26 @@ struct Texts {
     input: Value,
 }
 
+/// What a trigger says to whom it makes.
+#[derive(Debug, Clone, Copy)]
+struct Said<'a> {
+    texts: &'a Texts,
+    /// Of the run that the event belongs to.
+    traceparent: Option<&'a str>,
+    /// How many triggers have led to it.
+    depth: i16,
+}
+
+/// Why a trigger acts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Why<'a> {
+    pub(super) cause: &'a Cause,
+    /// The triggers that have led to it.
+    pub(super) before: &'a Chain,
+    /// Of the run that the event belongs to.
+    pub(super) traceparent: Option<&'a str>,
+}
+
 /// What a trigger says, evaluated while no transaction was open. It counts if the trigger still has these templates.
 #[derive(Debug)]
 pub(super) struct Filled {
@@ -54,7 +74,7 @@ pub(super) enum Acted {
 pub(super) async fn act(
     connection: &mut PgConnection,
     trigger: &Locked,
-    (cause, before, traceparent): (&Cause, &Chain, Option<&str>),
+    Why { cause, before, traceparent }: Why<'_>,
     (limits, ids): (FiringLimits, FiringIds),
     (filled, fairness): (Option<&Filled>, Fairness),
 ) -> Result<Acted> {
@@ -76,8 +96,8 @@ pub(super) async fn act(
                 break 'refused (format!("template: {error}"), matches!(error, ExpressionError::Budget(_)));
             }
         };
-        let said = (&texts, traceparent);
-        let Some(made) = make(connection, trigger, (said, chain.depth), ids, fairness).await? else {
+        let said = Said { texts: &texts, traceparent, depth: chain.depth };
+        let Some(made) = make(connection, trigger, said, ids, fairness).await? else {
             return Ok(Acted::Fired(Fired::Gone));
         };
         match made {
@@ -97,13 +117,13 @@ pub(super) async fn act(
 async fn make(
     connection: &mut PgConnection,
     trigger: &Locked,
-    (said, depth): ((&Texts, Option<&str>), i16),
+    said: Said<'_>,
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Option<Made>> {
     let Some(row) = lock(connection, trigger.agentable).await? else { return Ok(None) };
     Ok(Some(match trigger.task.as_ref().map(|task| (task, task.plan.as_deref())) {
-        None => tell(connection, (trigger, &row), (said, depth), ids, fairness).await?,
+        None => tell(connection, (trigger, &row), said, ids, fairness).await?,
         Some((task, None)) => start(connection, (trigger, task), said, ids, fairness).await?,
         Some((task, Some(plan))) => start_plan(connection, &row, (task, plan), said, (ids, fairness)).await?,
     }))
@@ -148,7 +168,7 @@ fn texts(trigger: &Locked, cause: &Cause) -> std::result::Result<Texts, Expressi
 async fn tell(
     connection: &mut PgConnection,
     (trigger, row): (&Locked, &LockedRow),
-    ((texts, traceparent), depth): ((&Texts, Option<&str>), i16),
+    Said { texts, traceparent, depth }: Said<'_>,
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -175,7 +195,7 @@ async fn tell(
 async fn start(
     connection: &mut PgConnection,
     (trigger, task): (&Locked, &TriggerTask),
-    (Texts { content, title, .. }, traceparent): (&Texts, Option<&str>),
+    Said { texts: Texts { content, title, .. }, traceparent, .. }: Said<'_>,
     ids: FiringIds,
     fairness: Fairness,
 ) -> Result<Made> {
@@ -237,7 +257,7 @@ async fn start_plan(
     connection: &mut PgConnection,
     row: &LockedRow,
     (task, plan): (&TriggerTask, &TriggerPlan),
-    (Texts { title, input, .. }, traceparent): (&Texts, Option<&str>),
+    Said { texts: Texts { title, input, .. }, traceparent, .. }: Said<'_>,
     (ids, fairness): (FiringIds, Fairness),
 ) -> Result<Made> {
     let parent = sqlx::query!(

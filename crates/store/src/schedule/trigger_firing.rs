@@ -8,7 +8,7 @@ use houston_domain::trigger::{Cause, Chain, Rule, When};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::trigger_effect::{Acted, Filled, act, refuse};
+use super::trigger_effect::{Acted, Filled, Why, act, refuse};
 use super::trigger_reader::Evaluation;
 use crate::error::Result;
 use crate::handle::RunStore;
@@ -207,7 +207,7 @@ impl RunStore {
         .await?;
         let cause = Cause::time(due.due_at, rule.zone());
         let fired = if what.fires {
-            let why = (&cause, &Chain::default(), None);
+            let why = Why { cause: &cause, before: &Chain::default(), traceparent: None };
             let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
             let Acted::Fired(fired) = acted else {
                 tx.rollback().await?;
@@ -304,7 +304,8 @@ impl RunStore {
             Some(trigger) => {
                 let triggers = taken.chain.into_iter().map(TriggerId).collect();
                 let chain = Chain { triggers, depth: taken.depth };
-                let why = (&taken.cause.0, &chain, taken.traceparent.as_deref());
+                let traceparent = taken.traceparent.as_deref();
+                let why = Why { cause: &taken.cause.0, before: &chain, traceparent };
                 let acted = act(&mut tx, &trigger, why, (limits, ids), (filled, self.fairness)).await?;
                 let Acted::Fired(fired) = acted else {
                     tx.rollback().await?;

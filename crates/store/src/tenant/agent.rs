@@ -379,14 +379,23 @@ pub enum Synced {
     Customised,
 }
 
-/// Columns of `defaults`, for `unnest`.
-fn columns(defaults: &[DefaultAgent<'_>]) -> (Vec<Uuid>, Vec<String>, Vec<Value>) {
-    let settings = |default: &DefaultAgent<'_>| serde_json::to_value(&default.settings).unwrap_or_default();
-    (
-        defaults.iter().map(|default| default.id.0).collect(),
-        defaults.iter().map(|default| default.kind.to_owned()).collect(),
-        defaults.iter().map(settings).collect(),
-    )
+/// The columns of default agents, for `unnest`.
+struct Columns {
+    ids: Vec<Uuid>,
+    kinds: Vec<String>,
+    settings: Vec<Value>,
+}
+
+impl Columns {
+    fn of(defaults: &[DefaultAgent<'_>]) -> Self {
+        let settings =
+            |default: &DefaultAgent<'_>| serde_json::to_value(&default.settings).unwrap_or_default();
+        Self {
+            ids: defaults.iter().map(|default| default.id.0).collect(),
+            kinds: defaults.iter().map(|default| default.kind.to_owned()).collect(),
+            settings: defaults.iter().map(settings).collect(),
+        }
+    }
 }
 
 impl TenantStore<'_> {
@@ -395,7 +404,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn ensure_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<()> {
-        let (ids, kinds, settings) = columns(defaults);
+        let Columns { ids, kinds, settings } = Columns::of(defaults);
         sqlx::query!(
             "-- store::agent::defaults::ensure
             insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
@@ -418,7 +427,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn sync_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<Vec<(String, Synced)>> {
-        let (ids, kinds, settings) = columns(defaults);
+        let Columns { ids, kinds, settings } = Columns::of(defaults);
         let rows = sqlx::query!(
             r#"-- store::agent::defaults::sync
             with file as (
@@ -476,7 +485,7 @@ impl OperatorStore<'_> {
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn follow_agent_files(self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
-        let (_, kinds, settings) = columns(defaults);
+        let Columns { kinds, settings, .. } = Columns::of(defaults);
         let done = sqlx::query!(
             "-- store::agent::defaults::follow_files
             update houston.agents a

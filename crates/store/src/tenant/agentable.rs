@@ -147,6 +147,15 @@ pub(crate) async fn insert(
     Ok(())
 }
 
+/// The statuses that are listed, one by one: what is stored, and that of the run.
+#[derive(Debug, Clone, Copy)]
+struct Statuses<'a> {
+    /// Whether only these are listed.
+    filtered: bool,
+    stored: &'a [&'a str],
+    runs: &'a [&'a str],
+}
+
 impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
     /// idempotency key.
@@ -203,22 +212,11 @@ impl TenantStore<'_> {
         let statuses = filter.statuses.as_deref().unwrap_or_default();
         let stored: Vec<&str> = statuses.iter().map(|(stored, _)| stored.as_deref().unwrap_or("")).collect();
         let runs: Vec<&str> = statuses.iter().map(|(_, run)| run.map_or("", RunStatus::as_str)).collect();
+        let statuses = Statuses { filtered: filter.statuses.is_some(), stored: &stored, runs: &runs };
         let before = before.map(|before| before.0);
         match filter.user {
-            Some(user) => {
-                self.agentables_of_user(
-                    user,
-                    kind,
-                    (filter.statuses.is_some(), &stored, &runs),
-                    before,
-                    limit,
-                )
-                .await
-            }
-            None => {
-                self.agentables_of_tenant(kind, (filter.statuses.is_some(), &stored, &runs), before, limit)
-                    .await
-            }
+            Some(user) => self.agentables_of_user(user, kind, statuses, before, limit).await,
+            None => self.agentables_of_tenant(kind, statuses, before, limit).await,
         }
     }
 
@@ -226,7 +224,7 @@ impl TenantStore<'_> {
         self,
         user: UserId,
         kind: &str,
-        (filtered, stored, runs): (bool, &[&str], &[&str]),
+        Statuses { filtered, stored, runs }: Statuses<'_>,
         before: Option<Uuid>,
         limit: i64,
     ) -> Result<Vec<Agentable>> {
@@ -259,7 +257,7 @@ impl TenantStore<'_> {
     async fn agentables_of_tenant(
         self,
         kind: &str,
-        (filtered, stored, runs): (bool, &[&str], &[&str]),
+        Statuses { filtered, stored, runs }: Statuses<'_>,
         before: Option<Uuid>,
         limit: i64,
     ) -> Result<Vec<Agentable>> {

@@ -41,13 +41,22 @@ pub enum ThreadTarget<'a> {
     Agent(AgentId),
 }
 
+/// What a target is found by: one of these.
+#[derive(Debug, Default)]
+struct TargetColumns<'a> {
+    kind: Option<&'a str>,
+    /// The name of the agent.
+    name: Option<&'a str>,
+    agent: Option<Uuid>,
+}
+
 impl<'a> ThreadTarget<'a> {
-    /// The kind; the name of the agent; its id.
-    fn columns(self) -> (Option<&'a str>, Option<&'a str>, Option<Uuid>) {
+    fn columns(self) -> TargetColumns<'a> {
+        let none = TargetColumns::default();
         match self {
-            Self::Kind(kind) => (Some(kind), None, None),
-            Self::AgentNamed(name) => (None, Some(name), None),
-            Self::Agent(id) => (None, None, Some(id.0)),
+            Self::Kind(kind) => TargetColumns { kind: Some(kind), ..none },
+            Self::AgentNamed(name) => TargetColumns { name: Some(name), ..none },
+            Self::Agent(id) => TargetColumns { agent: Some(id.0), ..none },
         }
     }
 }
@@ -84,7 +93,7 @@ impl TenantStore<'_> {
             ThreadUser::Id(id) => (Some(id.0), None),
             ThreadUser::External(id) => (None, Some(id)),
         };
-        let (kind, name, agent) = of.target.columns();
+        let TargetColumns { kind, name, agent } = of.target.columns();
         let row = sqlx::query!(
             r#"-- store::client_thread::find
             select u.id as "user?", g.id as "agent?", g.kind as "agent_kind?", g.enabled as "enabled?", a.id as "agentable?",
@@ -165,7 +174,7 @@ impl TenantStore<'_> {
         (target, thread): (&str, &str),
     ) -> Result<AgentableId> {
         let own = self.own_agentables_of(&[user]).await?;
-        let own = own.into_iter().find(|(_, of, _)| of == kind).map(|(_, _, id)| id);
+        let own = own.into_iter().find(|own| own.kind == kind).map(|own| own.id);
         let own = own.ok_or(Error::NotFound { what: "agentable" })?;
         let mut tx = self.pool.begin().await?;
         self.put_client_thread(&mut tx, user, (target, thread), own).await?;

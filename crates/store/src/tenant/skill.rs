@@ -124,7 +124,7 @@ impl TenantStore<'_> {
         if written.rows_affected() == 0 {
             return Err(Error::NotFound { what: "user" });
         }
-        replace_files(&mut tx, (self.tenant, id, name), files).await?;
+        replace_files(&mut tx, self.tenant, id, name, files).await?;
         Ok(tx.commit().await?)
     }
 
@@ -279,7 +279,9 @@ pub(crate) async fn file(
 /// Replaces the files of a skill.
 async fn replace_files(
     connection: &mut PgConnection,
-    (tenant, owner, name): (TenantId, Uuid, &str),
+    tenant: TenantId,
+    owner: Uuid,
+    name: &str,
     files: &BTreeMap<String, String>,
 ) -> Result<()> {
     sqlx::query!(

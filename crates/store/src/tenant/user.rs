@@ -32,6 +32,17 @@ pub struct User {
     pub cost: Cost,
 }
 
+/// An agentable that was created together with its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnAgentable {
+    /// The user.
+    pub user: UserId,
+    /// Its kind.
+    pub kind: String,
+    /// Its id.
+    pub id: AgentableId,
+}
+
 /// A change of a user; `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserChange {
@@ -203,11 +214,11 @@ impl TenantStore<'_> {
         }
     }
 
-    /// The agentables that were created together with these users of the tenant: ids and kinds, sorted by kind.
+    /// The agentables that were created together with these users of the tenant, sorted by kind.
     ///
     /// # Errors
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
-    pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<(UserId, String, AgentableId)>> {
+    pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<OwnAgentable>> {
         let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let rows = sqlx::query!(
             "-- store::user::own
@@ -218,7 +229,12 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.kind, AgentableId(row.id))).collect())
+        let own = rows.into_iter().map(|row| OwnAgentable {
+            user: UserId(row.user_id),
+            kind: row.kind,
+            id: AgentableId(row.id),
+        });
+        Ok(own.collect())
     }
 
     /// The user with this external id and their newest agentable of a kind; for `houston dev`.

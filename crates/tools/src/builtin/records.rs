@@ -9,7 +9,7 @@ use houston_domain::id::RecordId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
 use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_store::Result;
-use houston_store::custom_record::{CustomRecord, Group, RecordFilter, RecordSearch};
+use houston_store::custom_record::{CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
 use houston_store::custom_table::CustomTable;
 use houston_store::record::RecordTx;
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ impl Access for InZone<AddRecords> {
         let mut new = Vec::with_capacity(records.len());
         for (id, record) in tx.ids().rows(records.len()).zip(records) {
             match table.fields.check(record, Some(self.zone), Part::Whole) {
-                Ok(data) => new.push((RecordId(id), data)),
+                Ok(data) => new.push(RecordData { id: RecordId(id), data }),
                 Err(faults) => {
                     let which = format!("{}: nothing was added; `records[{}]`", AddRecords::NAME, new.len());
                     return Ok(refused(&which, &table, &faults));
@@ -76,7 +76,7 @@ impl Access for InZone<AddRecords> {
         }
         let done = tx.add_records(&table, &new).await;
         written(done, |()| {
-            let ids: Vec<String> = new.iter().map(|(id, _)| id.to_string()).collect();
+            let ids: Vec<String> = new.iter().map(|record| record.id.to_string()).collect();
             ToolResponse::success(format!("Added {} to {}: {}", ids.len(), table.name, ids.join(", ")))
         })
     }

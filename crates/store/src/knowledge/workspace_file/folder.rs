@@ -115,7 +115,7 @@ impl Workspace {
         after: &str,
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
-        let (rows, walk) = self.rows_and_walk(folders, connection, Folder::walk_hashed).await?;
+        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, connection, Folder::walk_hashed).await?;
         let limit = usize::try_from(limit).unwrap_or(0);
         let files = merged(&rows, &walk).into_values().filter(|entry| entry.path.as_str() > after);
         Ok(files.take(limit).collect())
@@ -172,7 +172,7 @@ impl Workspace {
         connection: &mut PgConnection,
         path: &WorkspacePath,
     ) -> Result<Present> {
-        let (rows, walk) = self.rows_and_walk(folders, connection, Folder::walk).await?;
+        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, connection, Folder::walk).await?;
         let all = merged(&rows, &walk);
         let (file_above, is_folder) = around(path, &all);
         let removes = rows.values().any(|row| row.place == Place::Removed);
@@ -205,7 +205,7 @@ impl Workspace {
         folders: &Folders,
         connection: &mut PgConnection,
         walk: impl FnOnce(&Folder) -> houston_folder::Result<Walk> + Send + 'static,
-    ) -> Result<(BTreeMap<String, FileRow>, Walk)> {
+    ) -> Result<RowsAndWalk> {
         let rows = sqlx::query!(
             "-- store::workspace_file::folder::rows
             select path, place, bytes, sha256, untrusted, created_at, updated_at from houston.workspace_files
@@ -224,7 +224,7 @@ impl Workspace {
         let rows = rows.collect();
         let ids = self.ids();
         let walk = folders.root.run(move |root| look(root, ids, walk)).await?;
-        Ok((rows, walk.unwrap_or_default()))
+        Ok(RowsAndWalk { rows, walk: walk.unwrap_or_default() })
     }
 
     /// Marks files as to be deleted from the folder.
@@ -250,12 +250,18 @@ impl Workspace {
     /// Deletes all files: at once if they are rows, else they are marked. Returns how many there were.
     pub(crate) async fn clear_folder(&self, connection: &mut PgConnection) -> Result<Option<u64>> {
         let Some(folders) = &self.folders else { return Ok(None) };
-        let (rows, walk) = self.rows_and_walk(folders, &mut *connection, Folder::walk).await?;
+        let RowsAndWalk { rows, walk } = self.rows_and_walk(folders, &mut *connection, Folder::walk).await?;
         let files = merged(&rows, &walk);
         let paths: Vec<&str> = files.keys().map(String::as_str).collect();
         self.delete_all_in(connection, &paths).await?;
         Ok(Some(u64::try_from(paths.len()).unwrap_or(u64::MAX)))
     }
+}
+
+/// The rows of a workspace, and what is in its folder.
+struct RowsAndWalk {
+    rows: BTreeMap<String, FileRow>,
+    walk: Walk,
 }
 
 fn file(path: &WorkspacePath, content: String, row: &FileRow) -> WorkspaceFile {

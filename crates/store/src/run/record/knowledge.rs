@@ -11,7 +11,7 @@ use houston_domain::workspace::{FileLimits, FileVersion, Present, WorkspacePath}
 use serde_json::{Map, Value};
 
 use super::{Owner, RecordTx};
-use crate::custom_record::{self, CustomRecord, Group, RecordFilter, RecordSearch};
+use crate::custom_record::{self, CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
 use crate::custom_table::{self, CustomTable, NewCustomTable};
 use crate::error::Result;
 use crate::skill::{self, SkillText};
@@ -87,11 +87,7 @@ impl RecordTx<'_> {
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) when there would be too many, [`Error::TooLarge`](crate::Error::TooLarge) when
     /// one or all of them would be too long.
-    pub async fn add_records(
-        &mut self,
-        table: &CustomTable,
-        new: &[(RecordId, Map<String, Value>)],
-    ) -> Result<()> {
+    pub async fn add_records(&mut self, table: &CustomTable, new: &[RecordData]) -> Result<()> {
         let (owner, limits) = (self.owner, self.table_limits());
         let how = (owner.untrusted, None);
         custom_record::insert(self.tx.connection(), owner.tenant, table, new, how, &limits).await
@@ -136,7 +132,7 @@ impl RecordTx<'_> {
     /// Deletes a record of a table. Returns whether it existed.
     pub async fn delete_record(&mut self, table: &CustomTable, id: RecordId) -> Result<bool> {
         let tenant = self.owner.tenant;
-        custom_record::delete(self.tx.connection(), tenant, (table.user, table.id, id)).await
+        custom_record::delete(self.tx.connection(), tenant, table, id).await
     }
 }
 

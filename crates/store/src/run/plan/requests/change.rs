@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{NOT_FOUND, PlanStep, listed_status, read, states};
 use crate::error::Result;
 use crate::handle::TenantStore;
-use crate::plan::{add_version, show};
+use crate::plan::{NewVersion, add_version, show};
 use crate::question::{close, report};
 use crate::system_message::{LockedRow, lock};
 
@@ -261,7 +261,8 @@ async fn write_document(
     )
     .execute(&mut *tx)
     .await?;
-    add_version(tx, id, tenant, (version, &change.document, &change.reason)).await
+    let new = NewVersion { version, document: &change.document, reason: &change.reason };
+    add_version(tx, id, tenant, new).await
 }
 
 async fn write_states<'s>(
