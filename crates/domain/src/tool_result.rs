@@ -27,14 +27,24 @@ impl Default for ResultLimits {
     }
 }
 
-/// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`. Returns the start
-/// of the part, the part, and the start of the next part; `None` at the end.
+/// A part of a long text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultPart<'t> {
+    /// Where it begins, in bytes.
+    pub start: usize,
+    /// The part.
+    pub text: &'t str,
+    /// Where the next part begins; `None` at the end.
+    pub next: Option<usize>,
+}
+
+/// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`.
 #[must_use]
-pub fn part(content: &str, offset: usize, max_bytes: usize) -> (usize, &str, Option<usize>) {
+pub fn part(content: &str, offset: usize, max_bytes: usize) -> ResultPart<'_> {
     let start = boundary(content, offset);
     // At least one character, so that reading on reaches the end.
     let end = boundary(content, start.saturating_add(max_bytes.max(4)));
-    (start, &content[start..end], (end < content.len()).then_some(end))
+    ResultPart { start, text: &content[start..end], next: (end < content.len()).then_some(end) }
 }
 
 /// The last character boundary at or before `at`.
@@ -59,7 +69,7 @@ mod tests {
         fn parts_add_up_to_the_whole(content in "[a-zäö\n日🙂]{0,300}", max_bytes in 1..50usize) {
             let (mut whole, mut at) = (String::new(), Some(0));
             while let Some(offset) = at {
-                let (start, text, next) = part(&content, offset, max_bytes);
+                let ResultPart { start, text, next } = part(&content, offset, max_bytes);
                 prop_assert_eq!(start, offset);
                 prop_assert!(next.is_none_or(|next| next > offset));
                 whole.push_str(text);

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::id::ResultId;
-use houston_domain::tool_result::part;
+use houston_domain::tool_result::{ResultPart, part};
 use houston_protocol::session::ResultPartResponse;
 use houston_protocol::time::Time;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub(crate) async fn get(
     let (offset, limit) = range.read()?;
     app.confirm(caller, &path).await?;
     let result = app.store(caller).tool_result(path.id, id).await?;
-    let (offset, content, next_offset) = part(&result.content, offset, limit);
+    let ResultPart { start: offset, text: content, next: next_offset } = part(&result.content, offset, limit);
     Ok(Json(ResultPartResponse {
         id,
         owner: Owner { kind: path.kind, id: path.id },

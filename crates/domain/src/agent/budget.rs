@@ -154,6 +154,13 @@ pub(crate) fn rounded(amount: Decimal) -> Decimal {
     amount.round_dp_with_strategy(4, rust_decimal::RoundingStrategy::AwayFromZero).normalize()
 }
 
+/// One of the budgets, and what is spent of it.
+struct Account {
+    scope: BudgetScope,
+    limit: Option<Decimal>,
+    spent: Option<Decimal>,
+}
+
 impl Budget {
     /// Whether any limit is set.
     #[must_use]
@@ -176,20 +183,21 @@ impl Budget {
     /// The first budget of which at least so many percent are spent, and its limit. 0: none.
     #[must_use]
     pub fn nearly_spent(&self, spent: &Spent, percent: u32) -> Option<(BudgetScope, Decimal)> {
-        let is_nearly = |(_, limit, spent): &(BudgetScope, Option<Decimal>, Option<Decimal>)| {
-            let part = limit.map(|limit| limit.saturating_mul(Decimal::new(percent.into(), 2)));
-            part.is_some_and(|part| spent.is_some_and(|spent| spent >= part))
+        let is_nearly = |of: &Account| {
+            let part = of.limit.map(|limit| limit.saturating_mul(Decimal::new(percent.into(), 2)));
+            part.is_some_and(|part| of.spent.is_some_and(|spent| spent >= part))
         };
-        let nearly = self.scopes(spent).into_iter().find(|of| percent > 0 && is_nearly(of));
-        nearly.and_then(|(scope, limit, _)| Some((scope, limit?)))
+        let nearly = self.accounts(spent).into_iter().find(|of| percent > 0 && is_nearly(of));
+        nearly.and_then(|of| Some((of.scope, of.limit?)))
     }
 
     /// Each budget with what is spent of it.
-    fn scopes(&self, spent: &Spent) -> [(BudgetScope, Option<Decimal>, Option<Decimal>); 3] {
+    fn accounts(&self, spent: &Spent) -> [Account; 3] {
+        let of = |scope, limit, spent| Account { scope, limit, spent };
         [
-            (BudgetScope::Run, self.per_run, spent.run),
-            (BudgetScope::Agentable, self.per_agentable, spent.agentable),
-            (BudgetScope::UserDay, self.per_user_day, spent.user_today),
+            of(BudgetScope::Run, self.per_run, spent.run),
+            of(BudgetScope::Agentable, self.per_agentable, spent.agentable),
+            of(BudgetScope::UserDay, self.per_user_day, spent.user_today),
         ]
     }
 
@@ -204,7 +212,7 @@ impl Budget {
         let Some(next) = next else {
             return if self.refuse_unpriced { Err(OverBudget::Unpriced) } else { Ok(()) };
         };
-        for (scope, limit, spent) in self.scopes(spent) {
+        for Account { scope, limit, spent } in self.accounts(spent) {
             let spent = spent.unwrap_or_default();
             if let Some(limit) = limit
                 && spent.saturating_add(next) > limit

@@ -122,7 +122,7 @@ pub fn conditions(
                 continue;
             }
         };
-        for (test, value) in tests(field, value) {
+        for Wanted { test, value } in tests(field, value) {
             match test.and_then(|test| Ok((test, operand(field, test, value, zone)?))) {
                 Ok((test, value)) => all.push(Condition { field: name.clone(), test, value }),
                 Err(reason) => faults.push(Fault::of(name, reason)),
@@ -138,9 +138,16 @@ pub fn conditions(
     if faults.is_empty() { Ok(all) } else { Err(faults) }
 }
 
+/// A test of one field; an error says which ones there are.
+struct Wanted<'v> {
+    test: Result<Test, String>,
+    value: &'v Value,
+}
+
 /// The tests of one field with their values.
-fn tests<'v>(field: &Field, value: &'v Value) -> Vec<(Result<Test, String>, &'v Value)> {
+fn tests<'v>(field: &Field, value: &'v Value) -> Vec<Wanted<'v>> {
     const TRUE: &Value = &Value::Bool(true);
+    let one = |test, value| vec![Wanted { test: Ok(test), value }];
     match value {
         Value::Object(tests) => {
             let test = |name: &String| {
@@ -148,12 +155,12 @@ fn tests<'v>(field: &Field, value: &'v Value) -> Vec<(Result<Test, String>, &'v 
                 let unknown = || format!("has no test `{name}`; there are: {}", names.join(", "));
                 Test::named(name).ok_or_else(unknown)
             };
-            tests.iter().map(|(name, value)| (test(name), value)).collect()
+            tests.iter().map(|(name, value)| Wanted { test: test(name), value }).collect()
         }
-        Value::Null => vec![(Ok(Test::Empty), TRUE)],
-        value if field.kind == FieldType::List && !value.is_array() => vec![(Ok(Test::Contains), value)],
-        value if value.is_array() && field.kind != FieldType::List => vec![(Ok(Test::In), value)],
-        value => vec![(Ok(Test::Eq), value)],
+        Value::Null => one(Test::Empty, TRUE),
+        value if field.kind == FieldType::List && !value.is_array() => one(Test::Contains, value),
+        value if value.is_array() && field.kind != FieldType::List => one(Test::In, value),
+        value => one(Test::Eq, value),
     }
 }
 

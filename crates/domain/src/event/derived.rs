@@ -71,12 +71,24 @@ pub struct RunRow {
     pub end: Option<(i64, DateTime<Utc>, RunEnd)>,
 }
 
+/// An event of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEvent {
+    /// Its position in the stream.
+    pub seq: i64,
+    /// When it happened.
+    pub at: DateTime<Utc>,
+    /// What happened.
+    pub event: Event,
+}
+
 impl RunRow {
     /// The events, in order.
-    pub fn events(self) -> impl Iterator<Item = (i64, DateTime<Utc>, Event)> {
+    pub fn events(self) -> impl Iterator<Item = RunEvent> {
+        let of = |seq, at, event| RunEvent { seq, at, event };
         let (seq, at) = self.queued;
-        let first = self.first_attempt.map(|(seq, at, message)| (seq, at, of_first_attempt(message)));
-        let last = self.end.map(|(seq, at, end)| (seq, at, end.event()));
-        std::iter::once((seq, at, Event::RunQueued {})).chain(first).chain(last)
+        let first = self.first_attempt.map(|(seq, at, message)| of(seq, at, of_first_attempt(message)));
+        let last = self.end.map(|(seq, at, end)| of(seq, at, end.event()));
+        std::iter::once(of(seq, at, Event::RunQueued {})).chain(first).chain(last)
     }
 }

@@ -13,6 +13,16 @@ use super::state::{Advance, Failure, Given, State, States, Status, fail, is_movi
 /// Maximum number of steps in the turns of all loops.
 const MAX_IN_TURNS: usize = 200;
 
+/// How steps of a container have ended.
+struct Outcome {
+    /// Whether any succeeded.
+    any: bool,
+    /// Whether none failed.
+    all: bool,
+    /// The last result.
+    last: Value,
+}
+
 pub(super) struct Machine<'m, 'g> {
     pub(super) document: &'m Document,
     pub(super) states: &'m mut States,
@@ -196,7 +206,7 @@ impl Machine<'_, '_> {
 
     /// Settles a container whose steps have settled.
     fn joined(&mut self, step: &Step, path: &str, steps: &[Step], join: Join) {
-        if let Some((any, all, last)) = self.outcome(steps, &format!("{path}.")) {
+        if let Some(Outcome { any, all, last }) = self.outcome(steps, &format!("{path}.")) {
             let ok = match join {
                 Join::All => all,
                 Join::Any => any,
@@ -226,8 +236,8 @@ impl Machine<'_, '_> {
         self.settle(step, path, status, result, error);
     }
 
-    /// Of steps that have all settled: whether any succeeded, whether none failed, and the last result.
-    fn outcome(&self, steps: &[Step], prefix: &str) -> Option<(bool, bool, Value)> {
+    /// That of steps that have all settled.
+    fn outcome(&self, steps: &[Step], prefix: &str) -> Option<Outcome> {
         let (mut any, mut all, mut last) = (false, true, Value::Null);
         for step in steps {
             let state =
@@ -239,7 +249,7 @@ impl Machine<'_, '_> {
                 last = state.result.clone();
             }
         }
-        Some((any, all, last))
+        Some(Outcome { any, all, last })
     }
 
     fn turns(&mut self, step: &Step, path: &str, scope: &Value) {
@@ -255,7 +265,7 @@ impl Machine<'_, '_> {
             inner.insert(name.clone(), item.clone());
             self.list(steps, &prefix, &Value::Object(inner), usize::MAX);
             match self.outcome(steps, &prefix) {
-                Some((_, all, last)) => {
+                Some(Outcome { all, last, .. }) => {
                     ok &= all;
                     results.push(last);
                 }

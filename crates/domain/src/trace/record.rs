@@ -93,8 +93,15 @@ fn is_of_user(placed: &Committed) -> bool {
         && placed.body.as_ref().is_some_and(|body| body.source == Source::User)
 }
 
-/// What the tool calls were answered, and how long they took.
-fn returned(events: &[Committed]) -> HashMap<String, (String, bool, Option<u64>)> {
+/// What a tool call was answered.
+struct Returned {
+    content: String,
+    /// How long it took.
+    ms: Option<u64>,
+}
+
+/// What the tool calls were answered, by their ids.
+fn returned(events: &[Committed]) -> HashMap<String, Returned> {
     let mut called: HashMap<&str, DateTime<Utc>> = HashMap::new();
     let mut returned = HashMap::new();
     for placed in events {
@@ -102,10 +109,10 @@ fn returned(events: &[Committed]) -> HashMap<String, (String, bool, Option<u64>)
             Event::ToolCalled { call_id, .. } => {
                 called.entry(call_id).or_insert(placed.at);
             }
-            Event::ToolReturned { call_id, content, is_error, .. } => {
+            Event::ToolReturned { call_id, content, .. } => {
                 let took = called.get(call_id.as_str()).map(|since| placed.at - *since);
                 let ms = took.and_then(|took| u64::try_from(took.num_milliseconds()).ok());
-                returned.insert(call_id.clone(), (content.clone(), *is_error, ms));
+                returned.insert(call_id.clone(), Returned { content: content.clone(), ms });
             }
             _ => {}
         }
@@ -140,12 +147,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn lines(
-        &mut self,
-        entry: Entry,
-        at: DateTime<Utc>,
-        returned: &HashMap<String, (String, bool, Option<u64>)>,
-    ) -> Vec<Line> {
+    fn lines(&mut self, entry: Entry, at: DateTime<Utc>, returned: &HashMap<String, Returned>) -> Vec<Line> {
         let content = entry.content;
         if entry.role == Role::Assistant {
             self.asked = content.iter().filter_map(call_of).collect();
@@ -158,7 +160,7 @@ impl Answers {
             let result = returned.get(tool_use_id);
             // A result may be cut or replaced on its way to the history: what the history has counts.
             let text = match result {
-                Some((text, ..)) if content.starts_with(text.as_str()) => text.clone(),
+                Some(answer) if content.starts_with(&answer.content) => answer.content.clone(),
                 _ => note::removed(content).to_owned(),
             };
             let response = match is_error {
@@ -167,7 +169,7 @@ impl Answers {
             };
             let asked = self.asked.iter().find(|call| call.id == *tool_use_id).cloned();
             let Some(ToolCall { id, name, input, .. }) = asked else { continue };
-            let ms = result.and_then(|(.., ms)| *ms);
+            let ms = result.and_then(|answer| answer.ms);
             lines.push(Line::Tool { at, call_id: id, name, input, response, ms });
         }
         match lines.is_empty() {

@@ -10,7 +10,7 @@ pub(crate) mod position;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use houston_domain::event::derived::{RunEnd, RunRow, of_first_attempt, of_message};
+use houston_domain::event::derived::{RunEnd, RunEvent, RunRow, of_first_attempt, of_message};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::model::{PricedApart, Usage};
@@ -389,7 +389,7 @@ impl Stretch {
         let mut events: BTreeMap<i64, Committed> = BTreeMap::new();
         for run in self.runs {
             let run_id = RunId(run.id);
-            for (seq, at, event) in RunRow::from(run).events() {
+            for RunEvent { seq, at, event } in RunRow::from(run).events() {
                 events.insert(seq, Committed { seq, run_id, at, event, body: None });
             }
         }
