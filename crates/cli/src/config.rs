@@ -246,10 +246,20 @@ pub(crate) fn load<'f>(
     })
 }
 
+/// A setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// As JSON.
+    pub(crate) value: String,
+    /// The file or variable that sets it.
+    pub(crate) origin: String,
+}
+
 impl Loaded {
-    /// Every setting as key, JSON value and origin, for `houston config show --origin`.
+    /// Every setting, for `houston config show --origin`.
     #[must_use]
-    pub(crate) fn entries(&self) -> Vec<(String, String, String)> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut lines = Vec::new();
         if let Ok(value) = serde_json::to_value(&self.settings) {
             flatten(String::new(), &value, &mut lines);
@@ -258,7 +268,7 @@ impl Loaded {
             .into_iter()
             .map(|(key, value)| {
                 let origin = self.layers.origin(&key);
-                (key, value, origin)
+                Entry { key, value, origin }
             })
             .collect();
         for (kind, Kind { agent_type, origin }) in &self.kinds {
@@ -268,7 +278,11 @@ impl Loaded {
                 &serde_json::to_value(agent_type).unwrap_or_default(),
                 &mut lines,
             );
-            entries.extend(lines.into_iter().map(|(key, value)| (key, value, origin.clone())));
+            entries.extend(lines.into_iter().map(|(key, value)| Entry {
+                key,
+                value,
+                origin: origin.clone(),
+            }));
         }
         entries
     }

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
 
 use crate::commands::Failure;
-use crate::commands::key::{Limits as KeyLimits, create};
+use crate::commands::key::{Limits as KeyLimits, MadeKey, create};
 
 /// The secret that the provider has given to the console.
 pub(crate) const SECRET: &str = "HOUSTON_CONSOLE_OIDC_SECRET";
@@ -74,13 +74,15 @@ fn reason(failure: Failure) -> String {
     }
 }
 
-/// Records a sign-in or a sign-out, with the key of the session.
-async fn record(
-    home: &Store,
-    ids: &Ids,
-    tenant: TenantId,
-    (actor, operation, key): (String, &'static str, ApiKeyId),
-) {
+/// A sign-in or a sign-out, with the key of the session.
+struct KeyEvent {
+    actor: String,
+    operation: &'static str,
+    key: ApiKeyId,
+}
+
+async fn record(home: &Store, ids: &Ids, tenant: TenantId, event: KeyEvent) {
+    let KeyEvent { actor, operation, key } = event;
     let record = NewRecord {
         id: ids.next(),
         actor,
@@ -116,9 +118,10 @@ impl Outside for SignIn {
         Box::pin(async move {
             let limits = KeyLimits::until(wanted.scopes, wanted.expires_at);
             let owner = (wanted.tenant.as_str(), wanted.name.as_str());
-            let (tenant, id, key) = create(&home, &ids, owner, limits).await.map_err(reason)?;
+            let MadeKey { tenant, id, key } = create(&home, &ids, owner, limits).await.map_err(reason)?;
             copies.copy(tenant).await.map_err(|error| error.to_string())?;
-            record(&home, &ids, tenant, (wanted.name, "sign_in", id)).await;
+            let event = KeyEvent { actor: wanted.name, operation: "sign_in", key: id };
+            record(&home, &ids, tenant, event).await;
             match home.operator().delete_ended_sessions(tenant).await {
                 Ok(0) => {}
                 Ok(keys) => tracing::debug!(keys, "keys of sessions that ended long ago were deleted"),
@@ -138,7 +141,8 @@ impl Outside for SignIn {
             let Some(found) = found.filter(|key| key.name.starts_with(KEY_OF)) else { return Ok(()) };
             let revoked = home.operator().revoke_api_key(found.id).await;
             revoked.map_err(|error| error.to_string())?;
-            record(&home, &ids, found.tenant_id, (found.name, "sign_out", found.id)).await;
+            let event = KeyEvent { actor: found.name, operation: "sign_out", key: found.id };
+            record(&home, &ids, found.tenant_id, event).await;
             copies.copy(found.tenant_id).await.map_err(|error| error.to_string())
         })
     }

@@ -110,6 +110,14 @@ impl Workers {
     }
 }
 
+/// What the workers of a process share.
+#[derive(Clone, Copy)]
+struct OfProcess<'p> {
+    process: ProcessId,
+    slots: &'p Slots,
+    stop: &'p CancellationToken,
+}
+
 impl System {
     /// Builds the parts that every role needs.
     pub(crate) fn new(
@@ -165,18 +173,16 @@ impl System {
         let process = self.ids.next::<WorkerId>().process();
         // An operator who asks one of them to drain means the process: its slots are shared. The API of `houston dev` goes on.
         let stop = self.stop.child_token();
-        let workers: Result<_, Failure> = self
-            .cells
-            .iter()
-            .map(|cell| self.start_worker(cell, (process, &slots, &stop), registry, models))
-            .collect();
+        let of_process = OfProcess { process, slots: &slots, stop: &stop };
+        let workers: Result<_, Failure> =
+            self.cells.iter().map(|cell| self.start_worker(cell, of_process, registry, models)).collect();
         Ok(Workers { running: workers?, slots })
     }
 
     fn start_worker(
         &self,
         cell: &Cell,
-        (process, slots, stop): (ProcessId, &Slots, &CancellationToken),
+        OfProcess { process, slots, stop }: OfProcess<'_>,
         registry: &Registry,
         models: &Models,
     ) -> Result<Running, Failure> {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::Context;
+use crate::config::Entry;
 use crate::output::{print, print_json};
 
 /// Show the settings and their origins.
@@ -34,15 +35,15 @@ impl Config {
         if json {
             let object: serde_json::Map<String, serde_json::Value> = entries
                 .into_iter()
-                .map(|(key, value, from)| {
+                .map(|Entry { key, value, origin }| {
                     let value: serde_json::Value = serde_json::from_str(&value).unwrap_or_default();
-                    (key, serde_json::json!({"value": value, "origin": from}))
+                    (key, serde_json::json!({"value": value, "origin": origin}))
                 })
                 .collect();
             print_json(&object);
             return ExitCode::SUCCESS;
         }
-        for (key, value, from) in entries {
+        for Entry { key, value, origin: from } in entries {
             print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
         }
         ExitCode::SUCCESS

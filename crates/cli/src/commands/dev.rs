@@ -226,9 +226,9 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
             return Ok(());
         }
     }
-    let (_, _, secret) = key::create(store, ids, (DEMO, "houston dev"), key::Limits::NONE).await?;
+    let made = key::create(store, ids, (DEMO, "houston dev"), key::Limits::NONE).await?;
     std::fs::create_dir_all(folder)?;
-    write_key(&file, &secret)?;
+    write_key(&file, &made.key)?;
     Ok(())
 }
 

@@ -210,13 +210,20 @@ impl Limits {
     }
 }
 
-/// Creates a key for the tenant of this name; returns the ids of the tenant and the key, and the key.
+/// A key that was created.
+pub(crate) struct MadeKey {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: ApiKeyId,
+    pub(crate) key: String,
+}
+
+/// Creates a key for the tenant of this name.
 pub(crate) async fn create(
     store: &Store,
     ids: &Ids,
     (tenant, name): (&str, &str),
     limits: Limits,
-) -> Result<(TenantId, ApiKeyId, String), Failure> {
+) -> Result<MadeKey, Failure> {
     add(store, ids, (tenant, name), limits, None).await
 }
 
@@ -226,7 +233,7 @@ async fn add(
     (tenant, name): (&str, &str),
     limits: Limits,
     issuer: Option<&Issuer>,
-) -> Result<(TenantId, ApiKeyId, String), Failure> {
+) -> Result<MadeKey, Failure> {
     let tenant = store.operator().ensure_tenant(ids.next(), tenant).await?;
     let mut random = [0; RANDOM_BYTES];
     ids.fill(&mut random);
@@ -240,7 +247,7 @@ async fn add(
         )),
         error => error.into(),
     })?;
-    Ok((tenant, id, key))
+    Ok(MadeKey { tenant, id, key })
 }
 
 impl Create {
@@ -249,7 +256,8 @@ impl Create {
         let limits = Limits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
         let ids = Ids::new(Arc::new(SystemClock));
         let Self { tenant, name, json, .. } = self;
-        let (owner, id, key) = add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
+        let MadeKey { tenant: owner, id, key } =
+            add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
         audit::record(store, Some(owner), "create_key", id.to_string()).await;
         let Limits { scopes, user, expires_at } = limits;

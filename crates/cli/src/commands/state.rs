@@ -34,7 +34,7 @@ impl State {
                 print(&format!("  {line}"));
             }
             print("");
-            for (name, value, meaning) in lines(&state, &status) {
+            for Line { name, value, meaning } in lines(&state, &status) {
                 match meaning {
                     "" => print(&format!("{name:<16}  {value}")),
                     meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
@@ -48,8 +48,16 @@ impl State {
     }
 }
 
-/// Name, value, and for Houston's own terms an explanation.
-fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'static str)> {
+/// A line of the output.
+struct Line {
+    name: &'static str,
+    value: String,
+    /// Of Houston's own terms; empty for others.
+    meaning: &'static str,
+}
+
+fn lines(state: &RuntimeState, status: &str) -> Vec<Line> {
+    let line = |name, value, meaning| Line { name, value, meaning };
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let none = || "none".to_owned();
     let holder = state.holder.as_ref().map_or_else(none, |holder| {
@@ -69,23 +77,23 @@ fn lines(state: &RuntimeState, status: &str) -> Vec<(&'static str, String, &'sta
     let last_event =
         state.last_event_at.map_or_else(none, |at| format!("{} at {}", state.last_seq, at.to_rfc3339()));
     vec![
-        ("status", status.to_owned(), ""),
-        ("run", run, ""),
-        ("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
-        ("lock held by", holder, "the worker that drives the run; a dead one loses the lock to another"),
-        ("epoch", state.epoch.to_string(), "how often the lock was claimed"),
-        ("wake", yes(state.wake), "whether the agentable has a reason to run"),
-        ("unread messages", state.unread.to_string(), ""),
-        ("failed attempts", state.failed_attempts.to_string(), "of the open run"),
-        ("next attempt", next, ""),
-        ("deaths", state.deaths.to_string(), "workers that died during the run since its last step"),
-        ("last error", error, ""),
-        (
+        line("status", status.to_owned(), ""),
+        line("run", run, ""),
+        line("run open", yes(state.run.is_some_and(|run| run.open)), "whether an answer is expected"),
+        line("lock held by", holder, "the worker that drives the run; a dead one loses the lock to another"),
+        line("epoch", state.epoch.to_string(), "how often the lock was claimed"),
+        line("wake", yes(state.wake), "whether the agentable has a reason to run"),
+        line("unread messages", state.unread.to_string(), ""),
+        line("failed attempts", state.failed_attempts.to_string(), "of the open run"),
+        line("next attempt", next, ""),
+        line("deaths", state.deaths.to_string(), "workers that died during the run since its last step"),
+        line("last error", error, ""),
+        line(
             "session",
             format!("{} entries, {} in closed ones", session.entries, session.closed_entries),
             "a model is sent the entries of the open session",
         ),
-        ("last event", last_event, "its position in the stream"),
-        ("workers alive", yes(state.workers_alive), ""),
+        line("last event", last_event, "its position in the stream"),
+        line("workers alive", yes(state.workers_alive), ""),
     ]
 }

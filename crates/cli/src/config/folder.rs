@@ -168,8 +168,8 @@ mod tests {
         let origin = |key: &str| {
             entries
                 .iter()
-                .find(|(name, ..)| name == key)
-                .map(|(_, value, from)| (value.as_str(), from.as_str()))
+                .find(|entry| entry.key == key)
+                .map(|entry| (entry.value.as_str(), entry.origin.as_str()))
                 .unwrap()
         };
         let from = |folder: &Path| folder.join("server.toml").display().to_string();

@@ -511,7 +511,7 @@ mod tests {
             .collect();
         write("agents/goal.toml", &goal.replacen("creates = ", &format!("{line}\ncreates = "), 1));
         let mut loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
-        let entry = loaded.entries().into_iter().find(|(key, ..)| key == "agents.goal.packs");
+        let entry = loaded.entries().into_iter().find(|entry| entry.key == "agents.goal.packs");
         assert_eq!(entry.is_some(), line.contains("packs"), "`houston config show` prints the packs");
         Ok(loaded.kinds.remove("goal").unwrap().agent_type.tools)
     }

@@ -305,7 +305,7 @@ mod tests {
         write("[custom]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire = \"anthropic\"\nkey = \"sk-secret\"");
         let loaded = load(Some(folder.path()), &tools()).unwrap();
         assert_eq!(loaded.settings.providers["custom"].wire, Some(Wire::Anthropic));
-        assert!(loaded.entries().iter().any(|(key, ..)| key == "providers.custom.base_url"));
+        assert!(loaded.entries().iter().any(|entry| entry.key == "providers.custom.base_url"));
         assert!(!format!("{:?} {:?}", loaded.settings, loaded.entries()).contains("sk-secret"));
 
         // No error of this file contains a value.

@@ -404,8 +404,10 @@ mod tests {
         assert_eq!(loaded.settings.knowledge.max_notes, 7);
         assert_eq!(loaded.settings.teams.limits.agents_per_team, 3);
         let entries = loaded.entries();
-        assert!(entries.iter().any(|(key, value, origin)| {
-            key == "knowledge.max_notes" && value == "7" && origin.ends_with("knowledge.toml")
+        assert!(entries.iter().any(|entry| {
+            entry.key == "knowledge.max_notes"
+                && entry.value == "7"
+                && entry.origin.ends_with("knowledge.toml")
         }));
 
         write("knowledge.toml", "max_notes = 0");

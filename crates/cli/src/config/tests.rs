@@ -31,8 +31,10 @@ fn built_in_settings_load() {
     }
     // An application that posts with SQL alone gets these defaults.
     assert_eq!(loaded.settings.orchestrator.fairness, Fairness::default());
-    assert!(loaded.entries().iter().any(|(key, value, origin)| {
-        key == "orchestrator.lease.ttl_s" && value == "30" && origin == "jobs/orchestrator.toml"
+    assert!(loaded.entries().iter().any(|entry| {
+        entry.key == "orchestrator.lease.ttl_s"
+            && entry.value == "30"
+            && entry.origin == "jobs/orchestrator.toml"
     }));
 }
 
@@ -63,7 +65,8 @@ fn one_file_adds_a_kind() {
     std::fs::write(&file, &text).unwrap();
     let loaded = load(Some(folder.path()), &tools()).unwrap();
     let origin = file.display().to_string();
-    assert!(loaded.entries().contains(&("agents.project.conversational".into(), "true".into(), origin)));
+    let entry = Entry { key: "agents.project.conversational".into(), value: "true".into(), origin };
+    assert!(loaded.entries().contains(&entry));
     assert_eq!(loaded.first_kind().unwrap().kind, "goal", "a new kind does not replace the default one");
 
     std::fs::write(&file, text.replace("archives", "archive")).unwrap();

@@ -43,11 +43,19 @@ pub(super) struct Add {
     command: Vec<String>,
 }
 
+/// The server to add.
+struct NewServer {
+    name: String,
+    settings: ServerSettings,
+    /// What it needs before its first start; may be empty.
+    needs: String,
+}
+
 impl Add {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let mut settings = context.loaded.settings.mcp.clone();
         let kinds = kinds(context, &self.kinds).map_err(Failure::Usage)?;
-        let (name, mut server, needs) = self.server().map_err(Failure::Usage)?;
+        let NewServer { name, settings: mut server, needs } = self.server().map_err(Failure::Usage)?;
         if settings.servers.contains_key(&name) {
             let error = anyhow!(
                 "there is a server `{name}` already: change it in mcp.toml, or give this one another name"
@@ -76,8 +84,7 @@ impl Add {
         })
     }
 
-    /// The name and the settings of the server to add, and what it needs.
-    fn server(self) -> anyhow::Result<(String, ServerSettings, String)> {
+    fn server(self) -> anyhow::Result<NewServer> {
         let is_address = self.server.starts_with("http://") || self.server.starts_with("https://");
         let of_http =
             self.name.is_some() || self.bearer.is_some() || !self.headers.is_empty() || self.private;
@@ -99,11 +106,11 @@ impl Add {
             let headers = headers.collect::<anyhow::Result<_>>()?;
             let (bearer, private, env) = (self.bearer, self.private, self.env);
             let server = ServerSettings { bearer, headers, private, env, ..ServerSettings::at(self.server) };
-            return Ok((name, server, String::new()));
+            return Ok(NewServer { name, settings: server, needs: String::new() });
         }
         let (mut server, needs) = program(&self.server, self.command)?;
         server.env.extend(self.env);
-        Ok((self.server, server, needs))
+        Ok(NewServer { name: self.server, settings: server, needs })
     }
 }
 
