@@ -9,7 +9,7 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 
 use crate::failure::html;
-use crate::query::{Query, parse};
+use crate::query::{Query, Terms, parse};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
@@ -58,7 +58,7 @@ struct Record {
 
 /// `GET {prefix}/audit`.
 pub(crate) async fn show(viewer: Viewer, Query(Place { q, cursor }): Query<Place>) -> Response {
-    let (pairs, mut wrong) = parse(&q, &TERMS);
+    let Terms { pairs, mut wrong } = parse(&q, &TERMS);
     let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend([("limit", "100"), ("cursor", &cursor)]);
     let page: Page<AuditRecordResponse> = match viewer.api.get(&with_query("/v1/audit", &query)).await {

@@ -171,31 +171,35 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
     let is_of_queues = whole || !viewer.may(Scope::Installation);
     let queues = if is_of_queues { viewer.path("/queues") } else { list("/runs?q=status:queued") };
     let mut tiles = vec![
-        tile(queues, ("Queued", queued, oldest), if is_late { "warn" } else { "" }),
-        tile(list("/runs?q=status:running"), ("Running", number(of.busy), slots), ""),
-        tile(list("/runs?q=status:retrying"), ("Retrying", number(of.retrying), put_off), ""),
+        tile(queues, "Queued", queued, oldest, if is_late { "warn" } else { "" }),
+        tile(list("/runs?q=status:running"), "Running", number(of.busy), slots, ""),
+        tile(list("/runs?q=status:retrying"), "Retrying", number(of.retrying), put_off, ""),
         tile(
             list("/errors"),
-            ("Failed", number(of.failed), day.clone()),
+            "Failed",
+            number(of.failed),
+            day.clone(),
             if of.failed > 0 { "warn" } else { "" },
         ),
         tile(
             list("/runs?q=status:dead_lettered"),
-            ("Given up", number(of.dead_lettered), day),
+            "Given up",
+            number(of.dead_lettered),
+            day,
             if of.dead_lettered > 0 { "bad" } else { "" },
         ),
-        tile(list("/usage?hours=1"), ("Spent", show::dollars(Some(of.cost_last_hour)), hour), ""),
+        tile(list("/usage?hours=1"), "Spent", show::dollars(Some(of.cost_last_hour)), hour, ""),
     ];
     tiles.extend(of.workers.map(|workers| {
         let draining = format!("{} draining", workers.draining);
         let below = if workers.draining > 0 { draining } else { String::new() };
         let tone = if workers.alive == 0 { "bad" } else { "" };
-        tile(viewer.path("/workers"), ("Workers", number(workers.alive), below), tone)
+        tile(viewer.path("/workers"), "Workers", number(workers.alive), below, tone)
     }));
     tiles
 }
 
-fn tile(href: String, (label, value, below): (&'static str, String, String), tone: &'static str) -> Tile {
+fn tile(href: String, label: &'static str, value: String, below: String, tone: &'static str) -> Tile {
     Tile { href, label, value, below, tone }
 }
 

@@ -45,12 +45,18 @@ fn detail(text: &str) -> String {
     }
 }
 
-/// A search as parameters of the API, and what of it cannot be used. `terms`: what may be searched for, as the word and the
+/// A search as the API understands it.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// Parameters of the API with their values.
+    pub(crate) pairs: Vec<(&'static str, String)>,
+    /// What cannot be used, for people.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Reads a search. `terms`: what may be searched for, as the word and the
 /// parameter.
-pub(crate) fn parse(
-    search: &str,
-    terms: &[(&'static str, &'static str)],
-) -> (Vec<(&'static str, String)>, Vec<String>) {
+pub(crate) fn parse(search: &str, terms: &[(&'static str, &'static str)]) -> Terms {
     let (mut pairs, mut wrong) = (Vec::new(), Vec::new());
     for word in search.split_whitespace() {
         let term = word.split_once(':').and_then(|(name, value)| {
@@ -69,7 +75,7 @@ pub(crate) fn parse(
             }
         }
     }
-    (pairs, wrong)
+    Terms { pairs, wrong }
 }
 
 #[cfg(test)]
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn search_becomes_parameters_and_says_what_it_leaves_out() {
         let terms = [("status", "status"), ("user", "user_id"), ("agent", "agent_id")];
-        let (pairs, wrong) = parse("status:failed user:user_1 <b> colour:red agent:", &terms);
+        let Terms { pairs, wrong } = parse("status:failed user:user_1 <b> colour:red agent:", &terms);
         assert_eq!(pairs, [("status", "failed".to_owned()), ("user_id", "user_1".to_owned())]);
         assert_eq!(wrong.len(), 3);
         assert!(wrong[0].starts_with("“<b>” is left out"), "{wrong:?}");

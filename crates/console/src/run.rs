@@ -299,8 +299,16 @@ fn why_left(reason: &str) -> Option<&'static str> {
     all.into_iter().find(|(name, _)| *name == reason).map(|(_, text)| text)
 }
 
+/// Where a text is; what is no number is not found.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TextPath {
+    id: String,
+    step: String,
+    nth: String,
+}
+
 /// `GET {prefix}/runs/{id}/texts/{step}/{nth}`: one text, whole.
-pub(crate) async fn text(viewer: Viewer, Path((id, step, nth)): Path<(String, String, String)>) -> Response {
+pub(crate) async fn text(viewer: Viewer, Path(TextPath { id, step, nth }): Path<TextPath>) -> Response {
     let path = format!("/v1/runs/{}", segment(&id));
     let outline = format!("{path}/trace?contents=false");
     let (run, outline) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&outline)).await;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::Refused;
 use crate::failure::html;
-use crate::query::Query;
+use crate::query::{Query, Terms};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
@@ -142,8 +142,8 @@ const TERMS: [(&str, &str); 8] = [
     ("until", "until"),
 ];
 
-/// A search as parameters of the API, and what of it cannot be used.
-fn parse(search: &str) -> (Vec<(&'static str, String)>, Vec<String>) {
+/// A search as the API understands it.
+fn parse(search: &str) -> Terms {
     crate::query::parse(search, &TERMS)
 }
 
@@ -175,7 +175,7 @@ fn facets(viewer: &Viewer, search: &str) -> Vec<Facet> {
 /// `GET {prefix}/runs`.
 pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Search>) -> Response {
     let now = viewer.console.now();
-    let (pairs, wrong) = parse(&q);
+    let Terms { pairs, wrong } = parse(&q);
     let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend([("limit", "50"), ("cursor", &cursor)]);
     let page: Page<ListedRunResponse> = match viewer.api.get(&with_query("/v1/runs", &query)).await {
@@ -342,14 +342,14 @@ fn outcome(of: &ChangedRunsResponse) -> String {
 
 /// Whether each word of a search is one of those that lists of runs have, each at most once as there.
 fn is_understood(search: &str) -> bool {
-    let (pairs, wrong) = parse(search);
+    let Terms { pairs, wrong } = parse(search);
     let is_once = |name: &str| pairs.iter().filter(|(of, _)| *of == name).count() == 1;
     wrong.is_empty() && pairs.iter().all(|(name, _)| is_once(name))
 }
 
 /// A search as the filter of a change.
 fn filter_of(search: &str) -> Map<String, Value> {
-    let (pairs, _) = parse(search);
+    let Terms { pairs, .. } = parse(search);
     let value = |name: &str, value: String| match name {
         "status" => value.split(',').map(str::to_owned).collect::<Value>(),
         _ => Value::from(value),

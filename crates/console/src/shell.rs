@@ -199,29 +199,26 @@ pub(crate) async fn counts(viewer: Viewer) -> Response {
 }
 
 fn of_runs(of: &OverviewResponse) -> Vec<Count> {
-    above_zero(&[
-        ("/runs", of.busy, ""),
-        ("/errors", of.failed + of.dead_lettered, "bad"),
-        ("/waiting", of.waiting, "warn"),
-    ])
+    let counts = [
+        above_zero("/runs", of.busy, ""),
+        above_zero("/errors", of.failed + of.dead_lettered, "bad"),
+        above_zero("/waiting", of.waiting, "warn"),
+    ];
+    counts.into_iter().flatten().collect()
 }
 
 fn of_work(of: &OverviewResponse) -> Vec<Count> {
-    above_zero(&[
-        ("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
-        ("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
-    ])
+    let counts = [
+        above_zero("/queues", of.queued, if of.oldest_age_s >= 60 { "warn" } else { "" }),
+        above_zero("/workers", of.workers.map_or(0, |workers| workers.alive), ""),
+    ];
+    counts.into_iter().flatten().collect()
 }
 
-/// Those that are not 0.
-fn above_zero(all: &[(&str, i64, &'static str)]) -> Vec<Count> {
-    let some = all.iter().copied().filter(|(_, count, _)| *count > 0);
-    some.map(|(path, count, tone)| Count {
-        path: path.to_owned(),
-        text: show::count(u64::try_from(count).unwrap_or_default()),
-        tone,
-    })
-    .collect()
+/// The count, unless it is 0.
+fn above_zero(path: &str, count: i64, tone: &'static str) -> Option<Count> {
+    let text = || show::count(u64::try_from(count).unwrap_or_default());
+    (count > 0).then(|| Count { path: path.to_owned(), text: text(), tone })
 }
 
 fn of_health(of: &HealthResponse) -> Option<Count> {

@@ -156,7 +156,7 @@ async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
         join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings)).await;
     let (of, firings) = (of?, firings?);
     let (now, user) = (viewer.console.now(), of.user_id.to_string());
-    let (what, agentable, text) = then(&of.then);
+    let Effect { what, agentable, text } = then(&of.then);
     Ok(Trigger {
         shell: viewer.shell(Section::Users, show::line(&of.name, 80)).live(),
         status: show::switch(of.enabled, "enabled", "paused"),
@@ -182,16 +182,28 @@ async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
     })
 }
 
-/// What it does in a few words, for what, and the text that is read then.
-fn then(of: &TriggerThen) -> (String, &str, &str) {
+/// What a trigger does.
+struct Effect<'t> {
+    /// In a few words.
+    what: String,
+    /// For whom.
+    agentable: &'t str,
+    /// The text that is read then.
+    text: &'t str,
+}
+
+fn then(of: &TriggerThen) -> Effect<'_> {
     match of {
         TriggerThen::Tell { agentable_id, instructions } => {
-            ("posts to an agent".to_owned(), agentable_id, instructions)
+            Effect { what: "posts to an agent".to_owned(), agentable: agentable_id, text: instructions }
         }
         TriggerThen::Task { agentable_id, title, instructions, .. } => {
-            (format!("starts a task: {}", show::line(title, 120)), agentable_id, instructions)
+            let what = format!("starts a task: {}", show::line(title, 120));
+            Effect { what, agentable: agentable_id, text: instructions }
         }
-        TriggerThen::Plan { agentable_id, .. } => ("starts a plan".to_owned(), agentable_id, ""),
+        TriggerThen::Plan { agentable_id, .. } => {
+            Effect { what: "starts a plan".to_owned(), agentable: agentable_id, text: "" }
+        }
     }
 }
 
