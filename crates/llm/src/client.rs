@@ -331,6 +331,15 @@ impl HttpModel {
     }
 }
 
+/// What a refusal changes for another attempt.
+struct Corrected<'m> {
+    profile: Arc<Profile>,
+    changes: Changes,
+    url: &'m Url,
+    /// For people.
+    what: String,
+}
+
 /// A request that was refused.
 struct Refused {
     error: ModelError,
@@ -423,7 +432,7 @@ impl<'m> Attempt<'m> {
         let next = self.corrected(&error, status, &body, request);
         // A refusal of a corrected request says less than the first one; a failure of the provider says more.
         let is_refusal = (400..429).contains(&status);
-        let Some((profile, changes, url, what)) = next else {
+        let Some(Corrected { profile, changes, url, what }) = next else {
             return Some(self.first.take().filter(|_| is_refusal).unwrap_or(error));
         };
         self.first.get_or_insert(error);
@@ -433,14 +442,14 @@ impl<'m> Attempt<'m> {
         None
     }
 
-    /// The corrected profile and what it changes, unless the request would be the same.
+    /// What to correct, unless the request would be the same.
     fn corrected(
         &self,
         error: &ModelError,
         status: u16,
         body: &[u8],
         request: &Request<'_>,
-    ) -> Option<(Arc<Profile>, Changes, &'m Url, String)> {
+    ) -> Option<Corrected<'m>> {
         if self.corrections.len() >= MOST_CORRECTIONS {
             return None;
         }
@@ -458,7 +467,7 @@ impl<'m> Attempt<'m> {
         let description = &self.model.context.description;
         let is_another =
             url != self.url || profile.wire.encode(description, &profile, request) != self.encode(request);
-        is_another.then(|| (Arc::new(profile), changes, url, what))
+        is_another.then(|| Corrected { profile: Arc::new(profile), changes, url, what })
     }
 }
 

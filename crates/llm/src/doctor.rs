@@ -119,7 +119,7 @@ pub async fn examine(
     let mut patient =
         Patient { choice, http: &http.exact(), lookup, tokens, requests: 0, usage: Usage::default() };
     let mut fields = Vec::new();
-    for (field, values, asks) in fields_of(&table, &description) {
+    for Trial { field, values, asks } in fields_of(&table, &description) {
         let mut finding = Finding { field, table: table.field(field), found: None, why: None };
         let mut failed = false;
         for value in values {
@@ -158,8 +158,17 @@ pub async fn examine(
     Ok(Report { model: description.to_string(), fields, requests, usage })
 }
 
-/// The fields that can be tried, with their values from the one that promises most, and what is asked.
-fn fields_of(table: &Profile, model: &Description) -> Vec<(&'static str, Vec<Value>, Asks)> {
+/// A field that is tried.
+struct Trial {
+    field: &'static str,
+    /// From the one that promises most.
+    values: Vec<Value>,
+    asks: Asks,
+}
+
+/// The fields that can be tried.
+fn fields_of(table: &Profile, model: &Description) -> Vec<Trial> {
+    let trial = |field, values, asks| Trial { field, values, asks };
     let both = || vec![json!(true), json!(false)];
     let of_wire = |wire| json!(wire);
     let wires = std::iter::once(table.wire).chain(table.wire.alternative()).map(of_wire).collect();
@@ -172,47 +181,47 @@ fn fields_of(table: &Profile, model: &Description) -> Vec<(&'static str, Vec<Val
     let is_chat = table.wire == crate::Wire::OpenAiChat;
     let mut fields = Vec::new();
     if is_chat {
-        fields.push((
+        fields.push(trial(
             "output_limit",
             first("output_limit", &["max_tokens", "max_completion_tokens"]),
             Asks::Plain,
         ));
-        fields.push(("stream_options", both(), Asks::Plain));
+        fields.push(trial("stream_options", both(), Asks::Plain));
     }
-    fields.push(("wire", wires, if model.supports_tools { Asks::Tools } else { Asks::Plain }));
-    fields.push(("temperature", both(), Asks::Temperature));
-    fields.push(("top_p", both(), Asks::TopP));
-    fields.push(("temperature_with_top_p", both(), Asks::Sampling));
-    fields.push(("stop", both(), Asks::Stop));
+    fields.push(trial("wire", wires, if model.supports_tools { Asks::Tools } else { Asks::Plain }));
+    fields.push(trial("temperature", both(), Asks::Temperature));
+    fields.push(trial("top_p", both(), Asks::TopP));
+    fields.push(trial("temperature_with_top_p", both(), Asks::Sampling));
+    fields.push(trial("stop", both(), Asks::Stop));
     let schemas = if is_chat {
         vec!["json_schema", "json_object", "prompt_only"]
     } else {
         vec!["json_schema", "prompt_only"]
     };
-    fields.push(("result_schema", schemas.into_iter().map(Value::from).collect(), Asks::Schema));
+    fields.push(trial("result_schema", schemas.into_iter().map(Value::from).collect(), Asks::Schema));
     if model.supports_tools {
-        fields.push(("schema_with_tools", both(), Asks::SchemaWithTools));
+        fields.push(trial("schema_with_tools", both(), Asks::SchemaWithTools));
         let ways =
             if table.wire == crate::Wire::Ollama { &["auto"][..] } else { &["named", "required", "auto"] };
-        fields.push(("forced_tool", ways.iter().map(|way| json!(way)).collect(), Asks::ForcedTool));
+        fields.push(trial("forced_tool", ways.iter().map(|way| json!(way)).collect(), Asks::ForcedTool));
     }
-    fields.push((
+    fields.push(trial(
         "cache",
         first("cache", &["key", "none"][usize::from(table.field("cache") == "marks")..]),
         Asks::Cache(CachePolicy::Short),
     ));
     if ["marks", "retention", "options"].iter().any(|cache| table.field("cache") == *cache) {
-        fields.push(("long_cache", both(), Asks::Cache(CachePolicy::Long)));
+        fields.push(trial("long_cache", both(), Asks::Cache(CachePolicy::Long)));
     }
     for (field, latency) in [("relaxed_tier", Latency::Relaxed), ("fast_tier", Latency::Fast)] {
         if table.field(field) != "" {
-            fields.push((field, first(field, &[""]), Asks::Tier(latency)));
+            fields.push(trial(field, first(field, &[""]), Asks::Tier(latency)));
         }
     }
     // There is no other way to send an image.
-    fields.push(("vision", vec![json!(true)], Asks::Image));
+    fields.push(trial("vision", vec![json!(true)], Asks::Image));
     if table.documents {
-        fields.push(("documents", both(), Asks::Document));
+        fields.push(trial("documents", both(), Asks::Document));
     }
     fields
 }

@@ -91,14 +91,23 @@ fn recording(name: String, path: &std::path::Path) -> Recording {
     }
 }
 
-/// Provider, status and body of each recorded refusal; none if no recordings exist.
-pub(crate) fn refusals() -> Vec<(String, u16, Vec<u8>)> {
+/// A recorded refusal.
+pub(crate) struct Refusal {
+    pub(crate) provider: String,
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Each recorded refusal; none if no recordings exist.
+pub(crate) fn refusals() -> Vec<Refusal> {
     if !are_here() {
         return Vec::new();
     }
     let of = |recording: Recording| {
-        let name = recording.provider().replace("azure_openai", "azure").replace("azure_foundry", "foundry");
-        (recording.status >= 400).then_some((name, recording.status, recording.body))
+        let provider =
+            recording.provider().replace("azure_openai", "azure").replace("azure_foundry", "foundry");
+        let (status, body) = (recording.status, recording.body);
+        (status >= 400).then_some(Refusal { provider, status, body })
     };
     recordings().into_iter().filter_map(of).collect()
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::recordings::Refusal;
 
 /// The correction of the profile of a model, as its change.
 fn corrected(provider: &str, model: &str, status: u16, body: &str) -> Option<Changes> {
@@ -114,7 +115,7 @@ fn other_refusals_change_nothing() {
 #[test]
 fn recorded_refusals_change_nothing() {
     for recording in crate::recordings::refusals() {
-        let (provider, status, body) = recording;
+        let Refusal { provider, status, body } = recording;
         assert_eq!(corrected(&provider, "x", status, &String::from_utf8_lossy(&body)), None, "{provider}");
     }
 }
