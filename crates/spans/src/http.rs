@@ -2,7 +2,7 @@
 
 use crate::parent::TraceParent;
 use crate::record::{SpanKind, attribute, count};
-use crate::span::{Follows, Span, Spans};
+use crate::span::{Begun, Follows, Span, Spans};
 
 /// A method by its name. Clients may send any: those that HTTP does not have are one.
 fn standard(method: &str) -> &'static str {
@@ -28,7 +28,8 @@ impl Spans {
         let from = parent.map_or(Follows::Nothing, Follows::Parent);
         let make = || {
             let method = standard(method);
-            (method.into(), SpanKind::Server, vec![attribute("http.request.method", method)])
+            let attributes = vec![attribute("http.request.method", method)];
+            Begun { name: method.into(), kind: SpanKind::Server, attributes }
         };
         self.begin(make, from)
     }
