@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use super::{Found, Freshness, Key, Query, SearchError, SearchProvider, domains, exchange};
+use super::exchange::{self, Parameters};
+use super::{Found, Freshness, Key, Query, SearchError, SearchProvider, domains};
 use crate::client::Client;
 use crate::request::Request;
 
@@ -68,7 +69,7 @@ impl Brave {
     }
 
     async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
-        let (parameters, ignored) = parameters(query);
+        let Parameters { parameters, ignored } = parameters(query);
         let line = exchange::query_line(&parameters);
         let request = Request::get(format!("{}/res/v1/web/search?{line}", self.base))
             .header(ACCEPT, HeaderValue::from_static("application/json"))
@@ -82,7 +83,7 @@ impl Brave {
     }
 }
 
-fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
+fn parameters(query: &Query) -> Parameters {
     let mut parameters = vec![
         ("q", domains::with_terms(query)),
         ("count", query.count.to_string()),
@@ -114,7 +115,7 @@ fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
             None => ignored.push(format!("language: Brave does not support `{full}`")),
         }
     }
-    (parameters, ignored)
+    Parameters { parameters, ignored }
 }
 
 /// Brave's name of a language.

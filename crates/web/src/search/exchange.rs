@@ -42,6 +42,13 @@ pub(super) async fn json<T: DeserializeOwned>(
     serde_json::from_slice(&response.body).map_err(|error| unreadable(scrubbed(&error.to_string(), key)))
 }
 
+/// What a provider is sent of a question.
+pub(super) struct Parameters {
+    pub(super) parameters: Vec<(&'static str, String)>,
+    /// What it does not understand, for the agent.
+    pub(super) ignored: Vec<String>,
+}
+
 /// The query of a URL.
 pub(super) fn query_line(parameters: &[(&'static str, String)]) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()

@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderValue};
 use serde::Deserialize;
 
-use super::{Found, Freshness, Key, Query, SearchError, SearchProvider, domains, exchange};
+use super::exchange::{self, Parameters};
+use super::{Found, Freshness, Key, Query, SearchError, SearchProvider, domains};
 use crate::client::Client;
 use crate::request::Request;
 
@@ -46,7 +47,7 @@ impl Searxng {
     }
 
     async fn ask(&self, query: &Query) -> Result<Found, SearchError> {
-        let (parameters, ignored) = parameters(query);
+        let Parameters { parameters, ignored } = parameters(query);
         let line = exchange::query_line(&parameters);
         let request = Request::get(format!("{}/search?{line}", self.base));
         let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
@@ -67,7 +68,7 @@ impl Searxng {
     }
 }
 
-fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
+fn parameters(query: &Query) -> Parameters {
     let mut parameters = vec![
         ("q", domains::with_terms(query)),
         ("format", "json".to_owned()),
@@ -92,7 +93,7 @@ fn parameters(query: &Query) -> (Vec<(&'static str, String)>, Vec<String>) {
         (None, Some(_)) => ignored.push("country: SearXNG needs a language with it".to_owned()),
         (None, None) => {}
     }
-    (parameters, ignored)
+    Parameters { parameters, ignored }
 }
 
 impl SearchProvider for Searxng {
