@@ -145,14 +145,14 @@ impl Taint {
         let mut taint = Self::of(&context.history, setup).with(Self { untrusted, private: has_private });
         // The calls that a summary replaces are not read: they may have been any.
         if context.summary.is_some() {
-            taint = taint.with(marks(setup).1);
+            taint = taint.with(Marks::of(setup).all);
         }
         taint
     }
 
     /// That of a session with this history.
     fn of(history: &[Entry], setup: &Setup) -> Self {
-        let (marking, all) = marks(setup);
+        let Marks { marking, all } = Marks::of(setup);
         let mut taint = Self::default();
         for block in history.iter().flat_map(|entry| &entry.content) {
             if taint == all && taint.untrusted {
@@ -221,21 +221,30 @@ fn is_offered(setup: &Setup, tool: &SnippetTool) -> bool {
     setup.offer_with_results.get(&tool.tool_name()).is_some()
 }
 
-/// The tools that mark a session, and what they all mark together: further calls add nothing to that.
-fn marks(setup: &Setup) -> (Vec<(&str, Taint)>, Taint) {
-    let offer = &setup.offer_with_results;
-    let (mut marking, mut all) = (Vec::new(), Taint::default());
-    let offered = offer.tools().iter().map(|tool| tool.definition().name.as_str());
-    // It may have been called before it was switched off.
-    for name in offered.chain(setup.off.keys().map(String::as_str)) {
-        let mut mark = Taint::default();
-        mark.add(setup, offer, name);
-        if mark != Taint::default() {
-            marking.push((name, mark));
-            all = all.with(mark);
+/// What calls of tools mark a session with.
+struct Marks<'s> {
+    /// The tools that mark it.
+    marking: Vec<(&'s str, Taint)>,
+    /// What they all mark together: further calls add nothing to that.
+    all: Taint,
+}
+
+impl<'s> Marks<'s> {
+    fn of(setup: &'s Setup) -> Self {
+        let offer = &setup.offer_with_results;
+        let (mut marking, mut all) = (Vec::new(), Taint::default());
+        let offered = offer.tools().iter().map(|tool| tool.definition().name.as_str());
+        // It may have been called before it was switched off.
+        for name in offered.chain(setup.off.keys().map(String::as_str)) {
+            let mut mark = Taint::default();
+            mark.add(setup, offer, name);
+            if mark != Taint::default() {
+                marking.push((name, mark));
+                all = all.with(mark);
+            }
         }
+        Self { marking, all }
     }
-    (marking, all)
 }
 
 /// What the user has written in a session, without the texts of Houston, which are marked. Nothing in a run without a

@@ -6,7 +6,7 @@ pub(crate) mod client;
 pub(crate) mod guards;
 pub(crate) mod kinds;
 pub(crate) mod own_tools;
-mod rules;
+pub(crate) mod rules;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -11,6 +11,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::setup::cache::Cache;
 
+/// Whose rules they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RulesOf {
+    pub(crate) tenant: TenantId,
+    pub(crate) team: TeamId,
+    /// The team's.
+    pub(crate) version: i64,
+}
+
 /// Evaluates rules and caches their compiled form.
 pub(crate) struct RuleRunner {
     /// With the version of the team that they were compiled from.
@@ -25,13 +34,13 @@ impl Default for RuleRunner {
 
 impl RuleRunner {
     /// The first rule of a team that holds for `message` and whose agent is among `enabled`: its index from 0, and the
-    /// agent. `version` is the team's.
+    /// agent.
     ///
     /// # Errors
     /// The reason, for people, why no rule picked: none matches, one cannot be compiled, or the time budget is used up.
     pub(crate) async fn pick(
         &self,
-        (tenant, team, version): (TenantId, TeamId, i64),
+        RulesOf { tenant, team, version }: RulesOf,
         rules: &[Rule],
         enabled: HashSet<AgentId>,
         message: String,
@@ -86,7 +95,8 @@ mod tests {
         };
         let mut rules = vec![rule(pattern); 49];
         rules.push(rule("a"));
-        let team = (TenantId(uuid::Uuid::from_u128(3)), TeamId(uuid::Uuid::from_u128(2)), 1);
+        let (tenant, team) = (TenantId(uuid::Uuid::from_u128(3)), TeamId(uuid::Uuid::from_u128(2)));
+        let team = RulesOf { tenant, team, version: 1 };
         let limits = RuleLimits::default();
         RuleRunner::default().pick(team, &rules, HashSet::from([AGENT]), message(), limits).await
     }

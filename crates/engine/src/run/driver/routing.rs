@@ -29,6 +29,7 @@ use crate::run::services::Services;
 use crate::run::storage::RunStorage;
 use crate::setup::Setup;
 use crate::setup::agents::ROUTING;
+use crate::setup::rules::RulesOf;
 
 /// Characters of the reason that a router's model gives.
 const REASON_CHARS: usize = 300;
@@ -162,8 +163,8 @@ async fn by_rules<'t>(
     let limits = services.config.teams.rules;
     let enabled = team.agents.iter().filter(|agent| agent.enabled).map(|agent| agent.id).collect();
     let runner = &services.setups.agents.rules;
-    let (index, id) =
-        runner.pick((tenant, team.id, team.version), &team.router.rules, enabled, message, limits).await?;
+    let of = RulesOf { tenant, team: team.id, version: team.version };
+    let (index, id) = runner.pick(of, &team.router.rules, enabled, message, limits).await?;
     let agent = team.agents.iter().find(|agent| agent.id == id);
     let agent = agent.ok_or_else(|| "no rule holds".to_owned())?;
     Ok(Pick { agent, by: RoutedBy::Rule, reason: format!("rule {} holds", index + 1) })

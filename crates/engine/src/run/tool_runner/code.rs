@@ -4,7 +4,6 @@
 //! waits for a person, the code is ended; it is run again to that call once there is a decision.
 
 use chrono::{DateTime, Utc};
-use futures_util::stream::FuturesUnordered;
 use houston_domain::code_call;
 use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
@@ -18,9 +17,9 @@ use houston_tools::{CodeAnswer, CodeCall, CodeCalls, Paused, untrusted};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::execution::{ExternalCall, OpenCall, Running};
+use super::execution::{ExternalCall, OpenCalls};
 use super::fallback::Falling;
-use super::held::{Decided, WaitingCall, question_of};
+use super::held::{Decided, DecidedCall, WaitingCall, question_of};
 use super::pausing::Resuming;
 use super::{Cells, Held, Others, Plans, Prepared, ToolRunner, add_cells, add_response, cut};
 use crate::error::Interrupted;
@@ -45,11 +44,18 @@ enum Made {
     Asked(Question),
 }
 
+/// A call that has paused.
+struct PausedAt {
+    call: ToolCall,
+    cell: MessageId,
+    paused: PausedCall,
+}
+
 /// The calls of a round, by what is to be done with them.
 #[derive(Default)]
 struct Sorted {
     new: Vec<ToolCall>,
-    decided: Vec<(ToolCall, MessageId, Decided)>,
+    decided: Vec<DecidedCall>,
     external: Vec<ExternalCall>,
     superseded: Vec<QuestionId>,
 }
@@ -80,7 +86,7 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         asked: CodeCalls,
         codes: &mut Codes<'_>,
-        (running, open, cells): (&mut FuturesUnordered<Running>, &mut Vec<OpenCall>, &mut Cells),
+        OpenCalls { running, open, cells }: OpenCalls<'_>,
     ) -> Result<(), Interrupted> {
         let CodeCalls { of, calls, failed, answers } = asked;
         if let (Some(failed), Some(falling)) =
@@ -154,7 +160,8 @@ impl ToolRunner {
                     sorted.external.push(self.repeat(journal, call, cell, note, intent.as_ref()));
                 }
                 Made::Paused(cell, paused) => {
-                    self.add_paused(journal, of, (call, cell, paused), codes, &mut sorted).await?;
+                    let paused = PausedAt { call, cell, paused };
+                    self.add_paused(journal, of, paused, codes, &mut sorted).await?;
                 }
                 Made::Asked(question) => self.add_asked(journal, call, &question, codes, &mut sorted).await?,
             }
@@ -175,14 +182,15 @@ impl ToolRunner {
         let (cell, id) = (asked.message_id, question.asked.id);
         if question.state != QuestionState::Open {
             let decided = Decided::by(question, call.clone());
-            sorted.decided.push((call, cell, decided));
+            sorted.decided.push(DecidedCall { call, cell, decided });
             return Ok(());
         }
         let agentable = journal.agentable();
         let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
         if unread.from_user {
             sorted.superseded.push(id);
-            sorted.decided.push((call, cell, Decided::Answer(approval::superseded())));
+            let decided = Decided::Answer(approval::superseded());
+            sorted.decided.push(DecidedCall { call, cell, decided });
             return Ok(());
         }
         codes.wait(call.id, id, cell);
@@ -195,12 +203,12 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         of: &str,
-        (call, cell, paused): (ToolCall, MessageId, PausedCall),
+        PausedAt { call, cell, paused }: PausedAt,
         codes: &mut Codes<'_>,
         sorted: &mut Sorted,
     ) -> Result<(), Interrupted> {
         match Resuming::of(&paused, &call, &self.recorded.questions) {
-            Resuming::Decided(decided) => sorted.decided.push((call, cell, decided)),
+            Resuming::Decided(decided) => sorted.decided.push(DecidedCall { call, cell, decided }),
             Resuming::GoesOn => {
                 let intent = codes.script(of).and_then(|script| script.intent.clone());
                 let paused = Paused { state: paused.state, answer: None };
@@ -211,7 +219,8 @@ impl ToolRunner {
                 let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
                 if unread.from_user {
                     sorted.superseded.push(question);
-                    sorted.decided.push((call, cell, Decided::Begun(input::superseded())));
+                    let decided = Decided::Begun(input::superseded());
+                    sorted.decided.push(DecidedCall { call, cell, decided });
                 } else {
                     codes.pause(call.id, paused, cell, unread.count);
                 }
@@ -252,7 +261,7 @@ impl ToolRunner {
         self.grant_held(journal, &mut plans, |_| intent.as_ref(), codes.history).await?;
         let mut cells = add_cells(journal, &mut step, &new, &mut plans);
         let held = self.ask(journal, &mut step, std::mem::take(&mut plans.held), &cells).await?;
-        cells.extend(decided.iter().map(|(call, cell, _)| (call.id.clone(), *cell)));
+        cells.extend(decided.iter().map(|of| (of.call.id.clone(), of.cell)));
         let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
         plans.extend(more);
         for content in std::mem::take(&mut plans.messages) {

@@ -50,6 +50,20 @@ pub(super) struct OpenCall {
     patience: Duration,
 }
 
+/// The calls that are executed.
+pub(super) struct OpenCalls<'o> {
+    pub(super) running: &'o mut FuturesUnordered<Running>,
+    pub(super) open: &'o mut Vec<OpenCall>,
+    pub(super) cells: &'o mut Cells,
+}
+
+/// What calls that return are added to.
+struct Collected<'c, 'h> {
+    codes: &'c mut Codes<'h>,
+    responses: &'c mut Responses,
+    cells: &'c mut Cells,
+}
+
 impl ToolRunner {
     /// Executes calls concurrently and commits each response when it arrives, except the last. When the process stops, it
     /// waits for calls that may not be repeated and hands over the rest. `history`: that of the session.
@@ -84,7 +98,7 @@ impl ToolRunner {
             let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {
                 Happened::Returned(returned) => returned,
                 Happened::Asked(asked) => {
-                    let calls = (&mut running, &mut open, &mut cells);
+                    let calls = OpenCalls { running: &mut running, open: &mut open, cells: &mut cells };
                     Box::pin(self.start_calls(journal, asked, &mut codes, calls)).await?;
                     continue;
                 }
@@ -102,7 +116,7 @@ impl ToolRunner {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
             open.retain(|open| open.call != returned.call.id);
-            let calls = (&mut *codes, &mut responses, &mut cells);
+            let calls = Collected { codes: &mut *codes, responses: &mut responses, cells: &mut cells };
             let returned = Box::pin(self.add_returned(journal, &mut step, returned, calls));
             let (is_new, going) = returned.await?;
             if !is_new {
@@ -146,9 +160,9 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         step: &mut Step,
         returned: Returned,
-        calls: (&mut Codes<'_>, &mut Responses, &mut Cells),
+        calls: Collected<'_, '_>,
     ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
-        Ok(match self.pause_returned(journal, step, returned, (&mut *calls.0, &*calls.2)).await? {
+        Ok(match self.pause_returned(journal, step, returned, (&mut *calls.codes, &*calls.cells)).await? {
             Ok(going) => (true, going),
             Err(ended) => (self.add_ended(journal, step, ended, calls) || journal.owed() > 0, None),
         })
@@ -199,7 +213,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         step: &mut Step,
         (call, response): (ToolCall, ToolResponse),
-        (codes, responses, cells): (&mut Codes<'_>, &mut Responses, &mut Cells),
+        Collected { codes, responses, cells }: Collected<'_, '_>,
     ) -> bool {
         let is_short = |count| self.made_more(&call.id, count);
         let Some(response) = codes.finished(&call.id, response, is_short) else {

@@ -79,7 +79,7 @@ impl ToolRunner {
             Ok(Plan::Answer(response)) => now(answer_of(&response)),
             Ok(Plan::Record(record)) => now(read(journal, &*record).await),
             Ok(Plan::Execute(work)) => {
-                self.cached(journal, focus, (&provider.tool, work), tool.definition().timeout).await
+                self.cached(journal, focus, &provider.tool, work, tool.definition().timeout).await
             }
             _ => Said::Failed,
         }
@@ -90,7 +90,8 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         focus: &Focus,
-        (tool, work): (&str, BoxFuture<'static, ToolResponse>),
+        tool: &str,
+        work: BoxFuture<'static, ToolResponse>,
         timeout: Duration,
     ) -> Said {
         let key = key(&journal.owner, tool, focus);

@@ -141,6 +141,13 @@ pub(super) enum Decided {
     Begun(ToolResponse),
 }
 
+/// A call that waited for a person and is decided.
+pub(super) struct DecidedCall {
+    pub(super) call: ToolCall,
+    pub(super) cell: MessageId,
+    pub(super) decided: Decided,
+}
+
 impl Decided {
     /// `question` is about `call` and closed.
     pub(super) fn by(question: &Question, call: ToolCall) -> Self {

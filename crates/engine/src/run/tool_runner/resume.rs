@@ -16,7 +16,7 @@ use houston_tools::{Paused, Plan};
 
 use super::execution::{ExternalCall, Work};
 use super::guard::{Intents, Judged, Judgement};
-use super::held::{Decided, Held, question_of};
+use super::held::{Decided, DecidedCall, Held, question_of};
 use super::pausing::Resuming;
 use super::{Cells, ExternalCalls, Others, Plans, Prepared, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
@@ -118,7 +118,7 @@ struct Sorted {
     external: Vec<ExternalCall>,
     held: Held,
     /// Calls that waited for a person and are decided, with their cells.
-    decided: Vec<(ToolCall, MessageId, Decided)>,
+    decided: Vec<DecidedCall>,
 }
 
 impl Sorted {
@@ -128,7 +128,8 @@ impl Sorted {
         if question.state == QuestionState::Open {
             return self.held.add(call.id.clone(), question.asked.id, approval.message_id);
         }
-        self.decided.push((call.clone(), approval.message_id, Decided::by(question, call.clone())));
+        let decided = Decided::by(question, call.clone());
+        self.decided.push(DecidedCall { call: call.clone(), cell: approval.message_id, decided });
     }
 
     /// The user wrote a message instead of answering: nothing waits any more.
@@ -138,7 +139,7 @@ impl Sorted {
         let others = others.into_iter().map(|of| (of, Decided::Answer(approval::superseded())));
         for ((id, cell), decided) in begun.chain(others) {
             let call = calls.iter().find(|call| call.id == id);
-            self.decided.extend(call.map(|call| (call.clone(), cell, decided)));
+            self.decided.extend(call.map(|call| DecidedCall { call: call.clone(), cell, decided }));
         }
     }
 }
@@ -180,7 +181,7 @@ impl ToolRunner {
         if !superseded.is_empty() {
             step.questions.get_or_insert_default().superseded = superseded;
         }
-        let cells: Cells = decided.iter().map(|(call, cell, _)| (call.id.clone(), *cell)).collect();
+        let cells: Cells = decided.iter().map(|of| (of.call.id.clone(), of.cell)).collect();
         let intent = |id: &str| intents.of_call(calls.iter().position(|call| call.id == id)?);
         let (plans, calls) = self.plan_decided(journal, decided, intent);
         let others = Others { held, are_open: !external.is_empty(), keep_whole: false };
@@ -220,7 +221,9 @@ impl ToolRunner {
                         Resuming::Waits(id) => {
                             sorted.held.add_paused(call.id.clone(), (Some(id), None), *cell);
                         }
-                        Resuming::Decided(decided) => sorted.decided.push((call.clone(), *cell, decided)),
+                        Resuming::Decided(decided) => {
+                            sorted.decided.push(DecidedCall { call: call.clone(), cell: *cell, decided });
+                        }
                         Resuming::GoesOn => {
                             let paused = Paused { state: paused.state.clone(), answer: None };
                             let going = self.going_on(journal, call.clone(), Some(*cell), paused, said);
@@ -252,11 +255,11 @@ impl ToolRunner {
     pub(super) fn plan_decided<'i, S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
-        decided: Vec<(ToolCall, MessageId, Decided)>,
+        decided: Vec<DecidedCall>,
         intent: impl Fn(&str) -> Option<&'i Intent>,
     ) -> (Plans, Vec<ToolCall>) {
         let (mut plans, mut calls) = (Plans::default(), Vec::with_capacity(decided.len()));
-        for (call, _, decided) in decided {
+        for DecidedCall { call, decided, .. } in decided {
             match decided {
                 Decided::Answer(response) => {
                     plans.answered.push((call.id.clone(), cut(journal, response)));

@@ -183,7 +183,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 begun.works.push((path.to_owned(), attempt, work));
             }
             Ok(Resolved::Task { instructions, tools, schema }) => {
-                self.begin_executor(graph, path, (instructions, tools, schema), begun);
+                self.begin_executor(graph, path, StepTask { instructions, tools, schema }, begun);
             }
             Ok(Resolved::Input { question, schema, default, expires }) => {
                 let question = NewQuestion {
@@ -249,7 +249,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         path: &str,
-        (mut instructions, tools, schema): (String, Vec<String>, Option<Value>),
+        StepTask { mut instructions, tools, schema }: StepTask,
         begun: &mut Begun,
     ) {
         let kinds = self.tools.task_kinds(&self.journal);
@@ -356,6 +356,15 @@ fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, 
         Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), format!("the model failed: {error}")),
         Err(NoAnswer::Simulated) => failure("CONFIG_ERROR", "the model is simulated".to_owned()),
     }
+}
+
+/// The task of a step, for an executor.
+struct StepTask {
+    instructions: String,
+    /// Those of its kind if there are none.
+    tools: Vec<String>,
+    /// Of the result.
+    schema: Option<Value>,
 }
 
 /// What begins with the next commit, and what was done since the last one.
