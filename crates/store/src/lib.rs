@@ -130,7 +130,6 @@ mod schedule;
 mod schema;
 pub mod session;
 mod settings;
-mod stored_block;
 mod tenant;
 mod timeline;
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::connections::Connections;
 use crate::error::Result;
 
-/// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
+/// Limits per user, so that one user's work does not delay the others', and limits per read of unread messages: section
+/// `[fairness]` of `jobs/orchestrator.toml`. All processes should use the same.
 ///
 /// ```toml
 /// [fairness]

@@ -82,7 +82,8 @@ impl RunStore {
 }
 
 impl RunStore {
-    /// Cancels such runs, at most `batch`. Returns how many.
+    /// Cancels runs whose row is open although their agentable's lock refers to another run, at most `batch`. No write of
+    /// Houston's causes this. Returns how many.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.

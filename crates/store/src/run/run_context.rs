@@ -28,10 +28,9 @@ use crate::error::{Error, Result};
 use crate::excerpt::{Shortened, cut};
 use crate::guards::StoredGuards;
 use crate::handle::RunStore;
-use crate::history::role;
+use crate::history::{StoredBlock, role};
 use crate::reach::{PromptConversations, Reach};
 use crate::serving::Serving;
-use crate::stored_block::StoredBlock;
 
 /// How much of what may be long a context has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::event::stored;
 use crate::event::stream_metadata;
 use crate::handle::RunStore;
-use crate::stored_block::NewText;
+use crate::history::NewText;
 use crate::sweep::Due;
 
 /// The result of a commit.

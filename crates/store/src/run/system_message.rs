@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
+use crate::history::NewText;
 use crate::settings::Fairness;
-use crate::stored_block::NewText;
 
 /// A system message about to be posted.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use crate::{archived, batch, begun, focus, long, operate, phone, retention, stre
 
 /// A query in a situation.
 pub(crate) struct Case {
-    /// The name at the beginning of its text: `store::<file>::<function>`.
+    /// The name at the beginning of its text: `store::<noun>::<function>`.
     pub(crate) name: &'static str,
     pub(crate) when: &'static str,
     /// SQL to execute first, in the same transaction.

@@ -29,10 +29,10 @@ use crate::batcher::Batch;
 use crate::direct_start::DirectPost;
 use crate::error::Result;
 use crate::handle::RunStore;
+use crate::history::NewText;
 use crate::message::Posted;
 use crate::message::batch::PostRow;
 use crate::settings::{Archiving, Fairness};
-use crate::stored_block::NewText;
 
 /// A claim of a batch.
 #[derive(Debug)]
