@@ -9,6 +9,8 @@
 //! claims and streams; the last statements of a request to erase, which hide rows from their own tenant; writing files of
 //! workspaces to their folder; and runs, which are of no request. Each says so where it is.
 //!
+//! The connections of a [`TenantStore`](crate::TenantStore) are a `TenantPool`, whose statements all run under it.
+//!
 //! It stops a query that forgot its tenant, not one into which a stranger wrote SQL: `reset role` ends it.
 
 use std::ops::{Deref, DerefMut};

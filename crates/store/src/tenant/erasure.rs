@@ -2,7 +2,7 @@
 //! every write needs; [`crate::erasure::sweep`] deletes the rows afterwards, in batches.
 //!
 //! Objects of files that users posted are marked, and deleted by
-//! [`RunStore::drop_objects`](crate::handle::RunStore::drop_objects): no transaction of an erasure waits for the object store.
+//! [`RunStore::drop_objects`](crate::RunStore::drop_objects): no transaction of an erasure waits for the object store.
 
 pub mod sweep;
 
