@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use houston_domain::id::{QuestionId, UserId};
-use houston_domain::question::{MAX_ANSWERED_BY_CHARS, Question, QuestionKind, QuestionState, link};
+use houston_domain::question::approval;
+use houston_domain::question::{MAX_ANSWERED_BY_CHARS, Question, QuestionKind, QuestionState};
 use houston_domain::storable::storable_value;
 use houston_protocol::question::{AnswerQuestion, ApprovalLink, CreateApprovalLink, QuestionResponse};
 use houston_protocol::time::Time;
@@ -162,10 +163,13 @@ async fn create_link(
         let reason = "needs another answer than yes or no; POST /v1/questions/{id}/answer answers it";
         return Err(ApiError::parameter("id", reason.to_owned()));
     }
-    let token = link::token(&app.state.ids);
+    let token = approval::link_token(&app.state.ids);
     store.create_approval_link(id, &token, answered_by.as_deref()).await?;
     let expires_at = asked.question.asked.expires_at.map(Time);
-    Ok((StatusCode::CREATED, Json(ApprovalLink { path: link::path(id, &token), answered_by, expires_at })))
+    Ok((
+        StatusCode::CREATED,
+        Json(ApprovalLink { path: approval::link_path(id, &token), answered_by, expires_at }),
+    ))
 }
 
 /// Answers a question, and wakes its run if the answer counts.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::budget::Budget;
 use houston_domain::agentable::{AgentType, Urgency};
+use houston_domain::budget::Budget;
 use houston_domain::cell::{CellName, Cells, ShardRange};
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::event::{Committed, Live, LiveItem};

@@ -27,9 +27,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
+use houston_domain::budget::Budget;
 use houston_domain::custom_table::TablePresets;
 use houston_domain::fallback::Fallbacks;
 use houston_domain::guard::{GuardSettings, Layer};

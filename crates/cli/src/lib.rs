@@ -49,7 +49,7 @@ pub use app::App;
 
 /// What an implementation of a driver needs.
 pub mod driver {
-    pub use houston_domain::agent::step::Next;
+    pub use houston_domain::agent::Next;
     pub use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
     pub use houston_engine::driver::{Decision, DrivenRun, Driver, Then};
 }

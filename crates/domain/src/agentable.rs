@@ -8,28 +8,20 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use crate::agent::Reply;
 use crate::agent::limits::LimitChanges;
 use crate::agent::token_budget::TokenBudgetChanges;
 use crate::answering::{Output, Sampling};
 use crate::autonomy::Autonomy;
 use crate::focus::ContextProviders;
 use crate::guard::GuardSettings;
-use crate::id::PREFIXES;
+use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
-
-/// Which text of the agent the user reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reply {
-    /// The argument of `send_message`; other text counts as thinking.
-    SendMessage,
-    /// The model's text.
-    Text,
-}
 
 /// Priority of the runs of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -359,6 +351,16 @@ impl Planning {
     fn is_offer(&self) -> bool {
         *self == Self::Offer
     }
+}
+
+/// The prompt cache key that providers get with each request of an agentable: 32 hex digits, the same for all its
+/// requests, and meaningless outside Houston.
+#[must_use]
+pub fn cache_key(agentable: AgentableId) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"houston.cache");
+    hash.update(agentable.0.as_bytes());
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

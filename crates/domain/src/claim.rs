@@ -2,12 +2,19 @@
 //!
 //! The decision is made from rows that were read without a lock. The transaction that writes it checks that the row of
 //! the agentable's lock has not changed since, and writes nothing otherwise.
+//!
+//! Slots are how many runs of a user are held at once, as numbers. A held run has a number that no other held run of its
+//! user has, and a claim chooses among as many free numbers as runs may start: the lowest ones ([`slot_choices`]). While all
+//! held numbers are within the limit, claims that do not see each other therefore never exceed it. Numbers above the limit
+//! are chosen only while runs of dead workers hold some.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::death::Verdict;
+use crate::id::WorkerId;
 use crate::unread::{ReadLimits, Unread};
 
 /// What is stored about an agentable whose open run a worker wants to claim.
@@ -235,6 +242,23 @@ pub fn decide(
         deaths,
         turn: of.session.filter(|_| is_first).map_or_else(Turn::default, |session| session.turn()),
     })
+}
+
+/// A claim tries at most so many slots: only claims of other workers at the same moment take one away.
+const MAX_TRIED: usize = 16;
+
+/// The slots that the claims of one batch for one user may take, in the order in which to try them: a list for each claim,
+/// which has no number in common with the others. `held`: the slots of the user's held runs. `free`: how many more runs may
+/// be held, at least as many as `claims`. Each worker begins elsewhere, so that two workers seldom try the same slot.
+pub fn slot_choices(held: &[i32], free: usize, claims: usize, worker: WorkerId) -> Vec<Vec<i32>> {
+    let held: HashSet<i32> = held.iter().copied().collect();
+    let mut numbers: Vec<i32> = (1..).filter(|slot| !held.contains(slot)).take(free).collect();
+    if !numbers.is_empty() {
+        let start = worker.0.as_u128() % numbers.len() as u128;
+        numbers.rotate_left(usize::try_from(start).unwrap_or(0));
+    }
+    let nth = |first| numbers.iter().copied().skip(first).step_by(claims.max(1)).take(MAX_TRIED).collect();
+    (0..claims).map(nth).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! [`ClientOffer`]: what the client of a message offers the run that answers it: tools that the client carries out, and what it
 //! shows its user.
 //!
-//! A call of such a tool pauses, and asks a question whose subject is [`PREFIX`] and the id of the call. The client answers it
+//! A call of such a tool pauses, and asks a question whose subject is [`CLIENT_PREFIX`] and the id of the call. The client answers it
 //! with the result: any JSON value, as the `content` of an [`InputAnswer`](crate::question::input::InputAnswer) ([`result_answer`]).
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::agent::limits::LimitChanges;
 use crate::answering::{Output, Sampling, WrongSetting, is_name, name_rule};
 use crate::focus::{Focus, FocusRef};
 use crate::model_policy::ModelPolicy;
-use crate::question::NewQuestion;
+use crate::question::input::CLIENT_PREFIX;
 use crate::tool_schema::read;
 
 /// The most tools that a client offers.
@@ -24,9 +24,8 @@ pub const MAX_TOOLS_BYTES: usize = 64 * 1024;
 pub const MAX_CONTEXT_ITEMS: usize = 32;
 /// The most bytes of the context: all descriptions and values together.
 pub const MAX_CONTEXT_BYTES: usize = 32 * 1024;
-
-/// The beginning of the subjects of questions about calls of clients' tools.
-pub const PREFIX: &str = "houston:client:";
+/// The `description` of an item of AG-UI's `context` whose value is a focus as JSON.
+pub const FOCUS_ITEM: &str = "focus";
 
 /// What a client offers a run.
 ///
@@ -90,12 +89,21 @@ pub struct ContextItem {
     pub value: String,
 }
 
+impl ContextItem {
+    /// The focus that it is; `None`: it is no focus.
+    #[must_use]
+    pub fn focus(&self) -> Option<Focus> {
+        let is_focus = self.description.trim() == FOCUS_ITEM;
+        is_focus.then(|| serde_json::from_str(&self.value).ok()).flatten()
+    }
+}
+
 impl ClientOffer {
     /// The same, with the item of its context that is a focus as its focus.
     #[must_use]
     pub fn focused(mut self) -> Self {
-        if let Some(at) = self.context.iter().position(|item| Focus::of_item(item).is_some()) {
-            self.focus = Focus::of_item(&self.context.remove(at));
+        if let Some(at) = self.context.iter().position(|item| item.focus().is_some()) {
+            self.focus = self.context.remove(at).focus();
         }
         self
     }
@@ -169,7 +177,7 @@ impl ClientOffer {
 /// The subject of a question about a call.
 #[must_use]
 pub fn subject(call: &str) -> String {
-    format!("{PREFIX}{call}")
+    format!("{CLIENT_PREFIX}{call}")
 }
 
 /// The answer to a question about a call: its result.
@@ -182,14 +190,6 @@ pub fn result_answer(result: Value) -> Value {
 #[must_use]
 pub fn failed(error: &str) -> Value {
     json!({"error": error})
-}
-
-impl NewQuestion {
-    /// Whether the client is to carry out a call of one of its own tools.
-    #[must_use]
-    pub fn is_client_call(&self) -> bool {
-        self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX))
-    }
 }
 
 #[cfg(test)]
@@ -226,6 +226,18 @@ mod tests {
         assert_eq!(of(LimitChanges { max_iterations: Some(1), ..LimitChanges::default() }), None);
         let none = LimitChanges { max_output_tokens: Some(0), ..LimitChanges::default() };
         assert_eq!(of(none).unwrap(), "/limits/max_output_tokens");
+    }
+
+    #[test]
+    fn item_of_ag_ui_may_be_a_focus() {
+        let item = |description: &str, value: &str| ContextItem {
+            description: description.into(),
+            value: value.into(),
+        };
+        let found = item("focus", r#"{"type": "order", "id": "17"}"#).focus();
+        assert_eq!(found, Some(Focus { kind: "order".into(), id: "17".into(), data: None }));
+        assert_eq!(item("the page", r#"{"type": "order", "id": "17"}"#).focus(), None);
+        assert_eq!(item("focus", "the form").focus(), None);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::answering::WrongSetting;
-use crate::client_offer::ContextItem;
 use crate::tool_call::EffectClass;
 
 /// The most characters of a type.
@@ -26,8 +25,6 @@ const LINE_CHARS: usize = 100;
 pub const DETAIL_CHARS: usize = 8_000;
 /// The most providers of a kind.
 pub const MAX_PROVIDERS: usize = 32;
-/// The `description` of an item of AG-UI's `context` whose value is a focus as JSON.
-pub const CONTEXT_ITEM: &str = "focus";
 
 /// What a message is about.
 ///
@@ -121,13 +118,6 @@ impl Focus {
             );
         }
         Ok(())
-    }
-
-    /// The focus of an item of AG-UI's `context`; `None`: it is no focus.
-    #[must_use]
-    pub fn of_item(item: &ContextItem) -> Option<Self> {
-        let is_focus = item.description.trim() == CONTEXT_ITEM;
-        is_focus.then(|| serde_json::from_str(&item.value).ok()).flatten()
     }
 
     /// The thing.
@@ -306,18 +296,6 @@ mod tests {
         for (kind, tool) in [("order", "pay_order"), ("an order", "get_order"), ("order", "")] {
             assert!(check_providers(&providers(kind, tool), effect).is_err(), "{kind} {tool}");
         }
-    }
-
-    #[test]
-    fn item_of_ag_ui_may_be_a_focus() {
-        let item = |description: &str, value: &str| ContextItem {
-            description: description.into(),
-            value: value.into(),
-        };
-        let found = Focus::of_item(&item("focus", r#"{"type": "order", "id": "17"}"#));
-        assert_eq!(found, Some(focus("order", "17")));
-        assert_eq!(Focus::of_item(&item("the page", r#"{"type": "order", "id": "17"}"#)), None);
-        assert_eq!(Focus::of_item(&item("focus", "the form")), None);
     }
 
     #[test]

@@ -6,8 +6,6 @@
 pub mod approval;
 pub mod budget;
 pub mod input;
-pub mod link;
-pub mod own;
 pub mod pause;
 pub mod schema;
 
@@ -24,6 +22,11 @@ use crate::id::{MessageId, QuestionId};
 
 /// Maximum number of characters of the name of who answers.
 pub const MAX_ANSWERED_BY_CHARS: usize = 200;
+
+/// The beginning of the subjects of the questions that Houston itself asks for a run, which questions of drivers must not have:
+/// whether a paused run may go on ([`pause`]), whether more may be spent ([`budget`]), and what a tool call needs in its
+/// middle ([`input`]).
+pub const OWN_PREFIX: &str = "houston:";
 
 /// What a question is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -269,6 +272,17 @@ impl NewQuestion {
             .find(|answer| check(schema, answer).is_ok())
             .or_else(|| self.default_value.clone())
     }
+
+    /// Whether Houston itself asks, and the question is not whether a tool call may be carried out.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.begins_with(OWN_PREFIX)
+    }
+
+    /// Whether it is no approval, and its subject begins so.
+    fn begins_with(&self, prefix: &str) -> bool {
+        self.approval.is_none() && self.subject.as_deref().is_some_and(|subject| subject.starts_with(prefix))
+    }
 }
 
 #[cfg(test)]
@@ -276,7 +290,6 @@ mod tests {
     use serde_json::json;
 
     use super::{approval, input, pause, *};
-    use crate::event::Event;
     use crate::id::QuestionId;
 
     #[test]
@@ -290,35 +303,6 @@ mod tests {
         assert_eq!(Open.after_answer(later, false, now), Cancelled);
         for closed in [Answered, Expired, Superseded, Cancelled] {
             assert_eq!(closed.after_answer(later, true, now), closed);
-        }
-    }
-
-    #[test]
-    fn events_of_questions_are_read_as_they_were_written() {
-        let asked = NewQuestion {
-            id: QuestionId(uuid::Uuid::nil()),
-            kind: QuestionKind::Input,
-            subject: Some("call_1".into()),
-            text: "Which?".into(),
-            schema: Some(serde_json::json!({"type": "object", "properties": {"type": {"enum": [1, null]}}})),
-            default_value: Some(serde_json::json!([1.5, {"type": "x"}])),
-            expires_at: Some(DateTime::UNIX_EPOCH),
-            approval: Some(Box::new(Approval {
-                tool: "delete_note".into(),
-                input: serde_json::json!({"type": "x"}),
-                why: "it deletes something".into(),
-                message_id: MessageId(uuid::Uuid::nil()),
-                preview: Some("-1\n+2\n".into()),
-                lasting: true,
-                pin: None,
-            })),
-            message_id: Some(MessageId(uuid::Uuid::nil())),
-        };
-        let closed =
-            ClosedQuestion { id: asked.id, state: QuestionState::Answered, answer: Some(Value::Bool(true)) };
-        for event in [Event::QuestionAsked(Box::new(asked)), Event::QuestionClosed(closed)] {
-            let written = serde_json::to_string(&event).unwrap();
-            assert_eq!(serde_json::from_str::<Event>(&written).unwrap(), event, "{written}");
         }
     }
 

@@ -10,10 +10,10 @@ use crate::history::Entry;
 use crate::id::{MessageId, QuestionId, ResultId, RunId, WriteId};
 use crate::message::{MessageType, Source};
 use crate::model::Usage;
-use crate::paused_call::PausedCall;
 use crate::plan::PlanChanges;
 use crate::question::QuestionChanges;
 use crate::run::RunStatus;
+use crate::tool_call::PausedCall;
 use crate::tool_call::{EffectClass, ToolResponse};
 
 pub mod decision;

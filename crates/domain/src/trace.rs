@@ -36,9 +36,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::checkpoint::summary;
+use crate::agent::Reply;
 use crate::agent::RunPolicy;
 use crate::agent::limits::Limits;
-use crate::agentable::Reply;
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;

@@ -1,9 +1,9 @@
 //! The engine's settings, from `jobs/orchestrator.toml`, `jobs/overseer.toml` and `jobs/teams.toml`. Reasons for the values are in these files.
 
-use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::attachment::ContextAttachments;
+use houston_domain::budget::Budget;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::image::ContextImages;
 use houston_domain::knowledge::PromptLimits;

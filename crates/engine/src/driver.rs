@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
-use houston_domain::agent::step::Next;
+use houston_domain::agent::Next;
 use houston_domain::history::Entry;
 use houston_domain::id::{AgentableId, Ids, QuestionId, RunId, TenantId, UserId};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};

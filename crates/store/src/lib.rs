@@ -67,7 +67,7 @@
 //!   hint costs seconds.
 //! - Leases are compared with the database's clock only.
 //! - At most [`Fairness::max_running`] runs of one user are held at once, over all workers: each in a slot of its own, and a
-//!   claim tries the numbers that are free ([`houston_domain::slot`]). It waits for no other claim. Runs over that limit
+//!   claim tries the numbers that are free ([`houston_domain::claim`]). It waits for no other claim. Runs over that limit
 //!   stay awake: the step that ends one of the user's runs returns them ([`step::CommittedStep::waiting`]), and the sweep
 //!   finds them too.
 //! - Waiting work is found by the index `run_locks_awake (user_id, due_at) where wake`, held runs by `runs_held

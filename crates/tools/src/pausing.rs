@@ -22,7 +22,7 @@ pub enum Acted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pause {
     /// What the tool needs to go on: committed before anything else happens. At most
-    /// [`MAX_STATE_BYTES`](houston_domain::paused_call::MAX_STATE_BYTES) bytes of JSON; a call with a larger one fails.
+    /// [`MAX_STATE_BYTES`](houston_domain::tool_call::MAX_STATE_BYTES) bytes of JSON; a call with a larger one fails.
     pub state: Value,
     /// What it waits for.
     pub until: Until,

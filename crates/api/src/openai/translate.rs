@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::client_offer;
 use houston_domain::event::{Committed, Event as Durable};
 use houston_domain::id::MessageId;
 use houston_domain::question::QuestionKind;
+use houston_domain::question::input::CLIENT_PREFIX;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, RunResult, TokenUsage};
 use houston_protocol::openai::event::StreamEvent;
@@ -283,7 +283,7 @@ impl Translator {
                 if *kind != QuestionKind::Input {
                     return self.items.complete(key, approval_request(id, QUESTION.to_owned(), arguments));
                 }
-                let call = subject.as_deref().and_then(|subject| subject.strip_prefix(client_offer::PREFIX));
+                let call = subject.as_deref().and_then(|subject| subject.strip_prefix(CLIENT_PREFIX));
                 let call = call.and_then(|call| self.calls.get(call));
                 let (name, arguments) = match call {
                     Some(call) => (call.name.clone(), call.arguments.clone()),

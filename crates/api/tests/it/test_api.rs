@@ -10,9 +10,9 @@ use houston_api::{
     AgentSources, BegunForeignLogin, Config, Explain, ExplainTopic, ForeignServer, ForeignServers,
     ProviderName, ReturnedLogin, State, serve,
 };
-use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
+use houston_domain::budget::Budget;
 use houston_domain::clock::SystemClock;
 use houston_domain::event::Live;
 use houston_domain::id::{AgentableId, ApiKeyId, Ids, TenantId, parse_prefixed};

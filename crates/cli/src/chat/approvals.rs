@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use houston_domain::guard::GrantScope;
 use houston_domain::id::QuestionId;
+use houston_domain::question::OWN_PREFIX;
 use houston_domain::question::QuestionKind;
 use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::{self, BudgetAnswer};
 use houston_domain::question::input::{self, InputAnswer};
-use houston_domain::question::own::PREFIX;
 use houston_domain::question::pause::PauseAnswer;
 use houston_protocol::agui::Fact;
 use houston_protocol::question::QuestionResponse;
@@ -44,7 +44,7 @@ impl Asks {
         if let Some(call) = approval {
             return Some(Self::Call { lasting: call.lasting });
         }
-        let is_own = subject.as_deref().is_some_and(|subject| subject.starts_with(PREFIX));
+        let is_own = subject.as_deref().is_some_and(|subject| subject.starts_with(OWN_PREFIX));
         match kind {
             QuestionKind::Approval if is_own => Some(Self::Pause),
             QuestionKind::Budget if is_own => {

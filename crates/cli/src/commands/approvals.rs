@@ -12,10 +12,10 @@ use houston_domain::cell::Cells;
 use houston_domain::clock::SystemClock;
 use houston_domain::guard::GrantScope;
 use houston_domain::id::{Ids, QuestionId};
-use houston_domain::question::approval::{ApprovalAnswer, Remember};
+use houston_domain::question::approval::{ApprovalAnswer, Remember, link_path, link_token};
 use houston_domain::question::budget::BudgetAnswer;
 use houston_domain::question::input::InputAnswer;
-use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, link};
+use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
 use houston_store::answer::{Answered, AskedQuestion};
 use houston_store::{Error, Store};
 use serde_json::{Number, Value, json};
@@ -285,10 +285,10 @@ async fn make_link(
             "{id} needs another answer than yes or no; POST /v1/questions/{id}/answer answers it"
         )));
     }
-    let token = link::token(&Ids::new(Arc::new(SystemClock)));
+    let token = link_token(&Ids::new(Arc::new(SystemClock)));
     store.create_approval_link(id, &token, answered_by).await?;
     audit::record_of(store, "create_approval_link", id).await;
-    let path = link::path(id, &token);
+    let path = link_path(id, &token);
     if json {
         print_json(
             &json!({"path": path, "answered_by": answered_by, "expires_at": question.asked.expires_at}),

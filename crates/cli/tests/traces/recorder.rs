@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::agent::AgentRun;
+use houston_domain::agent::Next;
+use houston_domain::agent::Reply;
 use houston_domain::agent::limits::Limits;
-use houston_domain::agent::step::Next;
-use houston_domain::agentable::Reply;
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::{MessageId, QuestionId, RunId};

@@ -10,19 +10,16 @@
 //! next() = Done(status)     → end the run, or on_messages(texts) if new messages have arrived
 //! ```
 
-pub mod budget;
 pub mod limits;
 pub mod partial_json;
-pub mod step;
 pub mod token_budget;
 
 use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use limits::Limits;
-use step::{EmptyAnswer, Next, TurnOutcome};
+use serde::{Deserialize, Serialize};
 
-use crate::agentable::Reply;
 use crate::history::{Block, Entry, Role};
 use crate::inner_call::inner_call;
 use crate::model::{ModelAnswer, StopReason};
@@ -32,6 +29,16 @@ use crate::tool_call::{ToolCall, ToolResponse};
 
 /// The tool whose argument `content` is the agent's message to its user.
 pub const SEND_MESSAGE: &str = "send_message";
+
+/// Which text of the agent the user reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The argument of `send_message`; other text counts as thinking.
+    SendMessage,
+    /// The model's text.
+    Text,
+}
 
 /// The settings of an agent type that decide how a run proceeds and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -514,6 +521,33 @@ fn phase_after(last: Option<&Entry>) -> Phase {
         _ => Phase::Ready,
     }
 }
+
+/// What the driver must do now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Call the model with the history.
+    CallModel,
+    /// Execute these calls and pass one response for each to [`on_tools`](AgentRun::on_tools).
+    CallTools(Vec<ToolCall>),
+    /// Nothing: the run ends with this status, unless new messages arrive first.
+    Done(RunStatus),
+}
+
+/// What one turn of the model means for the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOutcome {
+    /// The entry to commit; `None` when the model answered with neither text nor tool calls.
+    pub entry: Option<Entry>,
+    /// The tool calls the model asked for, in order.
+    pub calls: Vec<ToolCall>,
+    /// Text that is the agent's message to its user.
+    pub reply: Option<String>,
+}
+
+/// The model's answer was empty although a user is waiting for a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the model returned an empty answer")]
+pub struct EmptyAnswer;
 
 #[cfg(test)]
 mod tests;

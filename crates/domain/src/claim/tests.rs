@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use uuid::Uuid;
 
 use super::*;
 use crate::message::Source;
@@ -223,4 +224,33 @@ proptest! {
         }
         prop_assert!(read.iter().copied().eq(1..=i64::try_from(lengths.len()).unwrap()));
     }
+}
+
+proptest! {
+    #[test]
+    fn claims_choose_among_as_many_numbers_as_are_free(
+        held in prop::collection::hash_set(1..30, 0..12),
+        free in 1_usize..40,
+        percent in 0_usize..100,
+        worker: u128,
+    ) {
+        let held: Vec<i32> = held.into_iter().collect();
+        let claims = 1 + (free - 1) * percent / 99;
+        let lists = slot_choices(&held, free, claims, WorkerId(Uuid::from_u128(worker)));
+        prop_assert_eq!(lists.len(), claims);
+        prop_assert!(lists.iter().all(|list| !list.is_empty() && list.len() <= MAX_TRIED));
+        let all: Vec<i32> = lists.concat();
+        let different: HashSet<i32> = all.iter().copied().collect();
+        prop_assert_eq!(different.len(), all.len());
+        let lowest: Vec<i32> = (1..).filter(|slot| !held.contains(slot)).take(free).collect();
+        prop_assert!(all.iter().all(|slot| lowest.contains(slot)));
+    }
+}
+
+#[test]
+fn workers_begin_with_different_slots() {
+    let first = |worker| slot_choices(&[2], 3, 1, WorkerId(Uuid::from_u128(worker)));
+    assert_eq!(first(0), [[1, 3, 4]]);
+    assert_eq!(first(1), [[3, 4, 1]]);
+    assert!(slot_choices(&[], 0, 1, WorkerId(Uuid::nil())).concat().is_empty());
 }

@@ -135,7 +135,4 @@ impl TablePresets {
 }
 
 #[cfg(test)]
-mod csv_tests;
-
-#[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+mod csv;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@
 use rust_decimal::Decimal;
 
 use super::{Finding, Signal};
-use crate::agent::budget::BudgetScope;
+use crate::budget::BudgetScope;
 
 const BEGINNING: &str = "\n\n[Houston: ";
 const END: &str = "]";

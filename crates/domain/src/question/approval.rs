@@ -4,13 +4,14 @@
 //! can check an edited call before it sends it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::Mismatch;
 use crate::guard::{Grant, GrantScope, Granted, LayerKind};
-use crate::id::MessageId;
+use crate::id::{Ids, MessageId, QuestionId};
 use crate::tool_call::{ToolErrorCode, ToolResponse};
 
 /// Maximum number of characters of the message of an answer.
@@ -221,6 +222,24 @@ pub fn superseded() -> ToolResponse {
 #[must_use]
 pub fn edited_note(input: &Value) -> String {
     format!("[your user changed the arguments: carried out with {input}]")
+}
+
+/// A new token of a link with which people decide a question. Who has the link may decide, so the token is stored only as a
+/// hash: 256 random bits in hex.
+#[must_use]
+pub fn link_token(ids: &Ids) -> String {
+    let mut random = [0; 32];
+    ids.fill(&mut random);
+    random.iter().fold(String::with_capacity(64), |mut token, byte| {
+        let _ = write!(token, "{byte:02x}");
+        token
+    })
+}
+
+/// The path of the page that such a link opens, at the address of the API: `/approve/question_0192…/<token>`.
+#[must_use]
+pub fn link_path(question: QuestionId, token: &str) -> String {
+    format!("/approve/{question}/{token}")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
 use super::{Question, QuestionState};
-use crate::agent::budget::{BudgetScope, OverBudget, rounded};
+use crate::budget::{BudgetScope, OverBudget, Raises, rounded};
 use crate::id::RunId;
 
 /// The beginning of the subjects.
@@ -117,17 +117,6 @@ pub fn proposed(schema: &Value) -> Option<Number> {
     }
 }
 
-/// What people have added to budgets, in US dollars.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Raises {
-    /// To `per_run`, for this run.
-    pub run: Decimal,
-    /// To `per_agentable`, for all runs of the agentable.
-    pub agentable: Decimal,
-    /// To `per_user_day`, for this run only: other runs of the user ask for themselves.
-    pub user_day: Decimal,
-}
-
 impl Raises {
     /// The sum of the answers to the budget questions of an agentable, as far as they hold for the run.
     #[must_use]
@@ -175,7 +164,7 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::agent::budget::{Budget, Spent};
+    use crate::budget::{Budget, Spent};
     use crate::id::QuestionId;
     use crate::question::schema::check;
     use crate::question::{NewQuestion, QuestionKind};

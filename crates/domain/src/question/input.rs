@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::NewQuestion;
-use crate::client_offer;
 use crate::tool_call::{ToolErrorCode, ToolResponse};
 
 /// The beginning of the subjects.
 pub const PREFIX: &str = "houston:input:";
+/// The beginning of the subjects of questions about calls of clients' tools: the client answers with their results.
+pub const CLIENT_PREFIX: &str = "houston:client:";
 
 /// What a person answers.
 ///
@@ -85,9 +86,13 @@ impl NewQuestion {
     /// Whether a tool call needs input, be it the result that a client's tool is to have.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        let is_of_call =
-            |subject: &str| subject.starts_with(PREFIX) || subject.starts_with(client_offer::PREFIX);
-        self.approval.is_none() && self.subject.as_deref().is_some_and(is_of_call)
+        self.is_client_call() || self.begins_with(PREFIX)
+    }
+
+    /// Whether the client is to carry out a call of one of its own tools.
+    #[must_use]
+    pub fn is_client_call(&self) -> bool {
+        self.begins_with(CLIENT_PREFIX)
     }
 }
 

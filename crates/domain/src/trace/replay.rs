@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Line, Trace, plan};
 use crate::agent::AgentRun;
-use crate::agent::step::Next;
+use crate::agent::Next;
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::QuestionId;

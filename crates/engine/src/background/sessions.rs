@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::agent::budget::{Budget, Spent};
+use houston_domain::budget::{Budget, Spent};
 use houston_domain::frame::escape;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{Ids, RunId};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::budget::{Budget, OverBudget, Spent};
+use houston_domain::budget::{Budget, OverBudget, Spent};
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelError, ModelErrorCode, StopReason};
 use houston_domain::storable::storable;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use houston_domain::agent::budget::{Budget, Spent};
+use houston_domain::budget::{Budget, Spent};
 use houston_domain::event::Live;
 use houston_domain::frame::indented;
 use houston_domain::id::{AgentableId, Ids};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::agent::Reply;
+use houston_domain::agentable::AgentType;
 use houston_domain::frame::FrameMark;
 use houston_domain::guard::Layer;
 use houston_domain::local_time::parse_zone;

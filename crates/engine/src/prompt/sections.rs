@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::agent::Reply;
+use houston_domain::agentable::AgentType;
 use houston_domain::autonomy::Autonomy;
 use houston_domain::capability::Capability;
 use houston_domain::frame::{FrameMark, attribute, element, escape, indented, item};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::guard::Grant;
 use houston_domain::id::{AgentableId, AttachmentId, ImageId, MessageId, RunId, TenantId, UserId, WriteId};
 use houston_domain::intervention::Intervention;

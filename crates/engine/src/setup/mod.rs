@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
+use houston_domain::agent::Reply;
 use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
-use houston_domain::agentable::{AgentType, Reply};
+use houston_domain::agentable::AgentType;
 use houston_domain::analysis::Vocabulary;
 use houston_domain::answering::{Output, WrongSetting};
 use houston_domain::focus::check_providers;

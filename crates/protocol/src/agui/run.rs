@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use houston_domain::client_offer;
 use houston_domain::id::QuestionId;
 use houston_domain::model::Usage;
+use houston_domain::question::input::CLIENT_PREFIX;
 use houston_domain::question::{NewQuestion, QuestionKind, budget, pause};
 use houston_domain::run::RunStatus;
 use rust_decimal::Decimal;
@@ -196,8 +196,7 @@ impl Interrupt<'_> {
     #[must_use]
     pub fn is_client_call(&self) -> bool {
         let InterruptDetails { subject, approval, .. } = &self.metadata.houston;
-        approval.is_none()
-            && subject.as_deref().is_some_and(|subject| subject.starts_with(client_offer::PREFIX))
+        approval.is_none() && subject.as_deref().is_some_and(|subject| subject.starts_with(CLIENT_PREFIX))
     }
 }
 

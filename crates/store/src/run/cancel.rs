@@ -5,7 +5,7 @@
 //! transaction starts again.
 
 use houston_domain::id::{AgentableId, RunId, TenantId};
-use houston_domain::task_report::cancelled_tasks;
+use houston_domain::task::cancelled_tasks;
 use sqlx::PgConnection;
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@
 //! is never committed, because the worker died or lost its lock, the next attempt counts an estimate in its place.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::id::{AgentableId, RunId, UserId, WriteId};
 use houston_domain::model::{PricedApart, Usage};
 use houston_domain::step::ModelCall;

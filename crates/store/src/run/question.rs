@@ -10,7 +10,7 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
 use houston_domain::question::approval::{Approval, answer_schema, arguments};
 use houston_domain::question::{
-    ClosedQuestion, NewQuestion, Question, QuestionChanges, QuestionKind, QuestionState, budget, own,
+    ClosedQuestion, NewQuestion, OWN_PREFIX, Question, QuestionChanges, QuestionKind, QuestionState, budget,
 };
 use houston_domain::step::Step;
 use serde::Serialize;
@@ -204,7 +204,7 @@ async fn was_decided(connection: &mut PgConnection, questions: &[Uuid]) -> Resul
                         where id = any ($1) and state = 'answered'
                           and (approval is not null or starts_with(subject, $2))) as "decided!""#,
         questions,
-        own::PREFIX
+        OWN_PREFIX
     );
     Ok(decided.fetch_one(connection).await?)
 }

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::AgentableId;
+pub use houston_domain::message::Delivery;
 use houston_domain::reach::{AgentPost, MadeCounts, PostCounts};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
@@ -15,7 +16,6 @@ use crate::record::{Owner, RecordIds};
 use crate::settings::Fairness;
 use crate::system_message::{NewSystemMessage, deliver, lock};
 
-pub use houston_domain::system_message::Delivery;
 
 /// Which kinds the agents of a kind reach: pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

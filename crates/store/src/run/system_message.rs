@@ -4,9 +4,9 @@
 use houston_domain::event::Event;
 use houston_domain::frame::MessageBlock;
 use houston_domain::id::{AgentableId, MessageId, RunId};
+pub(crate) use houston_domain::message::Delivery;
+use houston_domain::message::delivery;
 use houston_domain::mode::Mode;
-pub(crate) use houston_domain::system_message::Delivery;
-use houston_domain::system_message::decide;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -104,7 +104,7 @@ pub(crate) async fn post_system_message(
     Ok(deliver(connection, &row, message, fairness).await? == Delivery::Posted)
 }
 
-/// Posts the message under the lock, or adds it to the history: see [`decide`].
+/// Posts the message under the lock, or adds it to the history: see [`delivery`].
 pub(crate) async fn deliver(
     connection: &mut PgConnection,
     row: &LockedRow,
@@ -120,7 +120,7 @@ pub(crate) async fn deliver(
     )
     .fetch_one(&mut *connection)
     .await?;
-    let delivery = decide(row.run_open, is_archived, message.mode.is_some());
+    let delivery = delivery(row.run_open, is_archived, message.mode.is_some());
     match delivery {
         Delivery::Posted => row.post(connection, message, fairness).await?,
         Delivery::Noted => row.add_frames(connection, &[message.content.to_owned()]).await?,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, NoteId, TenantId};
 use houston_domain::plan::PlanEnd;
-use houston_domain::task_report::{TaskEnd, TaskOutput};
+use houston_domain::task::{TaskEnd, TaskOutput};
 use houston_domain::workspace::{FileLimits, handed_over};
 use sqlx::PgConnection;
 use sqlx::types::Json;

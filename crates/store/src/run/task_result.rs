@@ -1,4 +1,4 @@
-//! How tasks ended, for REST. What the agentables that created them read: [`houston_domain::task_report`].
+//! How tasks ended, for REST. What the agentables that created them read: [`houston_domain::task`].
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId};

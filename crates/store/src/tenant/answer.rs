@@ -2,8 +2,8 @@
 
 use houston_domain::guard::{Grant, GrantScope};
 use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::question::OWN_PREFIX;
 use houston_domain::question::approval::{Approval, granted};
-use houston_domain::question::own;
 use houston_domain::question::{Question, QuestionKind, QuestionState};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -83,7 +83,7 @@ impl OperatorStore<'_> {
               join houston.agentables a on a.id = q.agentable_id
              where q.state = 'open' and (q.approval is not null or starts_with(q.subject, $2)) order by q.created_at desc limit $1",
             limit,
-            own::PREFIX
+            OWN_PREFIX
         )
         .fetch_all(&self.pool)
         .await?;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, ErasureId, RunId, TenantId, UserId};
 use houston_domain::run::RunStatus;
-use houston_domain::task_report::TaskEnd;
+use houston_domain::task::TaskEnd;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;

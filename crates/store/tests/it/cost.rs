@@ -1,4 +1,4 @@
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::id::UserId;
 use houston_domain::model::Usage;
 use houston_domain::step::ModelCall;

@@ -1,7 +1,7 @@
 //! Calls that pause: what they keep comes back as it was, and goes with the response.
 
-use houston_domain::paused_call::PausedCall;
 use houston_domain::step::{Intent, RunTransition};
+use houston_domain::tool_call::PausedCall;
 use houston_domain::tool_call::{EffectClass, ToolResponse};
 use serde_json::json;
 

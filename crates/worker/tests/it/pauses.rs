@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget, WhenReached};
+use houston_domain::budget::{BUDGET_EXCEEDED, Budget, WhenReached};
 use houston_domain::id::{QuestionId, RunId};
 use houston_domain::overseer::{OVERSEER_STOPPED, Settings, Thresholds};
 use houston_domain::question::{QuestionKind, QuestionState};

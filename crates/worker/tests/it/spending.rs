@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget};
+use houston_domain::budget::{BUDGET_EXCEEDED, Budget};
 use houston_domain::event::Event;
 use houston_domain::history::Block;
 use houston_domain::id::AgentableId;

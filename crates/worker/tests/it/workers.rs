@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
+use houston_domain::budget::Budget;
 use houston_domain::guard::{Layer, LayerKind};
 use houston_domain::plan::{Template, Templates};
 use houston_domain::retry::DelayedRetry;

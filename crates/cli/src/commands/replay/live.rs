@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use futures_util::StreamExt as _;
-use houston_domain::agent::step::Next;
+use houston_domain::agent::Next;
 use houston_domain::agent::{AgentRun, RunPolicy};
 use houston_domain::autonomy::Autonomy;
 use houston_domain::clock::{Clock as _, SystemClock};

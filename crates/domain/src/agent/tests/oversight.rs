@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::agent::limits::Limits;
-use crate::agent::{AgentRun, RunPolicy};
-use crate::agentable::Reply;
+use crate::agent::{AgentRun, Reply, RunPolicy};
 use crate::history::Block;
 use crate::model::{ModelAnswer, StopReason, Usage};
 use crate::overseer::{Measured, REFUSED, Settings};

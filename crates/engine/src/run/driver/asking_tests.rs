@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use houston_domain::agent::budget::{Budget, Spent};
+use houston_domain::budget::{Budget, Spent};
 use houston_domain::history::Block;
 use houston_domain::run::RunStatus;
 use houston_tools::ask::TOOLS;

@@ -7,8 +7,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use houston_domain::agent::budget::Spent;
 use houston_domain::agent::token_budget::HistoryBudget;
+use houston_domain::budget::Spent;
 use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEstimate, summary_of};
 use houston_domain::event::Event;
 use houston_domain::frame::{FrameMark, indented};

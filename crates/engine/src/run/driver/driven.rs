@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::step::Next;
+use houston_domain::agent::Next;
 use houston_domain::error_message::user_text;
 use houston_domain::event::Event;
 use houston_domain::history::Block;

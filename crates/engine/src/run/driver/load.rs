@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
-use houston_domain::agent::step::Next;
-use houston_domain::cache_key::cache_key;
+use houston_domain::agent::Next;
+use houston_domain::agentable::cache_key;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::compression;
 use houston_domain::event::Event;

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agent::AgentRun;
-use houston_domain::agent::step::Next;
+use houston_domain::agent::Next;
 use houston_domain::event::Event;
 use houston_domain::run::RunStatus;
 use houston_domain::step::Step;

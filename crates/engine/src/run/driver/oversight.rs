@@ -6,14 +6,15 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use houston_domain::agent::budget::{OverBudget, WhenReached};
-use houston_domain::agent::step::Next as AgentNext;
+use houston_domain::agent::Next as AgentNext;
+use houston_domain::budget::Raises;
+use houston_domain::budget::{OverBudget, WhenReached};
 use houston_domain::event::Event;
 use houston_domain::id::QuestionId;
 use houston_domain::overseer::{
     Finding, Level, Measured, OVERSEER_KILLED, OVERSEER_STOPPED, Signal, Unattended, note,
 };
-use houston_domain::question::budget::{self, Raises};
+use houston_domain::question::budget;
 use houston_domain::question::pause::{self, Pause, PauseState};
 use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind, QuestionState};
 use houston_domain::run::RunStatus;

@@ -1,6 +1,6 @@
 //! Runs that pause because they get nowhere, or because their budget is reached.
 
-use houston_domain::agent::budget::{BUDGET_EXCEEDED, Budget, Spent, WhenReached};
+use houston_domain::budget::{BUDGET_EXCEEDED, Budget, Spent, WhenReached};
 use houston_domain::error_message::FAILED_PERMANENTLY;
 use houston_domain::history::Block;
 use houston_domain::overseer::{OVERSEER_KILLED, OVERSEER_STOPPED, Settings, Unattended};

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::agent::SEND_MESSAGE;
+use houston_domain::budget::Raises;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::{attribute, escape};
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::{AgentId, TenantId};
 use houston_domain::inner_call::inner_call;
-use houston_domain::question::budget::Raises;
 use houston_domain::storable::storable;
 use houston_domain::team::{RoutedBy, RouterKind};
 use houston_llm::{Answer, AnswerSchema, Request, SystemPart, call, metered};

@@ -1,6 +1,6 @@
 //! What the user is shown after private data and texts of strangers were read.
 
-use houston_domain::agentable::Reply;
+use houston_domain::agent::Reply;
 use houston_domain::guard::ToolFacts;
 use houston_domain::inert::NOTE;
 use houston_domain::message::{MessageType, Source};

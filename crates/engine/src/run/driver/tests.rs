@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::agent::budget::{Budget, Spent};
+use houston_domain::budget::{Budget, Spent};
 use houston_domain::event::Event;
 use houston_domain::history::{Block, Entry, Role};
 use houston_domain::id::AgentableId;

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use houston_domain::agent::step::{Next, TurnOutcome};
+use houston_domain::agent::{Next, TurnOutcome};
 use houston_domain::compression::CompressionReason;
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;

@@ -2,7 +2,7 @@
 //! not fit goes back to the model with what is wrong, [`MAX_MENDS`] times; what was wrong is in the history, so a worker that
 //! takes the run over goes on counting.
 
-use houston_domain::agent::step::TurnOutcome;
+use houston_domain::agent::TurnOutcome;
 use houston_domain::error_message::RESULT_MISMATCH;
 use houston_domain::frame::{MessageBlock, element, escape};
 use houston_domain::history::{Block, Entry, Role};

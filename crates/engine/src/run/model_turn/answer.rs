@@ -1,9 +1,9 @@
 //! Reading an answer while it is being written: its text goes to streams piece by piece.
 
 use futures_util::StreamExt;
+use houston_domain::agent::Reply;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
-use houston_domain::agentable::Reply;
 use houston_domain::event::Part;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason};
 use houston_domain::overseer::{RepeatedText, Repetition};

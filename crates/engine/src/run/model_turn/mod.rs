@@ -13,13 +13,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use houston_domain::agent::budget::{BudgetScope, OverBudget};
 use houston_domain::attachment::ContextAttachments;
+use houston_domain::budget::Raises;
+use houston_domain::budget::{BudgetScope, OverBudget};
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::history::{Block, Entry};
 use houston_domain::image::ContextImages;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason, Usage};
-use houston_domain::question::budget::Raises;
 use houston_domain::submission::{Submission, SubmittedCall};
 use houston_llm::{
     ContextBudget, Deferred, Description, Ledger, Request, Submitting, SystemPart, more_room, tokens, used_up,
@@ -63,7 +63,7 @@ struct Frame {
     system: Vec<SystemPart>,
     /// The system context, sent after the history.
     system_context: Option<String>,
-    /// See [`cache_key`](houston_domain::cache_key::cache_key).
+    /// See [`cache_key`](houston_domain::agentable::cache_key).
     cache_key: String,
     /// The pauses between requests so far, in seconds.
     pauses: Vec<u32>,

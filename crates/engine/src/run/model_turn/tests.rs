@@ -1,11 +1,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use houston_domain::agent::budget::{Budget, BudgetScope, OverBudget, Spent};
+use houston_domain::budget::Raises;
+use houston_domain::budget::{Budget, BudgetScope, OverBudget, Spent};
 use houston_domain::history::Block;
 use houston_domain::model::ModelErrorCode;
 use houston_domain::overseer::RepeatedText;
-use houston_domain::question::budget::Raises;
 use houston_llm::Event;
 
 use super::*;

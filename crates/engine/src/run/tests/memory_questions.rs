@@ -1,6 +1,6 @@
 //! The questions of a run in memory, and what else tests set.
 
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::id::RunId;
 use houston_domain::question::{Question, QuestionState};
 use houston_domain::skill::SkillDocument;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::DateTime;
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::frame::{FrameMark, MessageBlock};
 use houston_domain::guard::Grant;
 use houston_domain::history::{Block, Entry};

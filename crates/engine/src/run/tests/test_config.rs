@@ -1,7 +1,7 @@
 //! The settings of the process that tests drive runs in.
 
-use houston_domain::agent::budget::Budget;
 use houston_domain::agent::limits::Limits;
+use houston_domain::budget::Budget;
 use houston_domain::image::ContextImages;
 use houston_domain::retry::DelayedRetry;
 use houston_domain::task::TaskLimits;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::id::ImageId;
 use houston_domain::image::MAX_TOKENS;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};

@@ -9,8 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use houston_domain::guard::Intent;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
-use houston_domain::paused_call::PausedCall;
 use houston_domain::step::Step;
+use houston_domain::tool_call::PausedCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{
     Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Pause, Paused, Plan, SharedTool,

@@ -21,10 +21,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono_tz::Tz;
+use houston_domain::budget::Raises;
 use houston_domain::guard::{CompiledGrant, DecidedBy, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
-use houston_domain::question::budget::Raises;
 use houston_domain::skill::USE_SKILL;
 use houston_domain::skill::entry::read_in;
 use houston_domain::step::{Intent, Step};

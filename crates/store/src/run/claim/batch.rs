@@ -204,7 +204,7 @@ pub(super) struct ClaimRow<'a> {
     version: String,
     worker_id: Uuid,
     token: Uuid,
-    /// The slots to try, see [`houston_domain::slot`].
+    /// The slots to try, see [`houston_domain::claim::slot_choices`].
     slots: Vec<i32>,
     /// The message that opens the run, if it is posted with the claim.
     post: Option<&'a PostRow>,

@@ -1,6 +1,7 @@
 //! Reading what the decision about a claim needs.
 
 use chrono::DateTime;
+use houston_domain::claim::slot_choices;
 use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
@@ -8,7 +9,6 @@ use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
 use houston_domain::model::{PricedApart, Usage};
 use houston_domain::rate::Admission;
 use houston_domain::run::RunStatus;
-use houston_domain::slot;
 use houston_domain::unread::Unread;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,10 +45,10 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The slots that as many claims of its user may take, see [`slot::choices`].
+    /// The slots that as many claims of its user may take, see [`slot_choices`].
     pub(super) fn choices(&self, claims: usize, worker: WorkerId) -> Vec<Vec<i32>> {
         let free = usize::try_from(self.free_slots).unwrap_or(0).max(claims);
-        slot::choices(&self.slots, free, claims, worker)
+        slot_choices(&self.slots, free, claims, worker)
     }
 }
 

@@ -16,7 +16,7 @@ use houston_domain::run::RunStatus;
 use houston_domain::session::CompletionReason;
 use houston_domain::step::decision::{Cancellation, Changes, Found, decide};
 use houston_domain::step::{RunTransition, Step};
-use houston_domain::task_report::{TaskEnd, cancelled_tasks};
+use houston_domain::task::{TaskEnd, cancelled_tasks};
 use houston_domain::unread::Unread;
 use houston_faults::mutation::{self, Mutation};
 use sqlx::PgConnection;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
-use houston_domain::agent::budget::Spent;
+use houston_domain::budget::Spent;
 use houston_domain::frame::escape;
 use houston_domain::plan::{Failure, MAX_STEPS, Offer, Patched, Problem, patch};
 use serde_json::Value;

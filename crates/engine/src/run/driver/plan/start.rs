@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use houston_domain::agent::budget::Spent;
 use houston_domain::answering::Output;
+use houston_domain::budget::Spent;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
 use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{Fields, TableLimits};
+use crate::custom_table::{Fields, TableLimits};
 
 fn fields() -> Fields {
     let fields = json!([

@@ -8,8 +8,6 @@ use std::fmt;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
-use crate::question::budget::Raises;
-
 /// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` (`"none"` in the file) means no limit.
 ///
 /// ```toml
@@ -71,6 +69,17 @@ impl Spent {
         }
         Self { run: add(self.run), agentable: add(self.agentable), user_today: add(self.user_today) }
     }
+}
+
+/// What people have added to budgets, in US dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Raises {
+    /// To `per_run`, for this run.
+    pub run: Decimal,
+    /// To `per_agentable`, for all runs of the agentable.
+    pub agentable: Decimal,
+    /// To `per_user_day`, for this run only: other runs of the user ask for themselves.
+    pub user_day: Decimal,
 }
 
 /// What a budget covers.
