@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use houston_engine::{Driver, Drivers, Observer, RunHook};
-use houston_tools::SharedTool;
 use houston_tools::pdf::PdfReader;
+use houston_tools::SharedTool;
 
-use crate::commands::{Command, Failure};
+use crate::commands::{Arguments, Command};
+use crate::context::Context;
+use crate::environment::environment;
+use crate::failure::Failure;
 use crate::instruments::Callbacks;
-use crate::models::environment;
 use crate::toolbox::Toolbox;
 
 /// The `houston` program. `App::default().main()` is all of `main`.
@@ -25,42 +27,6 @@ pub struct App {
     drivers: Drivers,
     callbacks: Callbacks,
 }
-
-/// Run AI agents as durable background jobs.
-#[derive(Debug, Parser)]
-#[command(name = "houston", version, max_term_width = 110, after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-    /// Folder with files that override those of jobs/ (orchestrator.toml, agents/*.toml, …) and those in
-    /// ~/.config/houston
-    #[arg(long, global = true, env = "HOUSTON_JOBS", value_name = "FOLDER", help_heading = GLOBAL)]
-    pub(crate) jobs: Option<PathBuf>,
-    /// Folder with the data of `houston dev`
-    #[arg(
-        long,
-        global = true,
-        env = "HOUSTON_FOLDER",
-        value_name = "FOLDER",
-        default_value = DEFAULT_FOLDER,
-        help_heading = GLOBAL
-    )]
-    pub(crate) folder: PathBuf,
-    /// Log more: requests and what each part does (HOUSTON_LOG sets it in detail)
-    #[arg(long, short, global = true, help_heading = GLOBAL)]
-    pub(crate) verbose: bool,
-}
-
-/// The folder of `houston dev`, unless --folder or HOUSTON_FOLDER is set.
-pub(crate) const DEFAULT_FOLDER: &str = ".houston";
-/// The heading of the options that all commands share.
-pub(crate) const GLOBAL: &str = "Options of every command";
-
-const AFTER_HELP: &str = "\
-Most commands take the id of an agent: `houston <command> [ID]`; `houston list` prints the ids. Commands print data to \
-stdout (with --json one JSON value) and messages to stderr. They use the database of DATABASE_URL, or else that of \
-`houston dev` in this folder. Exit codes: 0 success, 1 failure, 2 wrong usage or settings; `houston chat --help` lists \
-more.";
 
 impl App {
     /// Adds a tool. An agent type offers it when it lists the tool's name under `tools`.
@@ -105,17 +71,7 @@ impl App {
             Ok(arguments) => arguments,
             Err(error) => return refused(&error),
         };
-        match self.run(arguments) {
-            Ok(code) => code,
-            Err(Failure::Usage(error)) => {
-                crate::output::print_stderr(&format!("houston: {error}"));
-                ExitCode::from(2)
-            }
-            Err(Failure::Other(error)) => {
-                crate::output::print_stderr(&format!("houston: {error:#}"));
-                ExitCode::FAILURE
-            }
-        }
+        self.run(arguments).unwrap_or_else(|failure| failure.report())
     }
 
     fn run(self, arguments: Arguments) -> Result<ExitCode, Failure> {
@@ -145,7 +101,7 @@ impl App {
         loaded.mcp.pool = Some(pool);
         registry.set_skills(loaded.skills.clone());
         let Arguments { command, jobs, folder, .. } = arguments;
-        command.run(crate::commands::Context { loaded, registry, folder, jobs })
+        command.run(Context { loaded, registry, folder, jobs })
     }
 }
 
@@ -169,7 +125,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn apply_mutation() -> Result<(), Failure> {
     use houston_faults::mutation::{Mutation, SETTING, UnknownMutation, choose};
     if SETTING.is_some()
-        && let Some(name) = crate::models::environment("HOUSTON_MUTATION")
+        && let Some(name) = environment("HOUSTON_MUTATION")
     {
         let mutation: Mutation =
             name.parse().map_err(|error: UnknownMutation| Failure::Usage(error.into()))?;
@@ -178,14 +134,4 @@ fn apply_mutation() -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
 }

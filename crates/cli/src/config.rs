@@ -357,7 +357,7 @@ pub(crate) struct Orchestrator {
     /// When an attempt is aborted.
     pub(crate) watchdog: WatchdogConfig,
     /// How long to wait for Postgres at the start.
-    pub(crate) startup: crate::connect::Startup,
+    pub(crate) startup: Startup,
     /// Leases of workers.
     pub(crate) lease: LeaseConfig,
     /// Intervals of the sweep and the reaper.
@@ -366,6 +366,16 @@ pub(crate) struct Orchestrator {
     pub(crate) fairness: Fairness,
     /// Slots, connections and drain of a worker.
     pub(crate) worker: WorkerConfig,
+}
+
+/// `[startup]`: how long to wait for Postgres at the start.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Startup {
+    /// After this many seconds the process gives up.
+    pub(crate) wait_s: u64,
+    /// Seconds between two attempts; each failed one prints a line.
+    pub(crate) retry_s: u64,
 }
 
 /// Both tiers of retries.

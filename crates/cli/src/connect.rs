@@ -11,24 +11,13 @@ use houston_domain::id::Shard;
 use houston_embedded::{Config as EmbeddedConfig, Installer, Servers};
 use houston_store::moves::Moves;
 use houston_store::{Config as StoreConfig, Store};
-use serde::{Deserialize, Serialize};
 
-use crate::commands::Failure;
 use crate::config::{CellConfig, Settings};
+use crate::failure::Failure;
 use crate::output::print_stderr;
 
 /// The time limit of one attempt to reach Postgres.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// `[startup]`: how long to wait for Postgres at the start.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Startup {
-    /// After this many seconds the process gives up.
-    pub(crate) wait_s: u64,
-    /// Seconds between two attempts; each failed one prints a line.
-    pub(crate) retry_s: u64,
-}
 
 /// Addresses of the servers of one cell.
 #[derive(Debug, Clone, Default)]

@@ -15,8 +15,8 @@ use reqwest::header::{self, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Semaphore;
 
-use crate::commands::Failure;
-use crate::commands::key::{Limits as KeyLimits, MadeKey, create};
+use crate::failure::Failure;
+use crate::keys::{KeyLimits, MadeKey, create};
 
 /// The secret that the provider has given to the console.
 pub(crate) const SECRET: &str = "HOUSTON_CONSOLE_OIDC_SECRET";

@@ -16,10 +16,9 @@ use houston_tools::Registry;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::commands::Failure;
 use crate::config::{Loaded, Settings};
-use crate::model_catalogue::Routes;
-use crate::models::{self, Models};
+use crate::failure::Failure;
+use crate::models::{self, Models, Routes};
 
 /// Computes prompts and tool lists without calling a model.
 pub(crate) struct Explainer {

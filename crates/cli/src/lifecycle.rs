@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use crate::models::environment;
+use crate::environment::environment;
 
 /// Cancels `stop` at the first SIGTERM or SIGINT; exits with code 130 at the second.
 ///

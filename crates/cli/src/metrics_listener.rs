@@ -19,8 +19,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::Failure;
 use crate::config::Settings;
+use crate::failure::Failure;
 use crate::output::print_stderr;
 use crate::system::System;
 

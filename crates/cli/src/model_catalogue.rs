@@ -11,7 +11,7 @@ use houston_domain::answering::Sampling;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::Usage;
 use houston_llm::routing::router::{Needs, order};
-use houston_llm::{Candidate, Latencies, Need, Price, Strategy, parse_choice, tokens};
+use houston_llm::{Candidate, Need, Price, Strategy, parse_choice, tokens};
 use houston_protocol::model::{
     EstimateModels, EstimatedModel, EstimatedStrategy, ModelCapabilities, ModelEstimate, ModelLimits,
     ModelNeed, ModelPrice, ModelResponse, ModelRoute, ModelStrategy, ModelsResponse,
@@ -20,29 +20,10 @@ use houston_protocol::problem::FieldError;
 use rust_decimal::Decimal;
 
 use crate::explain::Explainer;
+use crate::models::{Route, Routes};
 
 /// The use case of agents whose type names no other.
 const AGENT: &str = "agent";
-
-/// The models of a use case.
-#[derive(Debug, Clone)]
-pub(crate) struct Route {
-    pub(crate) strategy: Strategy,
-    pub(crate) needs: Vec<Need>,
-    /// In the order of the settings.
-    pub(crate) candidates: Vec<Candidate>,
-}
-
-/// The models of all use cases.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Routes {
-    pub(crate) by_use_case: BTreeMap<String, Route>,
-    pub(crate) latencies: Latencies,
-    /// Ranks of models, by the beginnings of their names.
-    pub(crate) quality: BTreeMap<String, u8>,
-    /// The longest answer of an agent.
-    pub(crate) output_tokens: u64,
-}
 
 /// The models, which are built when they are first needed.
 pub(crate) struct Catalogue(Arc<Explainer>);

@@ -9,20 +9,34 @@ use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::ModelError;
 use houston_engine::MakeModel;
 use houston_llm::{
-    Candidate, Choice, Description, Fallback, Guards, Http, Model, Price, Provider, RetryPolicy, Strategy,
-    Timeouts, TokenSource, Unavailable, capabilities, connect_with, detect_all, parse_choice, profile,
+    Candidate, Choice, Description, Fallback, Guards, Http, Latencies, Model, Need, Price, Provider,
+    RetryPolicy, Strategy, Timeouts, TokenSource, Unavailable, capabilities, connect_with, detect_all,
+    parse_choice, profile,
 };
 
 use crate::config::{AUTO, Loaded, ModelSelection, ProviderSettings, Routed, USE_CASES};
-use crate::model_catalogue::{Route, Routes};
+use crate::environment::environment;
 use crate::tokens;
 use crate::tokens::AzureTokens;
 
-/// An environment variable; `None` when it is not set or empty.
-pub(crate) fn environment(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
-    let value = std::env::var(name);
-    value.ok().filter(|value| !value.is_empty())
+/// The models of a use case.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    pub(crate) strategy: Strategy,
+    pub(crate) needs: Vec<Need>,
+    /// In the order of the settings.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// The models of all use cases.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    pub(crate) by_use_case: BTreeMap<String, Route>,
+    pub(crate) latencies: Latencies,
+    /// Ranks of models, by the beginnings of their names.
+    pub(crate) quality: BTreeMap<String, u8>,
+    /// The longest answer of an agent.
+    pub(crate) output_tokens: u64,
 }
 
 /// The models by use case, a function that builds others, and a summary for a person.

@@ -18,12 +18,12 @@ use houston_store::TenantStore;
 use houston_tools::{Registry, SharedTool};
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::Failure;
 use crate::config;
 use crate::config::{Kind, Loaded};
 use crate::connect::{self, ServerSupervisor};
+use crate::failure::Failure;
 use crate::instruments::Callbacks;
-use crate::model_catalogue::Routes;
+use crate::models::Routes;
 use crate::models::{self, Models};
 use crate::system::{System, Workers};
 use crate::toolbox::{Toolbox, outside_without_sandbox};

@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::commands::Failure;
-use crate::models::environment;
+use crate::environment::environment;
+use crate::failure::Failure;
 
 /// How long the end of the process waits until the last spans are sent.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);

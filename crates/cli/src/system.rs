@@ -24,14 +24,15 @@ use houston_worker::{LoneWorker, Running, TryAlone, Webhooks, Worker};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::commands::Failure;
 use crate::config::Loaded;
 use crate::connect::{self, CellAddresses};
 use crate::console_sign_in::{SECRET, SignIn};
+use crate::environment::environment;
 use crate::explain::{Explainer, engine_config, own_tools};
+use crate::failure::Failure;
 use crate::foreign_servers::{Foreign, StoredRows};
 use crate::model_catalogue::Catalogue;
-use crate::models::{Models, environment};
+use crate::models::Models;
 
 /// What all roles of one process share.
 pub(crate) struct System {

@@ -11,7 +11,7 @@ use houston_web::json_api::Endpoint;
 use secrecy::SecretString;
 
 use crate::config::{ConfigError, SandboxSettings, Settings, ShellProgram, endpoints};
-use crate::models::environment;
+use crate::environment::environment;
 
 /// The tools before the settings are loaded, which name them.
 pub(crate) struct Toolbox {

@@ -21,8 +21,9 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::{Context, Failure};
 use crate::connect::Addresses;
+use crate::context::Context;
+use crate::failure::Failure;
 use crate::models::Models;
 use crate::output::print;
 use crate::system::System;

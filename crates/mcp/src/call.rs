@@ -1,5 +1,7 @@
 //! [`Call`]: one call of a tool, from its arguments to what the model reads, over the pauses in its middle.
 
+mod task;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +12,12 @@ use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputRequired
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::task::Begun;
 use crate::answer::response;
 use crate::asked::Asked;
 use crate::connection::{Again, Request};
 use crate::error::CallError;
 use crate::server::Server;
-use crate::task::{self, Begun};
 
 /// How often a server may ask in one call, or want it to be sent again.
 const MAX_ROUNDS: u32 = 10;

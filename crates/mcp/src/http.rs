@@ -19,9 +19,9 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::{Sse, SseStream};
 
 use crate::error::StartError;
-use crate::own::{Account, NoToken, Own, Token};
-use crate::pool::Surroundings;
+use crate::owner::{Account, NoToken, Own, Token};
 use crate::settings::{McpLimits, ServerSettings};
+use crate::surroundings::Surroundings;
 
 /// The header with the id of a session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

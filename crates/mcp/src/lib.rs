@@ -12,11 +12,10 @@
 //! | [`settings`] | [`McpSettings`]: what `jobs/mcp.toml` says |
 //! | [`catalogue`] | servers that work with Houston, as `houston mcp add` writes them |
 //! | [`listed`] | [`Listed`]: a tool as a server lists it: cleaned, checked, with its pin |
-//! | [`names`] | names that models accept |
 //! | [`pins`] | [`Pins`]: the tools that a person has approved |
 //! | [`trust`] | effect class and facts of a tool: a pure function |
 //! | [`server`] | [`Server`]: starts its process or session when it is needed, pauses after failures, stops it when idle |
-//! | [`pool`] | [`Pool`]: the servers of a process, and their tools |
+//! | [`pool`] | [`Pool`]: the servers of a process, and their tools, under names that models accept |
 //! | [`own`] | [`own::OwnPool`]: servers of tenants and users, over HTTP |
 //! | `oauth` | logins at such servers, and the renewal of tokens |
 //!
@@ -43,7 +42,7 @@
 //!   with the answer, once. A task that a call has begun is committed with the call before it is asked for, and is cancelled
 //!   with its run.
 //! - All that a server answers was written by others, and its tools are marked accordingly.
-//! - `rmcp` is used in `connection` and `http`, and its types in `answer`, `asked`, `call`, `task`, `listed` and `server`;
+//! - `rmcp` is used in `connection` and `http`, and its types in `answer`, `asked`, `call`, `listed` and `server`;
 //!   nowhere else in Houston.
 //!
 //! # Deliberately absent
@@ -63,7 +62,6 @@
 
 mod answer;
 mod asked;
-mod backoff;
 mod bounded;
 mod call;
 pub mod catalogue;
@@ -72,17 +70,17 @@ mod error;
 mod http;
 pub mod listed;
 mod mended;
-pub mod names;
 mod oauth;
 pub mod own;
+mod owner;
 pub mod pins;
 pub mod pool;
 mod process;
+mod reach;
 mod schema;
 pub mod server;
 pub mod settings;
-mod stderr;
-mod task;
+mod surroundings;
 mod text;
 mod tool;
 pub mod trust;
@@ -91,6 +89,7 @@ pub use catalogue::Catalogue;
 pub use error::{CallError, StartError};
 pub use listed::Listed;
 pub use pins::{Pin, Pins};
-pub use pool::{Pool, Surroundings};
+pub use pool::Pool;
 pub use server::Server;
 pub use settings::{McpSettings, Protocol, ServerSettings, SettingsError, ToolOverride, Trust};
+pub use surroundings::Surroundings;

@@ -1,73 +1,20 @@
-//! [`Pool`]: the servers of a process, and their tools.
+//! [`Pool`]: the servers of a process, and their tools, under names that models accept.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use houston_domain::mcp_server::names::offered;
 use houston_tools::SharedTool;
-use houston_web::Tls;
-use tokio::sync::{OnceCell, Semaphore};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::error::StartError;
-use crate::names;
 use crate::pins::{Pin, Pins};
 use crate::server::Server;
-use crate::settings::McpSettings;
+use crate::settings::{McpSettings, ServerSettings};
+use crate::surroundings::{Shared, Surroundings};
 use crate::tool::McpTool;
 
 /// The longest time of [`Pool::close`].
 const CLOSE: Duration = Duration::from_secs(5);
-
-/// What servers get of the machine that they run on.
-pub struct Surroundings {
-    /// `PATH`.
-    pub path: Option<OsString>,
-    /// The folder with a home for each server.
-    pub homes: PathBuf,
-    /// The environment of Houston: the value of a variable that a server's settings name.
-    pub variable: fn(&str) -> Option<String>,
-}
-
-/// What the servers of a process share.
-pub(crate) struct Shared {
-    pub(crate) surroundings: Surroundings,
-    /// How many processes may be starting at once.
-    pub(crate) starts: Semaphore,
-    /// The tasks that keep processes.
-    pub(crate) tracker: TaskTracker,
-    /// Cancelled to end all processes.
-    pub(crate) stop: CancellationToken,
-    /// The certificates to trust, read when the first server over HTTP is asked.
-    tls: OnceCell<Tls>,
-}
-
-impl Shared {
-    pub(crate) fn new(surroundings: Surroundings, starts: usize) -> Self {
-        Self {
-            surroundings,
-            starts: Semaphore::new(starts),
-            tracker: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            tls: OnceCell::new(),
-        }
-    }
-
-    /// # Errors
-    /// [`StartError::Tls`].
-    pub(crate) async fn tls(&self) -> Result<Tls, StartError> {
-        let read = async || {
-            // Reading them takes long enough to hold up other tasks.
-            let read = tokio::task::spawn_blocking(Tls::system).await;
-            read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
-        };
-        let tls = self.tls.get_or_try_init(read).await;
-        tls.cloned().map_err(|reason| StartError::Tls { reason })
-    }
-}
 
 /// The servers of a process. Nothing is started before a tool is called.
 #[derive(Clone)]
@@ -92,7 +39,7 @@ impl Pool {
         let servers = enabled.map(|(name, server)| {
             let pinned: BTreeMap<String, Pin> =
                 pins.of(name).map(|(tool, pin)| (tool.to_owned(), pin.clone())).collect();
-            let named = names::of_server(name, server, pins);
+            let named = tool_names(name, server, pins);
             let server = Server::new(name, server.clone(), settings.limits, pinned, Arc::clone(&shared));
             let server = Arc::new(server);
             let tool = |(tool, name): (String, String)| {
@@ -131,4 +78,24 @@ impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.servers.keys()).finish()
     }
+}
+
+/// The names of the tools that each server offers: those of enabled servers that were approved and are enabled. A server
+/// that is not enabled offers none.
+#[must_use]
+pub fn names_of_servers(settings: &McpSettings, pins: &Pins) -> BTreeMap<String, Vec<String>> {
+    let of_server = |(name, server): (&String, &ServerSettings)| {
+        let tools = if server.enabled { tool_names(name, server, pins) } else { Vec::new() };
+        (name.clone(), tools.into_iter().map(|(_, name)| name).collect())
+    };
+    settings.servers.iter().map(of_server).collect()
+}
+
+/// The tools that a server offers: the names that the server gives them, and the names under which they are offered.
+fn tool_names(name: &str, server: &ServerSettings, pins: &Pins) -> Vec<(String, String)> {
+    // All pins count, so that switching one tool off does not rename another.
+    let mut names = offered(name, pins.of(name).map(|(tool, _)| tool));
+    let is_enabled = |tool: &str| server.tools.get(tool).is_none_or(|said| said.enabled != Some(false));
+    let listed = pins.of(name).filter(|(tool, pin)| !pin.gone && is_enabled(tool));
+    listed.filter_map(|(tool, _)| names.remove_entry(tool)).collect()
 }

@@ -1,16 +1,20 @@
-//! [`Process`]: the process of a server, in a process group of its own.
+//! [`Process`]: the process of a server, in a process group of its own; and [`Stderr`], the last that it has printed.
 
+use std::collections::VecDeque;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::error::StartError;
-use crate::pool::Surroundings;
 use crate::settings::ServerSettings;
+use crate::surroundings::Surroundings;
+use crate::text::cleaned;
 
 /// How long a process may take to exit at the end of its input, and again after SIGTERM.
 const ON_END: Duration = Duration::from_secs(2);
@@ -101,4 +105,53 @@ fn home(homes: &Path, name: &str) -> Result<PathBuf, StartError> {
     let path = homes.join(name);
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
     created.and_then(|()| std::path::absolute(&path)).map_err(|source| StartError::Home { path, source })
+}
+
+/// How much is kept.
+const KEPT: usize = 64 * 1024;
+
+/// The last 64 KiB that a process has written to its standard error.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stderr(Arc<Mutex<VecDeque<u8>>>);
+
+impl Stderr {
+    /// Reads until the end. Without a reader a process that prints much would wait forever.
+    pub(crate) async fn drain(self, mut from: impl AsyncRead + Unpin) {
+        let mut piece = vec![0; 8 * 1024];
+        while let Ok(read @ 1..) = from.read(&mut piece).await {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(piece.iter().take(read));
+            let surplus = kept.len().saturating_sub(KEPT);
+            kept.drain(..surplus);
+        }
+    }
+
+    /// The last lines, without characters that a terminal would obey.
+    pub(crate) fn last_lines(&self, lines: usize) -> Vec<String> {
+        let kept: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let text = String::from_utf8_lossy(&kept);
+        let mut last: Vec<String> = text
+            .lines()
+            .rev()
+            .map(|line| cleaned(line, 400))
+            .filter(|line| !line.is_empty())
+            .take(lines)
+            .collect();
+        last.reverse();
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_end_is_kept() {
+        let stderr = Stderr::default();
+        let printed = format!("{}\nlast \u{1b}[31mline\n", "x".repeat(KEPT * 3));
+        stderr.clone().drain(printed.as_bytes()).await;
+        assert_eq!(stderr.0.lock().unwrap().len(), KEPT);
+        assert_eq!(stderr.last_lines(1), ["last [31mline"]);
+    }
 }

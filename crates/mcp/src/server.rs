@@ -12,19 +12,17 @@ use houston_domain::mcp_server::pin;
 use rmcp::model::{CallToolResponse, DetailedTask, InputResponses};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::backoff::pause;
 use crate::bounded::Bounded;
 use crate::connection::{Connection, Ended, InUse, Limits, Request, Way};
 use crate::error::{CallError, StartError};
 use crate::http::Http;
 use crate::listed::Listed;
 use crate::mended::{Mended, Noted, Open};
-use crate::own::Own;
+use crate::owner::{Leavable as _, Own};
 use crate::pins::{Pin, Standing};
-use crate::pool::Shared;
-use crate::process::{Pipes, Process};
+use crate::process::{Pipes, Process, Stderr};
 use crate::settings::{McpLimits, ServerSettings};
-use crate::stderr::Stderr;
+use crate::surroundings::Shared;
 
 /// One server of this process, with at most one process of its own at a time.
 pub struct Server {
@@ -395,7 +393,7 @@ impl Server {
             let way = Way { transport, is_modern, process: None, too_large, place };
             let connection = Connection::open(way, limits, &self.shared).await?;
             if let Some(own) = &self.own {
-                own.rooms.opened(own.key.tenant, &connection);
+                own.rooms.opened(own.key.tenant, Arc::<Connection>::clone(&connection));
             }
             return Ok(connection);
         }
@@ -440,9 +438,35 @@ fn is_secret(name: &str, value: &str) -> bool {
     is_random || NAMES.iter().any(|part| name.contains(part)) && !value.starts_with('/')
 }
 
+/// The first pause after a failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// After so many failures in a row the server is off.
+const MOST_FAILURES: u32 = 5;
+/// How long it is off.
+const OFF: Duration = Duration::from_mins(15);
+
+/// A pause after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// How long nothing is started.
+    pub(crate) wait: Duration,
+    /// Whether the server is off: it has failed too often.
+    pub(crate) is_off: bool,
+}
+
+/// The pause after the failure number `failures` in a row, counted from 1. `random` is from 0 to 1: workers do not start
+/// again at the same moment.
+pub(crate) fn pause(failures: u32, random: f64) -> Pause {
+    if failures >= MOST_FAILURES {
+        return Pause { wait: OFF, is_off: true };
+    }
+    let longest = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
+    Pause { wait: longest.mul_f64(random.clamp(0.0, 1.0)), is_off: false }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_secret;
+    use super::{is_secret, *};
 
     #[test]
     fn folders_and_languages_are_no_secrets() {
@@ -463,5 +487,14 @@ mod tests {
         ] {
             assert!(!is_secret(name, value), "{name}");
         }
+    }
+
+    #[test]
+    fn pauses_double_and_then_the_server_is_off() {
+        let longest: Vec<u64> = (1..5).map(|failures| pause(failures, 1.0).wait.as_secs()).collect();
+        assert_eq!(longest, [1, 2, 4, 8]);
+        assert_eq!(pause(3, 0.0).wait, Duration::ZERO);
+        assert_eq!(pause(5, 0.3), Pause { wait: OFF, is_off: true });
+        assert_eq!(pause(u32::MAX, 0.3), Pause { wait: OFF, is_off: true });
     }
 }

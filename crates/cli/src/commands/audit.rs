@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::agentable::{Database, one_line, table};
 use super::dev::DEMO;
 use super::{Context, Failure};
-use crate::models::environment;
+use crate::environment::environment;
 use crate::output::{print, print_json, print_stderr};
 
 /// The tenant of `houston key create`.

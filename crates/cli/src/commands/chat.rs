@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Context, Failure, runtime};
 use crate::chat::{self, Options};
-use crate::models::environment;
+use crate::environment::environment;
 use crate::output::print_stderr;
 
 /// The text below the options in `--help`.

@@ -14,11 +14,12 @@ use houston_store::agentable::NewAgentable;
 use houston_store::api_key::ApiKey;
 use houston_store::user::User;
 
-use super::{Context, Failure, key, runtime};
-use crate::app::DEFAULT_FOLDER;
+use super::{Context, DEFAULT_FOLDER, Failure, runtime};
 use crate::config::Loaded;
 use crate::connect::{self, ServerSupervisor};
+use crate::environment::environment;
 use crate::explain::Explainer;
+use crate::keys::{KeyLimits, create};
 use crate::metrics_listener::{MetricsListener, Roles};
 use crate::output::{self, print, print_stderr};
 use crate::span_export::SpanExport;
@@ -226,7 +227,7 @@ async fn ensure_demo_key(store: &Store, ids: &Ids, folder: &Path) -> Result<(), 
             return Ok(());
         }
     }
-    let made = key::create(store, ids, (DEMO, "houston dev"), key::Limits::NONE).await?;
+    let made = create(store, ids, (DEMO, "houston dev"), KeyLimits::NONE).await?;
     std::fs::create_dir_all(folder)?;
     write_key(&file, &made.key)?;
     Ok(())
@@ -253,8 +254,8 @@ struct ShellSnippet {
 
 impl ShellSnippet {
     fn new(folder: &Path, key_file: &Path) -> Self {
-        let mut program = of_this_program(models::environment);
-        if folder != Path::new(DEFAULT_FOLDER) && models::environment("HOUSTON_FOLDER").is_none() {
+        let mut program = of_this_program(environment);
+        if folder != Path::new(DEFAULT_FOLDER) && environment("HOUSTON_FOLDER").is_none() {
             program.push_str(" --folder ");
             program.push_str(&quoted(&folder.display().to_string()));
         }

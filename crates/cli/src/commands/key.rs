@@ -6,12 +6,11 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
-use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
-use houston_domain::clock::{Clock as _, SystemClock};
-use houston_domain::id::{ApiKeyId, Ids, TenantId, UserId};
+use houston_domain::clock::SystemClock;
+use houston_domain::id::{ApiKeyId, Ids, UserId};
 use houston_domain::issuer::Issuer;
-use houston_domain::scope::{Scope, Scopes};
-use houston_store::api_key::{ApiKey, NewApiKey};
+use houston_domain::scope::Scope;
+use houston_store::api_key::ApiKey;
 use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 use houston_web::ListedHost;
@@ -19,6 +18,7 @@ use houston_web::ListedHost;
 use super::agentable::{one_line, table};
 use super::{Context, Failure, audit, runtime};
 use crate::connect;
+use crate::keys::{KeyLimits, MadeKey, add};
 use crate::output::{print, print_json, print_stderr};
 
 /// Create, list and revoke API keys.
@@ -176,91 +176,17 @@ fn duration(text: &str) -> Result<TimeDelta, String> {
     }
 }
 
-/// What a new key may do, for whom and for how long.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    scopes: Scopes,
-    user: Option<UserId>,
-    expires_at: Option<DateTime<Utc>>,
-}
-
-impl Limits {
-    /// Everything, for ever, also for the installation.
-    pub(crate) const NONE: Self = Self { scopes: Scopes::ALL, user: None, expires_at: None };
-
-    /// These scopes until then, for all of the tenant.
-    pub(crate) fn until(scopes: Scopes, expires_at: DateTime<Utc>) -> Self {
-        Self { scopes, user: None, expires_at: Some(expires_at) }
-    }
-
-    fn new(
-        scopes: &[Scope],
-        user: Option<UserId>,
-        expires_in: Option<TimeDelta>,
-        has_issuer: bool,
-    ) -> Result<Self, Failure> {
-        let scopes: Scopes = scopes.iter().copied().collect();
-        if let (true, Some(scope)) = (user.is_some() || has_issuer, scopes.beyond_a_user().next()) {
-            let whose = if has_issuer { "an issuer" } else { "a key of one user" };
-            return Err(Failure::Usage(anyhow!(
-                "{whose} cannot have the scope `{scope}`: add `--scope read,post`"
-            )));
-        }
-        Ok(Self { scopes, user, expires_at: expires_in.map(|left| SystemClock.now() + left) })
-    }
-}
-
-/// A key that was created.
-pub(crate) struct MadeKey {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: ApiKeyId,
-    pub(crate) key: String,
-}
-
-/// Creates a key for the tenant of this name.
-pub(crate) async fn create(
-    store: &Store,
-    ids: &Ids,
-    (tenant, name): (&str, &str),
-    limits: Limits,
-) -> Result<MadeKey, Failure> {
-    add(store, ids, (tenant, name), limits, None).await
-}
-
-async fn add(
-    store: &Store,
-    ids: &Ids,
-    (tenant, name): (&str, &str),
-    limits: Limits,
-    issuer: Option<&Issuer>,
-) -> Result<MadeKey, Failure> {
-    let tenant = store.operator().ensure_tenant(ids.next(), tenant).await?;
-    let mut random = [0; RANDOM_BYTES];
-    ids.fill(&mut random);
-    let (id, key) = (ids.next(), SecretKind::Key.secret(random));
-    let Limits { scopes, user, expires_at } = limits;
-    let new = NewApiKey { id, name, key: &key, scopes, user, expires_at, issuer };
-    store.operator().create_api_key(tenant, &new).await.map_err(|error| match error {
-        Error::Exists { .. } => Failure::Other(anyhow!(
-            "JWTs of this issuer for this audience are accepted already; revoke that key first (`houston key list`), or \
-             choose another audience"
-        )),
-        error => error.into(),
-    })?;
-    Ok(MadeKey { tenant, id, key })
-}
-
 impl Create {
     async fn run(self, store: &Store, copies: &Copies) -> Result<(), Failure> {
         let issuer = self.issuer()?;
-        let limits = Limits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
+        let limits = KeyLimits::new(&self.scopes, self.user, self.expires_in, issuer.is_some())?;
         let ids = Ids::new(Arc::new(SystemClock));
         let Self { tenant, name, json, .. } = self;
         let MadeKey { tenant: owner, id, key } =
             add(store, &ids, (&tenant, &name), limits, issuer.as_ref()).await?;
         copies.copy(owner).await?;
         audit::record(store, Some(owner), "create_key", id.to_string()).await;
-        let Limits { scopes, user, expires_at } = limits;
+        let KeyLimits { scopes, user, expires_at } = limits;
         if json {
             // The key of an issuer is no secret that anybody needs.
             let key = issuer.is_none().then_some(key);

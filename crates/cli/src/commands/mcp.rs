@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::agentable::table;
 use super::{Context, Failure, runtime};
 use crate::config::user_path;
-use crate::models::environment;
+use crate::environment::environment;
 use crate::output::{print, print_json, print_stderr};
 
 /// Seconds of a server's first start: its package may be installed then.
@@ -149,7 +149,7 @@ struct Row<'r> {
 
 fn servers(context: &Context, json: bool) -> ExitCode {
     let (settings, pins) = (&context.loaded.settings.mcp, &context.loaded.mcp.pins);
-    let mut names = houston_mcp::names::of_servers(settings, pins);
+    let mut names = houston_mcp::pool::names_of_servers(settings, pins);
     let rows: Vec<Row<'_>> = settings
         .servers
         .iter()

@@ -1,4 +1,4 @@
-//! The commands of `houston`, one file each; those that copy conversations share one.
+//! The commands of `houston`, one file each; those that copy conversations share one, as do those for shells.
 
 mod agentable;
 mod approvals;
@@ -7,7 +7,6 @@ mod audit;
 mod cancel;
 mod cell;
 mod chat;
-mod completions;
 mod config;
 mod conversation;
 mod dev;
@@ -18,7 +17,7 @@ mod guard;
 mod health;
 mod history;
 mod junit;
-pub(crate) mod key;
+mod key;
 mod list;
 mod man;
 mod mcp;
@@ -46,74 +45,49 @@ mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use clap::Subcommand;
-use houston_domain::clock::SystemClock;
-use houston_domain::id::Ids;
-use houston_tools::Registry;
+use clap::{Parser, Subcommand};
 
-use crate::config::{Loaded, secrets};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::runtime::runtime;
 use crate::telemetry::Verbosity;
 
-pub(crate) use crate::runtime::runtime;
-
-/// What every command gets.
-pub(crate) struct Context {
-    pub(crate) loaded: Loaded,
-    pub(crate) registry: Registry,
-    pub(crate) folder: PathBuf,
-    /// The folder that overrides files of `jobs/`.
+/// Run AI agents as durable background jobs.
+#[derive(Debug, Parser)]
+#[command(name = "houston", version, max_term_width = 110, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Folder with files that override those of jobs/ (orchestrator.toml, agents/*.toml, …) and those in
+    /// ~/.config/houston
+    #[arg(long, global = true, env = "HOUSTON_JOBS", value_name = "FOLDER", help_heading = GLOBAL)]
     pub(crate) jobs: Option<PathBuf>,
+    /// Folder with the data of `houston dev`
+    #[arg(
+        long,
+        global = true,
+        env = "HOUSTON_FOLDER",
+        value_name = "FOLDER",
+        default_value = DEFAULT_FOLDER,
+        help_heading = GLOBAL
+    )]
+    pub(crate) folder: PathBuf,
+    /// Log more: requests and what each part does (HOUSTON_LOG sets it in detail)
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
+    pub(crate) verbose: bool,
 }
 
-impl Context {
-    /// Uses the key of the folder for secrets of tenants, unless one is set: with embedded servers, all processes of the folder
-    /// share it.
-    ///
-    /// # Errors
-    /// When the file can be neither read nor written, or has no key.
-    pub(crate) fn use_key_of_folder(&mut self) -> anyhow::Result<()> {
-        if self.loaded.secret_keys.is_none() {
-            let keys = secrets::of_folder(&self.folder, &Ids::new(Arc::new(SystemClock)))?;
-            self.loaded.secret_keys = Some(keys);
-        }
-        Ok(())
-    }
-}
+/// The folder of `houston dev`, unless --folder or HOUSTON_FOLDER is set.
+pub(crate) const DEFAULT_FOLDER: &str = ".houston";
+/// The heading of the options that all commands share.
+pub(crate) const GLOBAL: &str = "Options of every command";
 
-/// The error of a command; the variant decides the exit code.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// Wrong usage or settings: exit code 2.
-    Usage(anyhow::Error),
-    /// Any other error: exit code 1.
-    Other(anyhow::Error),
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl From<houston_store::Error> for Failure {
-    fn from(error: houston_store::Error) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-impl From<houston_api::ExplainError> for Failure {
-    fn from(error: houston_api::ExplainError) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(error.into())
-    }
-}
+const AFTER_HELP: &str = "\
+Most commands take the id of an agent: `houston <command> [ID]`; `houston list` prints the ids. Commands print data to \
+stdout (with --json one JSON value) and messages to stderr. They use the database of DATABASE_URL, or else that of \
+`houston dev` in this folder. Exit codes: 0 success, 1 failure, 2 wrong usage or settings; `houston chat --help` lists \
+more.";
 
 /// The commands, in the order in which a new user needs them.
 #[derive(Debug, Subcommand)]
@@ -197,7 +171,7 @@ pub(crate) enum Command {
     /// Show the settings and their origins
     Config(config::Config),
     /// Print the completion script of a shell
-    Completions(completions::Completions),
+    Completions(man::Completions),
     /// Check whether the API or a worker on this host can do its work: for health checks of containers
     Health(health::Health),
     /// Write the man pages of all commands to a folder
@@ -271,5 +245,17 @@ impl Command {
             }
             _ => Verbosity::Errors,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
     }
 }

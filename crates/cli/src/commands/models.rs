@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::agentable::table;
 use super::{Context, Failure, runtime};
-use crate::models::{Reached, environment, reach};
+use crate::environment::environment;
+use crate::models::{Reached, reach};
 use crate::output::{print, print_json, print_stderr};
 
 /// Try a real model for what Houston's table says about it.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, Failure, runtime};
 use crate::chat::{self, ChatError, PlanServer};
-use crate::models::environment;
+use crate::environment::environment;
 use crate::output::{print, print_json, print_stderr};
 
 /// Check, show, list and run plans.

@@ -4,7 +4,7 @@ use houston_domain::cell::{CellName, Cells, InvalidCells, ShardRange};
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
-use crate::models::environment;
+use crate::environment::environment;
 
 /// `jobs/cells.toml`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

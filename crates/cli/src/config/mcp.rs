@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use houston_domain::agentable::AgentType;
 use houston_mcp::own::OwnPool;
-use houston_mcp::{McpSettings, Pins, Pool, Surroundings, names, pins};
+use houston_mcp::pool::names_of_servers;
+use houston_mcp::{McpSettings, Pins, Pool, Surroundings, pins};
 
 use super::kinds::Kind;
 use super::layers::Layers;
 use super::{ConfigError, Loaded};
-use crate::models::environment;
+use crate::environment::environment;
 
 /// Before the name of a server, in `tools` of an agent type: all its tools.
 const PREFIX: &str = "mcp:";
@@ -72,7 +73,7 @@ struct Offered {
 
 impl Servers {
     pub(super) fn of(settings: &McpSettings, pins: &Pins) -> Self {
-        let names = names::of_servers(settings, pins);
+        let names = names_of_servers(settings, pins);
         let offered = |(name, server): (&String, &houston_mcp::ServerSettings)| {
             let tools = names.get(name).cloned().unwrap_or_default();
             (name.clone(), Offered { tools, kinds: server.kinds.clone() })
@@ -162,7 +163,7 @@ impl Loaded {
 
 #[cfg(test)]
 mod tests {
-    use houston_mcp::names;
+    use houston_mcp::pool::names_of_servers;
 
     use crate::config::load;
     use crate::config::tests::tools;
@@ -186,7 +187,7 @@ mod tests {
         write("agents/goal.toml", &goal.replacen(change.0, change.1, 1));
         let mut loaded = load(Some(folder.path()), &tools()).map_err(|error| error.to_string())?;
         assert_eq!(
-            names::of_servers(&loaded.settings.mcp, &loaded.mcp.pins)
+            names_of_servers(&loaded.settings.mcp, &loaded.mcp.pins)
                 .into_values()
                 .flatten()
                 .collect::<Vec<_>>(),

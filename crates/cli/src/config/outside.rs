@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use crate::models::environment;
+use crate::environment::environment;
 
 /// The folder of endpoints.
 pub(super) const ENDPOINTS: &str = "endpoints";

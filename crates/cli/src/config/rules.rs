@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::layers::Layers;
 use super::{ConfigError, Kind, ModelSelection, Settings, flatten};
-use crate::models::environment;
+use crate::environment::environment;
 
 /// A hundred years.
 const DAYS: u64 = 36_500;

@@ -9,7 +9,7 @@ use houston_domain::id::Ids;
 use houston_domain::sealed::{KEY_BYTES, SecretKeys};
 
 use super::ConfigError;
-use crate::models::environment;
+use crate::environment::environment;
 
 const VARIABLE: &str = "HOUSTON_SECRETS_KEY";
 /// The file of `houston dev`, in its folder.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
-use crate::own::Place;
+use crate::owner::Place;
 use crate::process::Process;
 
 /// How long the transport may take to close the input of the process, and the process to exit after its output has ended.

@@ -3,7 +3,6 @@
 mod call;
 mod handler;
 mod keeper;
-mod listing;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
+use rmcp::model::{ClientRequest, PaginatedRequestParams, PingRequest, ProtocolVersion};
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
     ServiceError,
@@ -22,19 +21,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::call::{Again, Request};
 use self::handler::{Handler, Heard};
+pub(crate) use self::keeper::Ended;
 use self::keeper::{Keeper, Use};
-use self::listing::{ListError, list};
 use crate::error::{CallError, StartError};
 use crate::http::{self, HttpError};
-use crate::listed::Listed;
-use crate::own::{NoToken, Place};
-use crate::pool::Shared;
+use crate::listed::{Listed, listed_of};
+use crate::owner::{Leavable, NoToken, Place};
 use crate::process::Process;
+use crate::surroundings::Shared;
 use crate::text::cleaned;
-
-pub(crate) use self::call::{Again, Request};
-pub(crate) use self::keeper::Ended;
 
 /// A list of tools is asked for again after this time, whether or not the server said that it has changed.
 const LISTED_FOR: Duration = Duration::from_mins(5);
@@ -114,6 +111,23 @@ impl std::ops::Deref for InUse {
 
     fn deref(&self) -> &Connection {
         &self.0
+    }
+}
+
+impl Leavable for Connection {
+    /// Whether no call can begin any more.
+    fn has_ended(&self) -> bool {
+        self.used.borrow().ended.is_some()
+    }
+
+    fn leave(&self) -> bool {
+        self.used.send_if_modified(|used| {
+            let is_unused = used.calls == 0 && used.ended.is_none();
+            if is_unused {
+                used.ended = Some(Ended::Idle);
+            }
+            is_unused
+        })
     }
 }
 
@@ -200,22 +214,6 @@ impl Connection {
             Some(why) => Err(why),
             None => Ok(InUse(Arc::clone(self))),
         }
-    }
-
-    /// Whether no call can begin any more.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.used.borrow().ended.is_some()
-    }
-
-    /// Ends the connection if no call uses it.
-    pub(crate) fn leave(&self) -> bool {
-        self.used.send_if_modified(|used| {
-            let is_unused = used.calls == 0 && used.ended.is_none();
-            if is_unused {
-                used.ended = Some(Ended::Idle);
-            }
-            is_unused
-        })
     }
 
     /// Waits until the connection has ended.
@@ -321,4 +319,40 @@ impl Connection {
             CallError::Closed
         }
     }
+}
+
+/// The most tools of one server.
+const MAX_TOOLS: usize = 500;
+/// The most pages of a list. A page may be empty, so the tools alone would not limit them.
+const MAX_PAGES: usize = 100;
+
+/// Why a server's tools could not be listed.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Lists the tools of a server.
+async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Listed]>, ListError> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await?;
+        if tools.len() + page.tools.len() > MAX_TOOLS {
+            return Err(ListError::Refused(format!(
+                "it has more than {MAX_TOOLS} tools, which is the most of one server"
+            )));
+        }
+        tools.extend(page.tools.iter().map(listed_of));
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => return Ok(tools.into()),
+        }
+    }
+    Err(ListError::Refused(format!(
+        "its list of tools goes on after {MAX_PAGES} pages, which is the most of one server"
+    )))
 }

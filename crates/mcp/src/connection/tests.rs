@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
 use super::*;
-use crate::pool::Surroundings;
+use crate::surroundings::Surroundings;
 
 const CALL: Duration = Duration::from_secs(60);
 

@@ -55,7 +55,7 @@ const BLOCKING: [&str; 12] = [
     "crates/engine/src/setup/guards.rs",
     "crates/folder/src/root.rs",
     "crates/mcp/src/http.rs",
-    "crates/mcp/src/pool.rs",
+    "crates/mcp/src/surroundings.rs",
     "crates/meter/src/lib.rs",
     "crates/store/src/schedule/trigger_reader.rs",
     "crates/tools/src/builtin/search_files.rs",

@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Agent, PromptFiles, With};
-use crate::commands::{Context, Failure};
+use crate::context::Context;
+use crate::failure::Failure;
 use crate::models;
 
 /// The most model calls of a replay, whatever limits a trace has.

@@ -8,11 +8,18 @@ use houston_domain::id::TenantId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::Connection;
 use crate::error::StartError;
 
 /// How long a new connection waits for the place of one that is closing.
 const FREED: Duration = Duration::from_secs(2);
+
+/// A connection that can make room for another one.
+pub(crate) trait Leavable: Send + Sync {
+    /// Whether it takes no place any more.
+    fn has_ended(&self) -> bool;
+    /// Ends it if it is not used; `false`: it is.
+    fn leave(&self) -> bool;
+}
 
 /// The connections of all tenants.
 pub(crate) struct Rooms {
@@ -26,7 +33,7 @@ pub(crate) struct Rooms {
 struct Taken {
     counts: HashMap<TenantId, usize>,
     /// Those that are open, the oldest first.
-    open: Vec<(TenantId, Weak<Connection>)>,
+    open: Vec<(TenantId, Weak<dyn Leavable>)>,
 }
 
 /// The place of one connection, until it is dropped.
@@ -66,10 +73,10 @@ impl Rooms {
     }
 
     /// Remembers a connection, which may be ended while it is not used.
-    pub(crate) fn opened(&self, tenant: TenantId, connection: &Arc<Connection>) {
+    pub(crate) fn opened(&self, tenant: TenantId, connection: Arc<dyn Leavable>) {
         let mut taken = self.taken();
         taken.open.retain(|(_, connection)| connection.upgrade().is_some_and(|it| !it.has_ended()));
-        taken.open.push((tenant, Arc::downgrade(connection)));
+        taken.open.push((tenant, Arc::downgrade(&connection)));
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {

@@ -8,8 +8,8 @@ use rmcp::model::{CallToolResult, DetailedTask, TaskPayload};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::{Call, State};
 use crate::asked::Asked;
-use crate::call::{Call, State};
 use crate::error::CallError;
 use crate::server::Server;
 use crate::text::cleaned;

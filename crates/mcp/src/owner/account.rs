@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::Rows;
-use super::reach::OwnReach;
 use super::rows::{AccountKey, Renewal};
 use crate::oauth::{Exchange, Grant, NotRenewed, renew};
+use crate::reach::OwnReach;
 
 /// Tokens are renewed this many seconds before they expire.
 const EARLY: i64 = 30;
@@ -55,7 +55,7 @@ pub(crate) enum NoToken {
 }
 
 impl Account {
-    pub(super) fn new(
+    pub(crate) fn new(
         key: AccountKey,
         url: &str,
         reach: Arc<OwnReach>,
@@ -149,12 +149,12 @@ fn token_of(version: i64, grant: &Grant) -> Result<Token, NoToken> {
 }
 
 /// What is sealed of a grant, or of a login.
-pub(super) fn sealable(value: &impl serde::Serialize) -> SecretString {
+pub(crate) fn sealable(value: &impl serde::Serialize) -> SecretString {
     // All keys are strings, so this does not fail.
     SecretString::from(serde_json::to_string(value).unwrap_or_default())
 }
 
 /// Seconds since 1970.
-pub(super) fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     SystemClock.now().timestamp()
 }

@@ -6,77 +6,41 @@
 //! OwnPool::look → a connection of its own, for a person who reads what the server lists
 //! ```
 
-mod account;
-mod login;
-mod reach;
-mod rooms;
-mod rows;
-mod tool;
-
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ::http::header::{HeaderName, HeaderValue};
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use houston_domain::guard::ToolFacts;
 use houston_domain::id::UserId;
 use houston_domain::mcp_server::names::of_settings;
-use houston_tools::SharedTool;
+use houston_domain::mcp_server::pin::Pin;
+use houston_domain::mcp_server::{LOGIN_PATH, OAuthSettings};
+use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_schema::in_form;
 use houston_tools::servers::{OwnServer, OwnServers};
+use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, SharedTool, Tool};
+use rmcp::model::JsonObject;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
 
-pub(crate) use self::account::{Account, NoToken, Token};
-pub use self::login::BegunLogin;
-pub use self::reach::OwnReach;
-pub(crate) use self::rooms::{Place, Rooms};
-pub use self::rows::{AccountKey, Renewal, ServerKey, ServerRows, StoredAccount};
-use self::tool::OwnTool;
+use crate::call::Call;
 use crate::listed::Listed;
-use crate::pool::{Shared, Surroundings};
+use crate::oauth::{self, Exchange, Pending};
+use crate::owner::{Account, Own, Rooms, Rows, now, sealable};
+pub use crate::owner::{AccountKey, Renewal, ServerKey, ServerRows, StoredAccount};
+pub use crate::reach::OwnReach;
 use crate::server::Server;
 use crate::settings::{McpLimits, McpSettings, ServerSettings, TenantLimits, is_of_the_protocol};
+use crate::surroundings::{Shared, Surroundings};
+use crate::text::cleaned;
+use crate::tool::SPARE;
+use crate::trust::judged_own;
 
-/// Shorter values of headers are no secrets, and would cut other words.
-const MIN_SECRET: usize = 6;
-
-/// What the server of a tenant or a user needs besides its settings.
-#[derive(Clone)]
-pub(crate) struct Own {
-    pub(crate) key: ServerKey,
-    pub(crate) headers: HeaderMap,
-    /// Whose token is sent, if the server uses OAuth.
-    pub(crate) account: Option<Arc<Account>>,
-    pub(crate) reach: Arc<OwnReach>,
-    pub(crate) rooms: Arc<Rooms>,
-    rows: Rows,
-    /// Whether changed tools were reported: once is enough for a version of a server.
-    has_reported: Arc<AtomicBool>,
-}
-
-/// Set when the process has opened its store.
-type Rows = Arc<OnceLock<Arc<dyn ServerRows>>>;
-
-impl Own {
-    /// Stores that the server lists these approved tools otherwise.
-    pub(crate) fn report(&self, changed: BTreeMap<String, String>) -> Option<BoxFuture<'static, ()>> {
-        let rows = self.rows.get().filter(|_| !self.has_reported.swap(true, Ordering::Relaxed))?;
-        Some(rows.withhold(self.key.clone(), changed))
-    }
-
-    /// The text without the values of the headers, which a server may repeat in its errors.
-    pub(crate) fn without_secrets(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for value in self.headers.values().filter_map(|value| value.to_str().ok()) {
-            // Of `Bearer abc` the second word.
-            let key = value.split_once(' ').map_or(value, |(_, key)| key);
-            for secret in [value, key].into_iter().filter(|secret| secret.len() >= MIN_SECRET) {
-                text = text.replace(secret, "…");
-            }
-        }
-        text
-    }
-}
+/// The most characters of the reason why a login cannot begin.
+const MAX_ERROR: usize = 1000;
 
 /// The servers of tenants and users in this process. Cheap to clone.
 #[derive(Clone)]
@@ -247,5 +211,132 @@ impl OwnServers for OwnPool {
 impl std::fmt::Debug for OwnPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("OwnPool")
+    }
+}
+
+/// A login that has begun.
+#[derive(Debug)]
+pub struct BegunLogin {
+    /// What a person opens in a browser.
+    pub url: String,
+    /// What is kept, sealed, until the browser comes back.
+    pub pending: SecretString,
+}
+
+impl OwnPool {
+    /// Begins a login. `state`: what the browser brings back.
+    ///
+    /// # Errors
+    /// Why it cannot begin, for people.
+    pub async fn begin_login(&self, server: &OwnServer, state: &str) -> Result<BegunLogin, String> {
+        let settings: &OAuthSettings = server
+            .document
+            .settings
+            .oauth
+            .as_ref()
+            .ok_or("it does not use OAuth: put it with `\"oauth\": {}` if it does")?;
+        let public_url = self.inner.public_url.as_deref().ok_or(
+            "the operator of this installation has not set `tenants.public_url` in mcp.toml, the address where browsers reach it",
+        )?;
+        let redirect_uri = format!("{}{LOGIN_PATH}", public_url.trim_end_matches('/'));
+        let exchange = self.exchange().await?;
+        let begun = oauth::begin(&exchange, &server.document.url, settings, &redirect_uri, state).await;
+        let (url, pending) = begun.map_err(|error| cleaned(&error, MAX_ERROR))?;
+        Ok(BegunLogin { url, pending: sealable(&pending) })
+    }
+
+    /// Ends a login with the code that the browser has brought: what is sealed as the account. `issuer`: who says to have sent it.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    pub async fn finish_login(
+        &self,
+        pending: &SecretString,
+        code: &str,
+        issuer: Option<&str>,
+    ) -> Result<SecretString, String> {
+        let pending: Pending = serde_json::from_str(pending.expose_secret())
+            .map_err(|_| "it was begun by another version of Houston: begin again".to_owned())?;
+        let exchange = self.exchange().await?;
+        let grant = oauth::finish(&exchange, &pending, code, issuer, now()).await?;
+        Ok(sealable(&grant))
+    }
+
+    async fn exchange(&self) -> Result<Exchange<'_>, String> {
+        let tls = self.inner.shared.tls().await.map_err(|error| error.to_string())?;
+        Ok(Exchange { reach: &self.inner.reach, tls })
+    }
+}
+
+struct OwnTool {
+    pool: OwnPool,
+    server: Arc<OwnServer>,
+    /// The name that the server gives it.
+    remote: String,
+    definition: ToolDefinition,
+    facts: ToolFacts,
+    pin: String,
+}
+
+impl OwnTool {
+    fn new(
+        pool: OwnPool,
+        server: Arc<OwnServer>,
+        remote: &str,
+        name: String,
+        pin: &Pin,
+        limits: &McpLimits,
+    ) -> Self {
+        let settings = &server.document.settings;
+        let said = settings.tools.get(remote).copied().unwrap_or_default();
+        let (effect, facts) = judged_own(pin.hints, said);
+        let definition = ToolDefinition {
+            name,
+            description: pin.description.clone(),
+            input_schema: in_form(&Arc::new(pin.input_schema.clone())),
+            effect,
+            timeout: Duration::from_secs(settings.timeout_s + limits.start_s) + SPARE,
+        };
+        Self { pool, server, remote: remote.to_owned(), definition, facts, pin: pin.sha256.clone() }
+    }
+
+    /// A call for this user.
+    fn call(&self, user: UserId) -> Call {
+        Call {
+            server: self.pool.server(&self.server, user),
+            remote: self.remote.clone(),
+            effect: self.definition.effect,
+            is_untrusted: true,
+        }
+    }
+}
+
+impl Tool for OwnTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn facts(&self) -> ToolFacts {
+        self.facts.clone()
+    }
+
+    fn pin(&self) -> Option<&str> {
+        Some(&self.pin)
+    }
+
+    fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Value::Object(arguments) = input.clone() else {
+            return Err(InvalidInput(format!(
+                "{}: the arguments must be a JSON object",
+                self.definition.name
+            )));
+        };
+        let call = self.call(context.user);
+        Ok(Plan::Begin(call.begin(arguments, context.clone()).boxed()))
+    }
+
+    fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
+        let arguments: JsonObject = input.as_object().cloned().unwrap_or_default();
+        self.call(context.user).go_on(paused, arguments, context.clone()).boxed()
     }
 }

@@ -1,0 +1,54 @@
+//! [`Failure`]: why a command could not do its work, and the exit code that follows.
+
+use std::process::ExitCode;
+
+use crate::output::print_stderr;
+
+/// The error of a command; the variant decides the exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Wrong usage or settings: exit code 2.
+    Usage(anyhow::Error),
+    /// Any other error: exit code 1.
+    Other(anyhow::Error),
+}
+
+impl Failure {
+    /// Prints it to stderr; returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Usage(error) => {
+                print_stderr(&format!("houston: {error}"));
+                ExitCode::from(2)
+            }
+            Self::Other(error) => {
+                print_stderr(&format!("houston: {error:#}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<houston_store::Error> for Failure {
+    fn from(error: houston_store::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl From<houston_api::ExplainError> for Failure {
+    fn from(error: houston_api::ExplainError) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
