@@ -1,5 +1,6 @@
 //! A model behind HTTP: sends one request and decodes the answer as it arrives.
 
+mod answer;
 mod submission;
 
 use std::collections::VecDeque;
@@ -19,21 +20,23 @@ use reqwest::header::{
 use reqwest::{Body, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::answer::AnswerStream;
+use self::answer::AnswerStream;
 use crate::cache;
 use crate::capabilities;
 use crate::error;
-use crate::framing::{Framing, Reader};
+use crate::framing::Framing;
 use crate::http::{Http, Timeouts};
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::profile::correction::{Correction, correction};
 use crate::profile::{Changes, Profile, Submits};
+use crate::protocol::Wire;
 use crate::provider::{AuthStyle, Provider, TokenSource, nearest};
+use crate::reader::Reader;
 use crate::scrub::Scrubber;
 use crate::secret::{Fingerprint, Secret};
 use crate::wire::repair::repaired;
 use crate::wire::tool_schema::Originals;
-use crate::wire::{Decoder, Wire, anthropic};
+use crate::wire::{Decoder, anthropic};
 
 /// Longest answer accepted in one piece (from servers that do not stream), in bytes.
 const LONGEST_BODY: usize = 8 << 20;

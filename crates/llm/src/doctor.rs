@@ -16,11 +16,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::call::collected;
+use crate::connection::{Connection, connect_as};
 use crate::http::Http;
 use crate::ledger::Ledger;
 use crate::model::{AnswerSchema, Description, Image, Request};
 use crate::profile::{Changes, Profile};
-use crate::provider::{Choice, Connection, Lookup, TokenSource, connect_as};
+use crate::provider::{Choice, Lookup, TokenSource};
 
 /// What was found about a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,10 +11,10 @@ use houston_domain::model::{BilledTokens, ModelAnswer, ModelError, PricedApart, 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::framing::Reader;
 use crate::model::Event;
 use crate::profile::{AnswerEnd, Profile};
-use crate::wire::Wire;
+use crate::protocol::Wire;
+use crate::reader::Reader;
 
 const FILES: [(Wire, &str); 6] = [
     (Wire::Anthropic, include_str!("../exchanges/anthropic.txt")),

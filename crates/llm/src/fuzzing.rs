@@ -14,10 +14,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use reqwest::header::HeaderMap;
 
 use crate::error;
-use crate::framing::Reader;
 use crate::model::Event;
 use crate::profile::AnswerEnd;
-use crate::wire::Wire;
+use crate::protocol::Wire;
+use crate::reader::Reader;
 
 /// The wires whose decoders are checked.
 pub const WIRES: &[Wire] =

@@ -48,17 +48,17 @@
 //! # Add a wire
 //! 1. Add a folder in `wire/`: `mod.rs` (`encode`, through `wire::conversation::turns`, which makes every history
 //!    valid), `stream.rs` (the provider's types, usage converted to ours, and a `Decoder` that detects the end mark).
-//! 2. Add a variant to [`Wire`] and a line to each `match` in `wire/mod.rs`; add its examples to `fuzzing`, and a target
+//! 2. Add a variant to [`Wire`] and a line to each `match` in `protocol.rs` and `wire/mod.rs`; add its examples to `fuzzing`, and a target
 //!    to `fuzz/`.
 //! 3. Store what must be sent back as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
 //!    `recordings/round_trips.rs`.
 //! 4. List the recordings that use it in `recordings/streams.rs`.
 
-mod answer;
 pub mod cache;
 mod call;
 pub mod capabilities;
 mod client;
+mod connection;
 pub mod context_budget;
 pub mod detect;
 pub mod doctor;
@@ -71,10 +71,13 @@ mod framing;
 pub mod fuzzing;
 pub mod http;
 pub mod ledger;
+pub mod metered;
 pub mod model;
 pub mod price;
 pub mod profile;
+mod protocol;
 pub mod provider;
+mod reader;
 #[cfg(test)]
 mod recordings;
 pub mod routing;
@@ -83,23 +86,24 @@ mod scrub;
 pub mod secret;
 pub mod simulated;
 pub mod tokens;
-pub mod wire;
+mod wire;
 
 pub use call::{Answer, MISMATCH, call, instruction, more_room, read_result, used_up};
 pub use capabilities::Capabilities;
+pub use connection::{connect, connect_with};
 pub use context_budget::ContextBudget;
 pub use detect::{detect, detect_all};
 pub use http::{Http, Timeouts};
-pub use ledger::{Ledger, metered};
+pub use ledger::Ledger;
+pub use metered::metered;
 pub use model::{
     AnswerSchema, Deferred, Description, Event, EventStream, Image, Model, Request, Submitting, Switch,
     SystemPart, Unavailable,
 };
 pub use price::Price;
 pub use profile::Profile;
-pub use provider::{
-    Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, connect, connect_with, parse_choice,
-};
+pub use protocol::Wire;
+pub use provider::{Address, AuthStyle, Choice, Lookup, PROVIDERS, Provider, TokenSource, parse_choice};
 pub use routing::breaker::{BreakerPolicy, BreakerState};
 pub use routing::fallback::Fallback;
 pub use routing::guard::{BreakerStatus, Guards};
@@ -109,4 +113,3 @@ pub use routing::router::{Candidate, Need, Rates, Strategy, estimate_cost};
 pub use scrub::redacted_address;
 pub use secret::{Fingerprint, Secret};
 pub use simulated::Simulated;
-pub use wire::Wire;

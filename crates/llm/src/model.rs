@@ -1,7 +1,6 @@
 //! The interface of a model: takes a [`Request`], returns a stream of [`Event`]s. One that cannot be called is [`Unavailable`].
 
 use std::borrow::Cow;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -20,9 +19,8 @@ use houston_domain::tool_schema;
 use serde_json::Value;
 
 use crate::ledger::Ledger;
-use crate::profile::{ForcedTool, Profile};
+pub use crate::provider::Description;
 use crate::secret::Fingerprint;
-use crate::wire::Wire;
 
 /// A language model, or several behind one interface.
 pub trait Model: Send + Sync {
@@ -39,7 +37,7 @@ pub trait Model: Send + Sync {
         vec![self.description()]
     }
 
-    /// Whether what its calls use is entered into [`Request::ledger`]: see [`metered`](crate::ledger::metered).
+    /// Whether what its calls use is entered into [`Request::ledger`]: see [`metered`](crate::metered::metered).
     fn is_metered(&self) -> bool {
         false
     }
@@ -153,7 +151,7 @@ pub struct Request<'a> {
     /// Length of the request in tokens, if the caller knows it (see [`ContextBudget`](crate::ContextBudget)).
     /// Otherwise it is estimated where needed.
     pub input_tokens: Option<u64>,
-    /// Where calls of [metered](crate::ledger::metered) models enter what they use.
+    /// Where calls of [metered](crate::metered::metered) models enter what they use.
     pub ledger: Option<&'a Ledger>,
     /// Models that are asked after all others, as `provider/model`: those that have let this run wait in vain.
     pub avoid: &'a [String],
@@ -213,29 +211,6 @@ impl Image<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// The tools for a model: those that are sent, and those that are deferred, if it searches for them itself. One that cannot be
-    /// named as the tool to call is sent alone.
-    pub(crate) fn tools_for(
-        &self,
-        model: &Description,
-        profile: &Profile,
-    ) -> (&'a [ToolDefinition], &'a [ToolDefinition]) {
-        if !model.supports_tools {
-            return (&[], &[]);
-        }
-        let forced =
-            self.forced_tool(model).and_then(|name| self.tools.iter().position(|tool| tool.name == name));
-        if let (Some(at), ForcedTool::Required | ForcedTool::Auto) = (forced, profile.forced_tool) {
-            return (&self.tools[at..=at], &[]);
-        }
-        match self.deferred {
-            Some(Deferred { tools, finding }) if searches_tools(profile) => {
-                (&self.tools[..self.tools.len().saturating_sub(finding)], tools)
-            }
-            _ => (self.tools, &[]),
-        }
-    }
-
     /// The tool that the model must call, if it is sent that tool.
     pub(crate) fn forced_tool(&self, model: &Description) -> Option<&'a str> {
         let is_sent = |name: &&str| {
@@ -246,11 +221,6 @@ impl<'a> Request<'a> {
                     .any(|tool| tool.name == *name && tool_schema::read(&tool.input_schema).is_ok())
         };
         self.must_call.filter(is_sent)
-    }
-
-    /// Whether thinking is switched off because the model cannot think and be made to call a tool at once.
-    pub(crate) fn is_unthinking(&self, model: &Description, profile: &Profile) -> bool {
-        profile.forced_tool == ForcedTool::WithoutThinking && self.forced_tool(model).is_some()
     }
 
     /// The system context for a wire without a form of images: it says that there is one.
@@ -266,12 +236,6 @@ impl<'a> Request<'a> {
     pub(crate) fn context(&self) -> Option<&'a str> {
         self.system_context.filter(|context| !context.trim().is_empty())
     }
-}
-
-/// Whether the model finds deferred tools itself, and its wire can say that tools are deferred.
-fn searches_tools(profile: &Profile) -> bool {
-    profile.capabilities.tool_search == Some(true)
-        && matches!(profile.wire, Wire::Anthropic | Wire::OpenAiResponses)
 }
 
 /// A PDF of the history as a `data:` URL.
@@ -374,39 +338,6 @@ pub struct Switch {
     pub code: ModelErrorCode,
     /// Error message of the failure, for people.
     pub message: String,
-}
-
-/// Identifies a model and says what Houston must know about it. Displayed as `provider/model`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
-    /// The provider's name, e.g. `anthropic`.
-    pub provider: String,
-    /// The model's name, as the provider knows it.
-    pub model: String,
-    /// Whether answers come from rules instead of a language model. Simulated answers must be labelled as such.
-    pub simulated: bool,
-    /// Whether the model supports tool calls.
-    pub supports_tools: bool,
-}
-
-impl Description {
-    /// Whether the model is sent images.
-    #[must_use]
-    pub fn sees(&self) -> bool {
-        self.simulated || Profile::of(&self.provider, &self.model).sees()
-    }
-
-    /// Whether the model is sent PDFs. Others are sent their text.
-    #[must_use]
-    pub fn takes_documents(&self) -> bool {
-        self.simulated || Profile::of(&self.provider, &self.model).takes_documents()
-    }
-}
-
-impl fmt::Display for Description {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.provider, self.model)
-    }
 }
 
 /// Fails every call with the same error. A missing key thus fails the run, where users see it, and not the process.

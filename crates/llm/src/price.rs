@@ -348,7 +348,4 @@ impl Units {
 mod extract;
 
 #[cfg(test)]
-mod oracle;
-
-#[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::capabilities::Capabilities;
 use crate::model::{Description, Request};
+use crate::protocol::Wire;
 use crate::provider::Provider;
-use crate::wire::Wire;
 
 const TEXT: &str = include_str!("../data/profiles.json");
 
@@ -380,6 +380,18 @@ impl Profile {
 }
 
 impl Description {
+    /// Whether the model is sent images.
+    #[must_use]
+    pub fn sees(&self) -> bool {
+        self.simulated || Profile::of(&self.provider, &self.model).sees()
+    }
+
+    /// Whether the model is sent PDFs. Others are sent their text.
+    #[must_use]
+    pub fn takes_documents(&self) -> bool {
+        self.simulated || Profile::of(&self.provider, &self.model).takes_documents()
+    }
+
     /// The profile of the model.
     #[must_use]
     pub fn profile(&self) -> Profile {

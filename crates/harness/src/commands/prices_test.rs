@@ -60,6 +60,6 @@ async fn compare(python: &Path, dataset: Option<&Path>) -> Result<ExitCode> {
     let mut cargo = repository::cargo();
     // Of the whole workspace, since its crates are compiled already: alone, `houston-llm` needs others with fewer features.
     cargo.args(["test", "--quiet", "--workspace", "--lib", "--", "--ignored", "--nocapture"]);
-    cargo.arg("price::oracle::").env("HOUSTON_PRICE_CASES", &cases);
+    cargo.arg("price::tests::oracle::").env("HOUSTON_PRICE_CASES", &cases);
     Ok(child::code(child::run(cargo).await?))
 }

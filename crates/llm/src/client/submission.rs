@@ -25,7 +25,7 @@ use super::{Attempt, CallContext, HttpModel, LONGEST_BODY, Refused, decoded, idl
 use crate::error;
 use crate::model::{Event, EventStream, Request, Submitting};
 use crate::profile::{Profile, Submits};
-use crate::wire::Wire;
+use crate::protocol::Wire;
 use crate::wire::tool_schema::Originals;
 
 /// Longest id of a call, in bytes: several times those of today.

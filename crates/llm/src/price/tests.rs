@@ -1,3 +1,5 @@
+mod oracle;
+
 use houston_domain::model::PricedApart;
 
 use super::extract::extract;

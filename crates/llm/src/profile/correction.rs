@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::Description;
 use crate::profile::{CacheControl, Changes, ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
-use crate::wire::Wire;
+use crate::protocol::Wire;
 use houston_domain::answering::Effort;
 
 /// How a profile is to be changed.

@@ -6,21 +6,13 @@ mod rows;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use houston_domain::model::{ModelError, ModelErrorCode};
 use reqwest::Url;
 
-use crate::client::{CallContext, Endpoint, HttpModel};
-use crate::http::Http;
-use crate::ledger::metered;
-use crate::model::{Description, Model};
-use crate::profile::{Changes, Profile};
-use crate::scrub::redacted_address;
+use crate::protocol::Wire;
 use crate::secret::Secret;
-use crate::simulated::Simulated;
-use crate::wire::Wire;
 
 pub use self::rows::PROVIDERS;
 
@@ -174,6 +166,25 @@ impl fmt::Display for Choice {
     }
 }
 
+/// Identifies a model and says what Houston must know about it. Displayed as `provider/model`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The provider's name, e.g. `anthropic`.
+    pub provider: String,
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Whether answers come from rules instead of a language model. Simulated answers must be labelled as such.
+    pub simulated: bool,
+    /// Whether the model supports tool calls.
+    pub supports_tools: bool,
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
 /// Parses `provider/model`; the model may contain slashes. A provider alone selects its default model.
 ///
 /// # Errors
@@ -188,87 +199,6 @@ pub fn parse_choice(text: &str) -> Result<Choice, ModelError> {
 pub trait TokenSource: Send + Sync {
     /// A valid token; `None` if none is available. Called before each model call, so implementations should cache.
     fn token(&self) -> BoxFuture<'_, Option<Secret>>;
-}
-
-/// Creates the model of `choice`. Sends nothing: a rejected key shows in the first call.
-///
-/// # Errors
-/// `PROVIDER_NOT_SUPPORTED` for an unknown provider; `PROVIDER_NOT_CONFIGURED` when the key, model or base URL is
-/// missing or invalid. The message names the variable to set.
-pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<dyn Model>, ModelError> {
-    connect_with(choice, http, lookup, None)
-}
-
-/// Like [`connect`]; if no key is set, each call uses a token from `tokens`.
-///
-/// # Errors
-/// As [`connect`].
-pub fn connect_with(
-    choice: &Choice,
-    http: &Http,
-    lookup: Lookup<'_>,
-    tokens: Option<Arc<dyn TokenSource>>,
-) -> Result<Arc<dyn Model>, ModelError> {
-    let own = Changes { wire: choice.wire, ..Changes::default() };
-    connect_as(choice, Connection { http, lookup, tokens, own })
-}
-
-/// What a model is connected with.
-pub(crate) struct Connection<'a> {
-    pub(crate) http: &'a Http,
-    pub(crate) lookup: Lookup<'a>,
-    pub(crate) tokens: Option<Arc<dyn TokenSource>>,
-    /// Changes of its profile that take precedence over all rows.
-    pub(crate) own: Changes,
-}
-
-/// Like [`connect_with`], with a profile that is changed.
-///
-/// # Errors
-/// As [`connect`].
-pub(crate) fn connect_as(
-    choice: &Choice,
-    Connection { http, lookup, tokens, own }: Connection<'_>,
-) -> Result<Arc<dyn Model>, ModelError> {
-    let row = Provider::named(&choice.provider)?;
-    if own.wire.or(row.wire).is_none() {
-        return Ok(Arc::new(Simulated::new()));
-    }
-    if choice.model.trim().is_empty() {
-        let what = if row.address == Address::Azure { "the name of a deployment" } else { "a model" };
-        return Err(not_configured(format!("{0} needs {what}: write {0}/<name>", row.name)));
-    }
-    let key = find_key(row, choice, lookup)?;
-    let tokens = tokens.filter(|_| key.is_none());
-    if key.is_none() && tokens.is_none() && row.needs_key {
-        return Err(missing_key(row, choice));
-    }
-    let named = choice.base_url.clone().or_else(|| row.url_variable(lookup));
-    let base = named.as_deref().unwrap_or(row.base_url);
-    if base.trim().is_empty() {
-        return Err(not_configured(format!(
-            "{0} needs a base URL: set {1}, or providers.{0}.base_url in jobs/providers.toml (for example {2})",
-            row.name,
-            row.url_variables.join(" or "),
-            row.address.example(),
-        )));
-    }
-    let profile = Profile::with(row.name, &choice.model, &own);
-    let url = |wire: Wire| {
-        let url = row.address.base(base, named.is_some(), &choice.model, wire, lookup)?;
-        row.address.operation(&url, wire, &choice.model)
-    };
-    let Some(first) = url(profile.wire) else {
-        return Err(not_configured(format!(
-            "{}: `{}` is not an http or https URL",
-            row.name,
-            redacted_address(base)
-        )));
-    };
-    let context = CallContext::new(choice.description(), key, &first);
-    let endpoint = Endpoint { url: first, other: profile.wire.alternative().and_then(url) };
-    HttpModel::new(context, profile, endpoint, row.auth, http)
-        .map(|model| metered(Arc::new(model.with_tokens(tokens))))
 }
 
 /// API version of Azure AI Foundry's inference API, unless another one is set.
@@ -292,7 +222,7 @@ pub enum Address {
 
 impl Address {
     /// An example base URL for error messages.
-    fn example(self) -> &'static str {
+    pub(crate) fn example(self) -> &'static str {
         match self {
             Self::Azure => "https://<resource>.openai.azure.com",
             Self::Foundry => "https://<resource>.services.ai.azure.com",
@@ -301,7 +231,14 @@ impl Address {
     }
 
     /// The complete base URL for `model`. `named` says whether the user set `base`. `None` when `base` is not a URL.
-    fn base(self, base: &str, named: bool, model: &str, wire: Wire, lookup: Lookup<'_>) -> Option<Url> {
+    pub(crate) fn base(
+        self,
+        base: &str,
+        named: bool,
+        model: &str,
+        wire: Wire,
+        lookup: Lookup<'_>,
+    ) -> Option<Url> {
         let mut url = Url::parse(base.trim()).ok()?;
         if url.cannot_be_a_base() {
             return None;
@@ -358,7 +295,7 @@ impl Address {
     }
 
     /// The URL for requests to `model`. `None` when `base` is not an HTTP URL.
-    fn operation(self, base: &Url, wire: Wire, model: &str) -> Option<Url> {
+    pub(crate) fn operation(self, base: &Url, wire: Wire, model: &str) -> Option<Url> {
         let mut url = wire.url(base.as_str(), model)?;
         if self == Self::WithoutVersion && base.path() == "/" {
             let path = url.path().strip_prefix("/v1").unwrap_or(url.path()).to_owned();
@@ -387,7 +324,11 @@ const LONGEST: u64 = 64 << 10;
 ///
 /// # Errors
 /// `PROVIDER_NOT_CONFIGURED` when a key file cannot be read or is empty.
-fn find_key(row: &Provider, choice: &Choice, lookup: Lookup<'_>) -> Result<Option<Secret>, ModelError> {
+pub(crate) fn find_key(
+    row: &Provider,
+    choice: &Choice,
+    lookup: Lookup<'_>,
+) -> Result<Option<Secret>, ModelError> {
     if let Some(key) = choice.key.as_ref().filter(|key| !key.is_empty()) {
         return Ok(Some(key.clone()));
     }
@@ -400,7 +341,7 @@ fn find_key(row: &Provider, choice: &Choice, lookup: Lookup<'_>) -> Result<Optio
 }
 
 /// The error for a missing key: what to set, and where it was looked for.
-fn missing_key(row: &Provider, choice: &Choice) -> ModelError {
+pub(crate) fn missing_key(row: &Provider, choice: &Choice) -> ModelError {
     let variables: Vec<&str> = variables(row, choice).collect();
     let first = variables.first().copied().unwrap_or_default();
     let mut sources: Vec<String> =
@@ -440,7 +381,8 @@ fn in_variable(row: &Provider, variable: &str, lookup: Lookup<'_>) -> Result<Opt
     if key.is_empty() { Err(refuse(&"it is empty")) } else { Ok(Some(key)) }
 }
 
-fn not_configured(message: impl Into<String>) -> ModelError {
+/// The error for settings that are missing or wrong.
+pub(crate) fn not_configured(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorCode::ProviderNotConfigured, message)
 }
 

@@ -1,7 +1,7 @@
 //! The rows of the provider table. Fields that a row omits are as in [`COMPATIBLE`].
 
 use super::{Address, AuthStyle, Provider};
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 /// Defaults: an OpenAI-compatible provider that requires a key.
 const COMPATIBLE: Provider = Provider {

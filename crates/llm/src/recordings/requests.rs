@@ -5,10 +5,10 @@ use houston_domain::tool_call::ToolDefinition;
 use serde_json::{Value, json};
 
 use super::{Recording, are_here, recordings};
-use crate::framing::Reader;
 use crate::model::{Description, Event, Request};
 use crate::profile::Profile;
-use crate::wire::Wire;
+use crate::protocol::Wire;
+use crate::reader::Reader;
 
 pub(super) fn recording(name: &str) -> Recording {
     recordings().into_iter().find(|recording| recording.name == name).unwrap()

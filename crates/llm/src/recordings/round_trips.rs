@@ -6,7 +6,7 @@ use super::are_here;
 use super::requests::{answer, recording, result};
 use crate::model::{Description, Request};
 use crate::profile::Profile;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 /// What must be sent back of a recorded answer.
 struct Signed {

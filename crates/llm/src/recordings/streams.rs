@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Recording, are_here, code_of, expected, recordings};
-use crate::framing::Reader;
 use crate::model::Event;
 use crate::profile::{AnswerEnd, Profile};
-use crate::wire::Wire;
+use crate::protocol::Wire;
+use crate::reader::Reader;
 
 /// The wire of a recording.
 fn wire(recording: &Recording) -> Wire {

@@ -24,7 +24,7 @@ use futures_util::future::{self, BoxFuture};
 use futures_util::{Stream, stream};
 use houston_domain::model::{ModelError, ModelErrorCode as Code};
 
-use crate::ledger::metered;
+use crate::metered::metered;
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting, Switch};
 use crate::routing::latency::Latencies;
 use crate::routing::retry::start;

@@ -19,7 +19,7 @@ use houston_metrics::Metrics;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::ledger::metered;
+use crate::metered::metered;
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
 use crate::routing::breaker::{Breaker, BreakerPolicy, BreakerState, Permit, Rejected};
 use crate::routing::latency::{Latencies, Stopwatch};

@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::metered;
+use crate::metered::metered;
 use crate::model::{Description, Event, EventStream, Model, Request};
 use crate::routing::guard::SharedRetryBudget;
 use crate::routing::window::Window;

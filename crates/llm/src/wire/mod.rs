@@ -19,31 +19,12 @@ pub(crate) mod tool_schema;
 use std::collections::VecDeque;
 
 use houston_domain::model::{ModelError, Usage};
-use serde::{Deserialize, Serialize};
+use houston_domain::tool_call::ToolDefinition;
 
 use crate::framing::Framing;
-use crate::model::{Description, Event, Request};
-use crate::profile::{AnswerEnd, Profile};
-
-/// The protocol of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions, also used by most other providers.
-    #[serde(rename = "openai_chat")]
-    OpenAiChat,
-    /// OpenAI Responses.
-    #[serde(rename = "openai_responses")]
-    OpenAiResponses,
-    /// Google Gemini.
-    Gemini,
-    /// Cohere Chat, version 2.
-    Cohere,
-    /// Ollama's own chat API.
-    Ollama,
-}
+use crate::model::{Deferred, Description, Event, Request};
+use crate::profile::{AnswerEnd, ForcedTool, Profile};
+use crate::protocol::Wire;
 
 /// Decodes one answer. Yields [`Event::Done`] when the answer is complete.
 pub(crate) trait Decoder: Send {
@@ -71,49 +52,43 @@ pub(crate) trait Decoder: Send {
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 }
 
+impl<'a> Request<'a> {
+    /// The tools for a model: those that are sent, and those that are deferred, if it searches for them itself. One that cannot be
+    /// named as the tool to call is sent alone.
+    pub(crate) fn tools_for(
+        &self,
+        model: &Description,
+        profile: &Profile,
+    ) -> (&'a [ToolDefinition], &'a [ToolDefinition]) {
+        if !model.supports_tools {
+            return (&[], &[]);
+        }
+        let forced =
+            self.forced_tool(model).and_then(|name| self.tools.iter().position(|tool| tool.name == name));
+        if let (Some(at), ForcedTool::Required | ForcedTool::Auto) = (forced, profile.forced_tool) {
+            return (&self.tools[at..=at], &[]);
+        }
+        match self.deferred {
+            Some(Deferred { tools, finding }) if searches_tools(profile) => {
+                (&self.tools[..self.tools.len().saturating_sub(finding)], tools)
+            }
+            _ => (self.tools, &[]),
+        }
+    }
+
+    /// Whether thinking is switched off because the model cannot think and be made to call a tool at once.
+    pub(crate) fn is_unthinking(&self, model: &Description, profile: &Profile) -> bool {
+        profile.forced_tool == ForcedTool::WithoutThinking && self.forced_tool(model).is_some()
+    }
+}
+
+/// Whether the model finds deferred tools itself, and its wire can say that tools are deferred.
+fn searches_tools(profile: &Profile) -> bool {
+    profile.capabilities.tool_search == Some(true)
+        && matches!(profile.wire, Wire::Anthropic | Wire::OpenAiResponses)
+}
+
 impl Wire {
-    /// The other protocol at the same address: OpenAI has two.
-    pub(crate) fn alternative(self) -> Option<Self> {
-        match self {
-            Self::OpenAiChat => Some(Self::OpenAiResponses),
-            Self::OpenAiResponses => Some(Self::OpenAiChat),
-            _ => None,
-        }
-    }
-
-    /// The URL for requests to `model`. A `base` without a path gets the wire's usual version. For Anthropic, `/v1` is
-    /// appended to any path that does not end with it, which is its own convention. `None` when `base` is not an HTTP
-    /// URL.
-    pub(crate) fn url(self, base: &str, model: &str) -> Option<reqwest::Url> {
-        let mut url = reqwest::Url::parse(base.trim()).ok()?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return None;
-        }
-        let path = url.path().trim_end_matches('/');
-        let (path, operation) = match self {
-            Self::Anthropic => (versioned(path, path.ends_with("/v1"), "/v1"), "messages".to_owned()),
-            Self::OpenAiChat => (versioned(path, !path.is_empty(), "/v1"), "chat/completions".to_owned()),
-            Self::OpenAiResponses => (versioned(path, !path.is_empty(), "/v1"), "responses".to_owned()),
-            // Tuned models are in a collection of their own.
-            Self::Gemini => {
-                let collection = if model.contains('/') { "" } else { "models/" };
-                let operation = format!("{collection}{model}:streamGenerateContent");
-                (versioned(path, !path.is_empty(), "/v1beta"), operation)
-            }
-            Self::Cohere => (versioned(path, !path.is_empty(), "/v2"), "chat".to_owned()),
-            // The address of its OpenAI-compatible endpoint is accepted, too.
-            Self::Ollama => {
-                (path.trim_end_matches("/v1").trim_end_matches("/api").to_owned(), "api/chat".to_owned())
-            }
-        };
-        let path = format!("{path}/{operation}");
-        url.set_path(&path);
-        if self == Self::Gemini {
-            url.query_pairs_mut().append_pair("alt", "sse");
-        }
-        Some(url)
-    }
-
     /// The body of a request, as JSON.
     pub(crate) fn encode(self, model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
         match self {
@@ -158,64 +133,5 @@ impl Wire {
     }
 }
 
-fn versioned(path: &str, has_version: bool, version: &str) -> String {
-    format!("{path}{}", if has_version { "" } else { version })
-}
-
 #[cfg(test)]
-mod context_tests;
-#[cfg(test)]
-mod forced_tests;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base_url_is_completed_per_wire() {
-        for (wire, base, url) in [
-            (Wire::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
-            (Wire::Anthropic, "https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
-            (
-                Wire::Anthropic,
-                "https://api.deepseek.com/anthropic",
-                "https://api.deepseek.com/anthropic/v1/messages",
-            ),
-            (Wire::OpenAiChat, "http://127.0.0.1:11434", "http://127.0.0.1:11434/v1/chat/completions"),
-            (Wire::OpenAiChat, "https://h/openai/v1", "https://h/openai/v1/chat/completions"),
-            (
-                Wire::OpenAiChat,
-                "https://h/d/gpt?api-version=1",
-                "https://h/d/gpt/chat/completions?api-version=1",
-            ),
-            (Wire::OpenAiResponses, "https://h", "https://h/v1/responses"),
-            (
-                Wire::OpenAiResponses,
-                "https://h/openai/v1?api-version=preview",
-                "https://h/openai/v1/responses?api-version=preview",
-            ),
-            (
-                Wire::Gemini,
-                "https://generativelanguage.googleapis.com/v1beta",
-                "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse",
-            ),
-            (
-                Wire::Gemini,
-                "http://127.0.0.1:9",
-                "http://127.0.0.1:9/v1beta/models/m:streamGenerateContent?alt=sse",
-            ),
-            (Wire::Gemini, "https://h/v1?key=k", "https://h/v1/models/m:streamGenerateContent?key=k&alt=sse"),
-            (Wire::Cohere, "https://api.cohere.com/v2", "https://api.cohere.com/v2/chat"),
-            (Wire::Cohere, "https://api.cohere.com", "https://api.cohere.com/v2/chat"),
-            (Wire::Ollama, "http://127.0.0.1:11434", "http://127.0.0.1:11434/api/chat"),
-            (Wire::Ollama, "http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/api/chat"),
-            (Wire::Ollama, "https://h/ollama/api", "https://h/ollama/api/chat"),
-        ] {
-            assert_eq!(wire.url(base, "m").unwrap().as_str(), url);
-        }
-        let tuned = Wire::Gemini.url("https://h/v1beta", "tunedModels/m").unwrap();
-        assert_eq!(tuned.as_str(), "https://h/v1beta/tunedModels/m:streamGenerateContent?alt=sse");
-        assert!(Wire::Anthropic.url("file:///etc/passwd", "m").is_none());
-        assert!(Wire::Anthropic.url("127.0.0.1:80", "m").is_none());
-    }
-}
+mod tests;

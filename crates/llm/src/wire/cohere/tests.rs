@@ -10,7 +10,7 @@ use super::encode;
 use super::stream::CohereDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request, SystemPart};
 use crate::profile::Profile;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
     encode(model, &Profile::on(Wire::Cohere, &model.provider, &model.model), request)

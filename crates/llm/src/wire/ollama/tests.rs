@@ -9,7 +9,7 @@ use super::encode;
 use super::stream::OllamaDecoder;
 use crate::model::{AnswerSchema, Description, Event, Request};
 use crate::profile::Profile;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
     encode(model, &Profile::on(Wire::Ollama, &model.provider, &model.model), request)

@@ -10,7 +10,7 @@ use super::encode;
 use super::stream::ResponsesDecoder;
 use crate::model::{AnswerSchema, Deferred, Description, Event, Request, SystemPart};
 use crate::profile::Profile;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 fn encode_for(model: &Description, request: &Request<'_>) -> Vec<u8> {
     encode(model, &Profile::on(Wire::OpenAiResponses, &model.provider, &model.model), request)

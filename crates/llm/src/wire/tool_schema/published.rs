@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 /// Why a provider would refuse the schema of a tool's arguments.
 pub(super) fn refusal(wire: Wire, schema: &Value) -> Option<String> {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 #[path = "published.rs"]
 mod published;

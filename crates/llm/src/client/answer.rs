@@ -13,11 +13,11 @@ use reqwest::header::HeaderMap;
 use reqwest::{Body, Response};
 use tokio::time::{Instant, Sleep};
 
-use crate::client::{CallContext, idle_timeout, total_timeout};
+use super::{CallContext, idle_timeout, total_timeout};
 use crate::error;
-use crate::framing::Reader;
 use crate::http::Timeouts;
 use crate::model::Event;
+use crate::reader::Reader;
 
 /// How long a complete answer waits for the end of its HTTP body, so that the connection returns to the pool. Opening
 /// a new connection costs several times that.

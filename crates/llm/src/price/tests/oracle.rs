@@ -14,11 +14,11 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::extract;
-use super::{Price, Terms};
 use crate::model::Event;
+use crate::price::extract::extract;
+use crate::price::{Price, Terms};
 use crate::profile::AnswerEnd;
-use crate::wire::Wire;
+use crate::protocol::Wire;
 
 /// Variable with the path of the file.
 const FILE: &str = "HOUSTON_PRICE_CASES";

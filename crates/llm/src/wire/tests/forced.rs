@@ -4,9 +4,9 @@ use houston_domain::history::{Block, Entry};
 use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use serde_json::{Value, json};
 
-use super::Wire;
 use crate::model::{Description, Request};
 use crate::profile::Profile;
+use crate::protocol::Wire;
 
 fn sent(wire: Wire, must_call: Option<&str>, supports_tools: bool) -> Value {
     let model = Description {

@@ -8,9 +8,9 @@ use houston_domain::id::ImageId;
 use houston_domain::image::{ImageHeader, ImageType, SentImage};
 use serde_json::{Value, json};
 
-use super::Wire;
 use crate::model::{Description, Request, SystemPart};
 use crate::profile::Profile;
+use crate::protocol::Wire;
 
 const WIRES: [Wire; 6] =
     [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Gemini, Wire::Cohere, Wire::Ollama];

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono::DateTime;
 use futures_util::StreamExt as _;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, StopReason};
+use houston_domain::step::ModelCall;
 
 use super::*;
 use crate::routing::fallback::Fallback;

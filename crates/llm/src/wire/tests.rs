@@ -1,0 +1,4 @@
+//! What all wires encode.
+
+mod context;
+mod forced;
