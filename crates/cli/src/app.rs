@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 use houston_engine::{Driver, Drivers, Observer, RunHook};
-use houston_tools::pdf::PdfReader;
+use houston_tools::PdfReader;
 use houston_tools::SharedTool;
 
 use crate::commands::{Arguments, Command};

@@ -49,7 +49,7 @@ use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
 use houston_llm::{BreakerPolicy, RetryBudgetPolicy};
 use houston_mcp::McpSettings;
 use houston_store::Fairness;
-use houston_tools::pdf::PdfReader;
+use houston_tools::PdfReader;
 use houston_worker::{LeaseConfig, MonitorConfig, SweepConfig, TriggersConfig, WebhooksConfig, WorkerConfig};
 use serde::{Deserialize, Serialize};
 

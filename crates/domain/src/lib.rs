@@ -73,7 +73,6 @@ pub mod quarantine;
 pub mod question;
 pub mod rate;
 pub mod reach;
-pub mod redaction;
 pub mod retry;
 pub mod run;
 pub mod runtime_state;

@@ -3,6 +3,9 @@
 //!
 //! A secret is found as it is, and as it looks in a URL (percent-encoded), in a form, in JSON (also in JSON within JSON), in HTML, in
 //! hexadecimal digits, and within Base64, wherever it begins there: `Basic` encodes it behind the name of a user.
+//!
+//! [`without_keys`] takes out what looks like the key of a model provider, of Houston or of a common service, in texts that are
+//! printed, stored or handed out.
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +15,6 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-
-use crate::redaction::REDACTED;
 
 /// Shorter secrets are words that occur anyway: they are left.
 const SHORTEST: usize = 4;
@@ -220,4 +221,51 @@ fn hexadecimal(text: &str, upper: bool) -> String {
         let _ = if upper { write!(digits, "{byte:02X}") } else { write!(digits, "{byte:02x}") };
         digits
     })
+}
+
+/// What replaces a key.
+pub const REDACTED: &str = "[redacted]";
+
+/// Prefixes of keys.
+const BEGINNINGS: &[&str] = &[
+    "sk-",
+    "sk_",
+    "hou_",
+    "houc_",
+    "whsec_",
+    "xoxb-",
+    "glpat-",
+    "AKIA",
+    "gsk_",
+    "xai-",
+    "AIza",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "pplx-",
+    "fw_",
+    "eyJ",
+];
+
+/// The shortest keys in use have 32 characters; quoted keys are often truncated.
+const SHORTEST_KEY: usize = 20;
+
+/// Replaces everything that looks like a key of any provider.
+#[must_use]
+pub fn without_keys(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut scrubbed = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (this, after) = rest.split_at(word);
+        let key = word >= SHORTEST_KEY && BEGINNINGS.iter().any(|beginning| this.starts_with(beginning));
+        scrubbed.push_str(if key { REDACTED } else { this });
+        let between = after.find(is_part).unwrap_or(after.len());
+        scrubbed.push_str(&after[..between]);
+        rest = &after[between..];
+    }
+    scrubbed
 }

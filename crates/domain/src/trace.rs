@@ -42,9 +42,9 @@ use crate::agent::limits::Limits;
 use crate::event::Event;
 use crate::history::{Block, Entry};
 use crate::id::RunId;
+use crate::masks::without_keys;
 use crate::model::{StopReason, Usage};
 use crate::overseer;
-use crate::redaction::without_keys;
 use crate::tool_call::{ToolDefinition, ToolResponse};
 
 /// The name of the format.

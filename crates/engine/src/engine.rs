@@ -13,9 +13,9 @@ use houston_queue::{DeltaBus, HintSender};
 use houston_spans::Spans;
 use houston_store::RunStore;
 use houston_store::claim::Trial;
+use houston_tools::PdfReader;
 use houston_tools::Registry;
 use houston_tools::ask::{TOOLS, VISION};
-use houston_tools::pdf::PdfReader;
 
 use crate::background::sessions::Sessions;
 use crate::background::side_model::SideModel;

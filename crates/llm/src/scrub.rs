@@ -4,7 +4,7 @@
 //! A provider or gateway may quote parts of a request. [`Scrubber`] holds every secret of a call, in each encoding in
 //! which it is sent, and replaces them all.
 
-use houston_domain::redaction::without_keys;
+use houston_domain::masks::without_keys;
 use reqwest::Url;
 
 use crate::secret::{REDACTED, Secret};

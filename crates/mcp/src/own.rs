@@ -268,6 +268,7 @@ impl OwnPool {
     }
 }
 
+/// An approved tool of a tenant's or a user's server.
 struct OwnTool {
     pool: OwnPool,
     server: Arc<OwnServer>,

@@ -447,16 +447,16 @@ const OFF: Duration = Duration::from_mins(15);
 
 /// A pause after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pause {
+struct Pause {
     /// How long nothing is started.
-    pub(crate) wait: Duration,
+    wait: Duration,
     /// Whether the server is off: it has failed too often.
-    pub(crate) is_off: bool,
+    is_off: bool,
 }
 
 /// The pause after the failure number `failures` in a row, counted from 1. `random` is from 0 to 1: workers do not start
 /// again at the same moment.
-pub(crate) fn pause(failures: u32, random: f64) -> Pause {
+fn pause(failures: u32, random: f64) -> Pause {
     if failures >= MOST_FAILURES {
         return Pause { wait: OFF, is_off: true };
     }

@@ -3,23 +3,22 @@
 //! Its arguments come from the parent and are trusted; what it reads from its standard input is not.
 
 mod calculation;
-mod evaluation;
 mod host;
 mod html;
 mod json;
 mod pdf;
-mod pipes;
 mod script;
 mod source;
-mod stack;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, BufRead, Read, StdinLock, Write};
 use std::process::ExitCode;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::protocol::{CPU_SECONDS, Message, OUTPUT, ScriptRequest, Task};
 use crate::walls::{self, WallLimits};
-use pipes::Pipes;
 
 /// Exit codes: wrong arguments, a wall that is missing, a parent that is gone.
 const USAGE: u8 = 2;
@@ -72,7 +71,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, evaluate: fn(&str) ->
     };
     let mut pipes = Pipes::open();
     // The first call looks for the clock by a system call that the walls forbid.
-    evaluation::cpu_ms();
+    cpu_ms();
     let limits =
         WallLimits { cpu_seconds: job.cpu_seconds, address_space: ADDRESS_SPACE, stack: stack_of(job.task) };
     match walls::build(limits) {
@@ -94,7 +93,7 @@ fn run(job: &Job, pipes: &mut Pipes, evaluate: fn(&str) -> String) -> std::io::R
     pipes.send(&Message::Ready)?;
     match job.task {
         Task::Check => Ok(()),
-        Task::Evaluation => evaluation::answer_all(pipes, evaluate),
+        Task::Evaluation => answer_all(pipes, evaluate),
         Task::Script => {
             let Some(request) = pipes.value::<ScriptRequest>()? else { return Ok(()) };
             let end = script::run(&request, pipes)?;
@@ -124,6 +123,71 @@ fn answer(converted: Result<String, String>, output: usize) -> Message {
         }
         Err(error) => Message::Unreadable(error),
     }
+}
+
+/// Standard input and output of a child, the pipes to its parent: one JSON value per line.
+struct Pipes {
+    input: StdinLock<'static>,
+}
+
+impl Pipes {
+    /// Opens the pipes. Nothing is read.
+    fn open() -> Self {
+        Self { input: io::stdin().lock() }
+    }
+
+    /// Writes a message.
+    ///
+    /// # Errors
+    ///
+    /// The parent is gone.
+    fn send(&self, message: &Message) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let mut output = io::stdout().lock();
+        output.write_all(&line)?;
+        output.flush()
+    }
+
+    /// Reads one line; `None` when the parent has closed the pipe.
+    fn line(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        Ok((self.input.read_line(&mut line)? > 0).then_some(line))
+    }
+
+    fn value<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        self.line()?.map(|line| serde_json::from_str(&line).map_err(io::Error::from)).transpose()
+    }
+
+    /// Reads to the end.
+    fn rest(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.input.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Answers evaluations: requests of one line each, until the parent closes the pipe.
+fn answer_all(pipes: &mut Pipes, evaluate: fn(&str) -> String) -> io::Result<()> {
+    while let Some(request) = pipes.line()? {
+        let answer = RawValue::from_string(evaluate(&request))?;
+        pipes.send(&Message::Evaluated { answer, cpu_ms: cpu_ms() })?;
+    }
+    Ok(())
+}
+
+/// Milliseconds of CPU time that this process has used.
+#[cfg(target_os = "linux")]
+fn cpu_ms() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let used: std::time::Duration = clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default();
+    u64::try_from(used.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Elsewhere each child answers once.
+#[cfg(not(target_os = "linux"))]
+fn cpu_ms() -> u64 {
+    u64::MAX
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-use crate::error::Error;
+use crate::outcome::Error;
 use crate::process::{Allowance, Child, Death, Program, Read};
 use crate::protocol::{Message, Task};
 use crate::sandbox::ready;

@@ -68,10 +68,7 @@
 //! Add it to `child/prelude.js`; if it needs Rust, to `child/host.rs`. Time and randomness come from the request.
 
 pub mod child;
-mod error;
 mod evaluators;
-mod hint;
-mod host;
 mod outcome;
 mod process;
 mod protocol;
@@ -80,11 +77,9 @@ mod script;
 mod shell;
 pub mod walls;
 
-pub use error::Error;
 pub use evaluators::{Evaluators, NoAnswer};
-pub use host::{Answer, Call, Host, NoTools};
-pub use outcome::{Console, Fault, Level, Line, Outcome, Run};
+pub use outcome::{Console, Error, Fault, Level, Line, Outcome, Run};
 pub use process::Program;
 pub use sandbox::{Conversion, Converted, Sandbox};
-pub use script::{Language, Limits, MAX_CODE, MAX_TIME, Script};
+pub use script::{Answer, Call, Host, Language, Limits, MAX_CODE, MAX_TIME, NoTools, Script};
 pub use shell::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellError, ShellRun};

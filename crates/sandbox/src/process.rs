@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout};
 
-use crate::error::Error;
+use crate::outcome::Error;
 use crate::protocol::{CPU_SECONDS, Message, OUTPUT, Task};
 
 /// How long after its time limit a child is killed that has not stopped by itself.

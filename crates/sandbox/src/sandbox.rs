@@ -6,13 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::error::Error;
-use crate::hint::hint;
-use crate::host::{Answer, Call, Host};
-use crate::outcome::{Console, Fault, Line, Outcome, Run};
+use crate::outcome::{Console, Error, Fault, Line, Outcome, Run, hint};
 use crate::process::{Allowance, Child, Death, Program, Read};
 use crate::protocol::{Answered, Asked, End, EndResult, Message, ScriptRequest, Task};
-use crate::script::{Limits, MAX_CODE, Script};
+use crate::script::{Answer, Call, Host, Limits, MAX_CODE, Script};
 
 /// CPU time of a converter, and how long it may take on a machine that does much else.
 const CONVERSION_CPU: Duration = Duration::from_secs(2);

@@ -2,8 +2,8 @@
 
 use houston_domain::frame::FrameMark;
 use houston_domain::history::{Block, Entry, Role};
+use houston_domain::masks::without_keys;
 use houston_domain::model::ModelAnswer;
-use houston_domain::redaction::without_keys;
 use serde_json::{Value, json};
 
 use crate::record::{KeyValue, attribute};

@@ -10,8 +10,9 @@ use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, Tool
 use houston_domain::tool_schema::in_form;
 use serde_json::{Value, json};
 
-use crate::pausing::{Acted, CallQuestion, Pause, Paused, Until};
-use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
+use crate::tool::{
+    Acted, CallContext, CallQuestion, InvalidInput, Pause, Paused, Plan, SharedTool, Tool, Until,
+};
 use crate::untrusted::marked;
 
 /// A tool of a client.

@@ -52,8 +52,6 @@ pub mod input;
 mod many;
 pub mod offer;
 pub mod outside;
-pub mod pausing;
-pub mod pdf;
 pub mod progress;
 pub mod record;
 pub mod registry;
@@ -69,13 +67,15 @@ pub use ask::Ask;
 pub use code::{Code, CodeAnswer, CodeCall, CodeCalls, CodeHost};
 pub use many::FINDING_TOOLS;
 pub use offer::Offer;
-pub use outside::Outside;
-pub use pausing::{Acted, CallQuestion, Pause, Paused, Until};
+pub use outside::{Outside, PdfReader};
 pub use progress::{Progress, Report, Reports};
 pub use record::{NewTaskInfo, Record, RecordFuture};
 pub use registry::Registry;
 pub use skills::Skills;
-pub use tool::{CallContext, CheckOutcome, InvalidInput, Plan, SharedTool, Situation, TaskKind, Tool};
+pub use tool::{
+    Acted, CallContext, CallQuestion, CheckOutcome, InvalidInput, Pause, Paused, Plan, SharedTool, Situation,
+    TaskKind, Tool, Until,
+};
 pub use typed::Needs;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::plan::Templates;
 use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
-use houston_sandbox::{Sandbox, Shell};
+use houston_sandbox::{Conversion, Converted, Sandbox, Shell};
 use houston_web::search::{Brave, Exa, SearchProvider, Searxng, Tavily};
 use houston_web::{Client, Fault, Limits, ListedHost, Refusal, Request, Response, Tls, WebError};
 use http::StatusCode;
@@ -227,5 +227,35 @@ impl From<WebError> for Failed {
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Self {
         WebError::from(refusal).into()
+    }
+}
+
+/// Reads PDFs in the sandbox. By default there is none, and no PDF is read.
+#[derive(Debug, Clone, Default)]
+pub struct PdfReader(Option<Sandbox>);
+
+impl PdfReader {
+    /// One that uses this sandbox, if the machine has one.
+    #[must_use]
+    pub fn new(sandbox: Option<Sandbox>) -> Self {
+        Self(sandbox)
+    }
+
+    /// At most `most` bytes of the text, and whether there was more.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words for a model.
+    pub async fn text(&self, pdf: &[u8], most: usize) -> Result<(String, bool), String> {
+        let Some(sandbox) = &self.0 else {
+            return Err("this installation has no sandbox to read PDFs in".to_owned());
+        };
+        match sandbox.convert(Conversion::PdfToText, pdf, most).await {
+            Ok(Converted::Text { text, .. }) if text.trim().is_empty() => {
+                Err("it has no text, maybe only images of pages".to_owned())
+            }
+            Ok(Converted::Text { text, cut }) => Ok((text, cut)),
+            Ok(Converted::Unreadable(reason)) => Err(reason),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }

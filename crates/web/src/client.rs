@@ -14,12 +14,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::address::Range;
 use crate::connector::Connector;
+use crate::connector::Tls;
 use crate::error::{Phase, Refusal, WebError};
 use crate::network::{Dial, Lookup, SystemLookup, Tcp};
 use crate::request::{Hop, Limits, Request};
 use crate::response::{Answer, Response};
 use crate::target::{ListedHost, Reach, Target};
-use crate::tls::Tls;
 
 /// The most bytes of the head of an answer, and the most headers.
 const MAX_HEAD: usize = 64 * 1024;

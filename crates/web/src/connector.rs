@@ -1,19 +1,20 @@
-//! Opens the connections of a client. Nothing else of the crate does, and here every address is judged: one that is
+//! Opens the connections of a client, with [`Tls`] on ring. Nothing else of the crate does, and here every address is judged: one that is
 //! in the URL, each answer to a look-up, and the other end once the connection is open, before a byte is sent.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -21,7 +22,6 @@ use tokio_rustls::TlsConnector;
 use crate::error::{Phase, Refusal, WebError};
 use crate::network::{Dial, Dialled, Lookup, Stream};
 use crate::target::{Reach, Target, public_address};
-use crate::tls::Tls;
 
 /// How many addresses of a host are tried.
 const ATTEMPTS: usize = 4;
@@ -177,5 +177,49 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Which certificates a client trusts. Cheap to clone; reading those of the machine is not.
+#[derive(Clone)]
+pub struct Tls(pub(crate) Arc<ClientConfig>);
+
+impl Tls {
+    /// Trusts Mozilla's root certificates and those of the machine, where companies add their own.
+    ///
+    /// # Errors
+    /// When rustls rejects its own settings.
+    pub fn system() -> Result<Self, rustls::Error> {
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Self::with(roots)
+    }
+
+    /// Trusts only these certificates (DER).
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn trusting(certificates: impl IntoIterator<Item = Vec<u8>>) -> Result<Self, rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            roots.add(CertificateDer::from(certificate))?;
+        }
+        Self::with(roots)
+    }
+
+    fn with(roots: RootCertStore) -> Result<Self, rustls::Error> {
+        let mut config =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
     }
 }

@@ -63,13 +63,12 @@ pub mod response;
 pub mod search;
 pub mod sink;
 pub mod target;
-pub mod tls;
 pub mod webhook;
 
 pub use client::{Client, SystemTls};
+pub use connector::Tls;
 pub use error::{Fault, Phase, Refusal, WebError};
 pub use request::{ContentTypes, Limits, Request};
 pub use response::{Answer, Response};
 pub use sink::Sinks;
 pub use target::{ListedHost, Reach, Target};
-pub use tls::Tls;

@@ -9,10 +9,10 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::client::Client;
+use crate::connector::Tls;
 use crate::request::Limits;
 use crate::request::Request;
 use crate::target::{ListedHost, Reach, Target};
-use crate::tls::Tls;
 use crate::webhook::{ID, Signer};
 
 /// Bytes of an answer that are read, so that its connection can be used again.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
 use houston_domain::guard::{Decision, GuardSettings};
-use houston_engine::prompt::preview::guard::GuardPreview;
+use houston_engine::prompt::preview::GuardPreview;
 use houston_store::guards::GuardOwner;
 use houston_store::{Error, Store};
 use serde_json::Value;

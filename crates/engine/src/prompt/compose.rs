@@ -235,6 +235,4 @@ impl Prompt {
 }
 
 #[cfg(test)]
-mod brief_tests;
-#[cfg(test)]
 mod tests;

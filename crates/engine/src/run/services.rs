@@ -8,7 +8,7 @@ use houston_domain::id::Ids;
 use houston_metrics::Metrics;
 use houston_queue::{DeltaBus, HintSender, Lane};
 use houston_spans::Spans;
-use houston_tools::pdf::PdfReader;
+use houston_tools::PdfReader;
 
 use crate::background::side_model::SideModel;
 use crate::config::Config;

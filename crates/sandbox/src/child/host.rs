@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use url::{Url, quirks};
 
 use super::json;
-use super::stack::Stack;
+use super::script::Stack;
 use crate::outcome::{Fault, Level};
 use crate::protocol::{Asked, EndResult};
 

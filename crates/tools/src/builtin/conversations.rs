@@ -1,7 +1,8 @@
-//! The other conversations of the user, of the kinds that the agent reaches; [`goals`](super::goals) makes and changes them.
+//! Messages to the user; and the other conversations of the user, of the kinds that the agent reaches; [`goals`](super::goals) makes and changes them.
 
 use std::sync::Arc;
 
+use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agentable::AgentType;
 use houston_domain::capability::Capability;
 use houston_domain::focus::Tier;
@@ -351,6 +352,30 @@ pub(super) fn post_refused(refusal: PostRefusal) -> ToolResponse {
         ),
     };
     ToolResponse::failure(code, format!("{text}. Nothing was done"))
+}
+
+/// Sends the user a message. Written with the step: exactly once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendMessage {
+    /// The message, in Markdown.
+    content: String,
+}
+
+impl BuiltIn for SendMessage {
+    const NAME: &'static str = SEND_MESSAGE;
+    const EFFECT: EffectClass = EffectClass::Idempotent;
+    const CAPABILITY: Option<Capability> = Some(Capability::Messages);
+    const IS_FOR_CODE: bool = false;
+
+    fn description(_: &Outside) -> String {
+        "Send the user a message. It is the only thing they see, and it ends your turn: use the other tools first.".to_owned()
+    }
+
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        text("content", self.content.as_str(), 256 * 1024)?;
+        Ok(Plan::Message { content: self.content, response: ToolResponse::success("Message sent.") })
+    }
 }
 
 #[cfg(test)]

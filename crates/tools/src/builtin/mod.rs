@@ -18,7 +18,6 @@ mod run_code;
 mod run_shell;
 mod search_agent_history;
 mod search_files;
-mod send_message;
 mod skills;
 mod snippets;
 mod tables;
@@ -65,7 +64,7 @@ macro_rules! built_in {
 }
 
 built_in! {
-    send_message::SendMessage,
+    conversations::SendMessage,
     knowledge::CreateNote,
     knowledge::ListNotes,
     knowledge::ManageLearning,

@@ -11,7 +11,6 @@
 
 pub(crate) mod arguments;
 mod finding;
-mod help;
 mod index;
 #[cfg(test)]
 mod tests;
@@ -21,12 +20,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use houston_domain::guard::{Layer, Ruling, ToolFacts, outlook};
+use houston_domain::inner_call::{ARGUMENTS, TOOL_NAME, USE_TOOL};
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
+use serde_json::json;
+
+use self::arguments::example;
+use self::index::Index;
+use crate::tool::SharedTool;
 
 pub use self::finding::FINDING_TOOLS;
 pub(crate) use self::finding::{finding, is_reserved};
-pub(crate) use self::help::{first_sentence, help};
-use self::index::Index;
-use crate::tool::SharedTool;
 
 /// The tool that finds others.
 pub const SEARCH_TOOLS: &str = "search_tools";
@@ -145,4 +148,39 @@ fn similarity(given: &str, name: &str) -> f64 {
     let own = name.split_once("__").map_or(name, |(_, own)| own);
     strsim::normalized_damerau_levenshtein(given, name)
         .max(strsim::normalized_damerau_levenshtein(given, own))
+}
+
+/// Characters of the one line about a tool.
+const LINE: usize = 120;
+
+/// The first sentence or line of a description, shortened.
+pub(crate) fn first_sentence(description: &str) -> String {
+    let line = description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let end = line.find(". ").map_or(line.len(), |end| end + 1);
+    let sentence = &line[..end];
+    match sentence.char_indices().nth(LINE) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence.to_owned(),
+    }
+}
+
+/// Description, example and schema of a tool. The example comes early: it is all that many calls need.
+pub(crate) fn help(entry: &Entry<'_>) -> String {
+    let ToolDefinition { name, description, input_schema, effect, timeout } = entry.tool.definition();
+    let call = json!({TOOL_NAME: name, ARGUMENTS: example(input_schema)});
+    let asks = match entry.outlook {
+        Ruling::Ask => " It asks your user first.",
+        Ruling::Allow | Ruling::Deny => "",
+    };
+    let repeats = match effect {
+        EffectClass::Read => "It changes nothing.",
+        EffectClass::Idempotent | EffectClass::Checkable => "The same call has its effect once.",
+        EffectClass::Effect => "Each call has an effect.",
+    };
+    format!(
+        "{name}\nExample: {USE_TOOL} {call}\n{}\n{repeats}{asks} It may take {} s.\nSchema of its {ARGUMENTS}: \
+         {input_schema}",
+        description.trim(),
+        timeout.as_secs(),
+    )
 }

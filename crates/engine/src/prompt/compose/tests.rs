@@ -1,3 +1,5 @@
+mod brief;
+
 use houston_domain::autonomy::Autonomy;
 use houston_domain::id::*;
 use houston_domain::profile::ProfileList;
@@ -9,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 
-pub(super) fn goal() -> AgentType {
+fn goal() -> AgentType {
     toml::from_str(include_str!("../../../../../jobs/agents/goal.toml")).unwrap()
 }
 
@@ -51,7 +53,7 @@ fn parts(agent_type: &AgentType, title: &str, context: &RunContext, now: DateTim
 }
 
 /// The whole prompt: the system prompt and the system context.
-pub(super) fn full_text(agent_type: &AgentType, title: &str, context: &RunContext) -> String {
+fn full_text(agent_type: &AgentType, title: &str, context: &RunContext) -> String {
     let composed = prompt_of(agent_type, title, context, DateTime::UNIX_EPOCH, 16_000);
     composed.parts().into_iter().map(|part| part.text).chain(composed.system_context()).collect()
 }

@@ -1,44 +1,18 @@
 //! [`RunDriver`]: the loop that drives one claimed run. [`AgentRun`] says what is next; [`ModelTurn`] and [`ToolRunner`] do
 //! it, and the [`Journal`] commits it.
 
-#[cfg(test)]
-mod approval_tests;
-#[cfg(test)]
-mod asking_tests;
-#[cfg(test)]
-mod code_tests;
 mod compression;
 mod driven;
 mod ending;
-#[cfg(test)]
-mod fallback_tests;
-#[cfg(test)]
-mod focus_tests;
-#[cfg(test)]
-mod hook_tests;
 mod load;
 mod oversight;
-#[cfg(test)]
-mod oversight_tests;
-#[cfg(test)]
-mod pausing_tests;
 mod plan;
-#[cfg(test)]
-mod policy_tests;
 mod routing;
-#[cfg(test)]
-mod searched_tests;
-#[cfg(test)]
-mod shown_tests;
 mod skills;
-#[cfg(test)]
-mod skills_tests;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod typed;
-#[cfg(test)]
-mod typed_tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

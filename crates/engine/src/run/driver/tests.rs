@@ -1,3 +1,17 @@
+mod approval;
+mod asking;
+mod code;
+mod fallback;
+mod focus;
+mod hook;
+mod oversight;
+mod pausing;
+mod policy;
+mod searched;
+mod shown;
+mod skills;
+mod typed;
+
 use std::sync::atomic::Ordering;
 
 use houston_domain::agent::SEND_MESSAGE;

@@ -5,21 +5,21 @@
 //!
 //! Extensions: `x-houston-effect` (`read`, `idempotent`, `effect`) on an operation.
 
-use http::{HeaderName, Method};
-use serde_json::Value;
-
-use super::{Body, Effect, Endpoint, Loaded, Location, MAX_ENDPOINTS, Problem, Template, description};
-
-mod pointer;
 mod reference;
 mod request;
-mod security;
 
 #[cfg(test)]
 mod tests;
 
-use pointer::Pointer;
+use std::fmt;
+
+use http::{HeaderName, Method};
 use reference::Document;
+use serde_json::Value;
+
+use super::{
+    Auth, Body, Effect, Endpoint, Loaded, Location, MAX_ENDPOINTS, Problem, Scheme, Template, description,
+};
 
 /// Reads a document. `file` is its name for error messages; `base` replaces its servers, and is needed if they are
 /// relative.
@@ -186,5 +186,83 @@ impl Operation<'_> {
                     .problem(format!("{stated} is not `read`, `idempotent` or `effect`"))
             }),
         }
+    }
+}
+
+/// A file and a JSON Pointer (RFC 6901).
+#[derive(Debug, Clone)]
+struct Pointer(String);
+
+impl Pointer {
+    pub(super) fn root(file: &str) -> Self {
+        Self(format!("{file}#"))
+    }
+
+    pub(super) fn child(&self, key: &str) -> Self {
+        Self(format!("{}/{}", self.0, key.replace('~', "~0").replace('/', "~1")))
+    }
+
+    pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem { at: self.0.clone(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Operation<'_> {
+    /// The first alternative that is one header, or none. The secret has the name of the scheme.
+    pub(super) fn auth(&self, at: &Pointer) -> Result<Option<Auth>, Problem> {
+        let alternatives =
+            [self.operation, self.root].into_iter().find_map(|value| value["security"].as_array());
+        let alternatives = match alternatives {
+            Some(alternatives) if !alternatives.is_empty() => alternatives,
+            _ => return Ok(None),
+        };
+        let mut last = None;
+        for alternative in alternatives {
+            let names: Vec<&String> =
+                alternative.as_object().into_iter().flat_map(|schemes| schemes.keys()).collect();
+            match names.as_slice() {
+                [] => return Ok(None),
+                [name] => match self.scheme(name) {
+                    Ok(auth) => return Ok(Some(auth)),
+                    Err(message) => last = Some(message),
+                },
+                _ => last = Some("it needs several authorisations at once".to_owned()),
+            }
+        }
+        Err(at.child("security").problem(last.unwrap_or_default()))
+    }
+
+    fn scheme(&self, name: &str) -> Result<Auth, String> {
+        let at = Pointer::root("");
+        let raw = self.root["components"]["securitySchemes"].get(name);
+        let raw = raw.and_then(|raw| self.document.resolved(raw, &at).ok()).unwrap_or(&Value::Null);
+        let (header, scheme) = match (raw["type"].as_str(), raw["scheme"].as_str(), raw["in"].as_str()) {
+            (Some("http"), Some(scheme), _) if scheme.eq_ignore_ascii_case("basic") => {
+                ("authorization", Scheme::Basic)
+            }
+            (Some("http"), Some(scheme), _) if scheme.eq_ignore_ascii_case("bearer") => {
+                ("authorization", Scheme::Prefix("Bearer ".to_owned()))
+            }
+            (Some("oauth2" | "openIdConnect"), _, _) => {
+                ("authorization", Scheme::Prefix("Bearer ".to_owned()))
+            }
+            (Some("apiKey"), _, Some("header")) => {
+                (raw["name"].as_str().unwrap_or_default(), Scheme::Prefix(String::new()))
+            }
+            (Some("apiKey"), _, _) => {
+                return Err(format!(
+                    "`{name}` sends a key in the URL or a cookie; only headers are supported"
+                ));
+            }
+            _ => return Err(format!("the authorisation `{name}` is not supported or not defined")),
+        };
+        let header = HeaderName::try_from(header).map_err(|_| format!("`{name}` does not name a header"))?;
+        Ok(Auth { header, scheme, secret: name.to_owned() })
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
-use super::pointer::Pointer;
+use super::Pointer;
 use crate::json_api::{MAX_ENDPOINTS, MAX_SCHEMA, Problem};
 
 /// The most references that follow each other.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Operation;
-use super::pointer::Pointer;
+use super::Pointer;
 use crate::json_api::{Body, Location, Parameter, Problem, description};
 
 impl<'d> Operation<'d> {

@@ -16,7 +16,7 @@ use houston_domain::tool_call::EffectClass;
 use houston_store::run_context::RunContext;
 use serde_json::json;
 
-use super::DriveOutcome;
+use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
 use crate::run::tests::scripted_model::Asked;
 

@@ -22,7 +22,7 @@ const FAILED: DriveOutcome = DriveOutcome::Ended(RunStatus::Failed);
 
 /// The settings that Houston comes with.
 fn shipped() -> Settings {
-    toml::from_str(include_str!("../../../../../jobs/overseer.toml")).unwrap()
+    toml::from_str(include_str!("../../../../../../jobs/overseer.toml")).unwrap()
 }
 
 /// The same call, so many times, and then `Done.`

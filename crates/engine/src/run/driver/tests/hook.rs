@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::EffectClass;
 
-use super::DriveOutcome;
 use crate::hook::{RunHook, RunSetup};
 use crate::observer::{Observation, Observed, Observers};
+use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, calls_tools, says};
 
 fn rings() -> TestTool {

@@ -17,8 +17,8 @@ use houston_domain::tool_call::EffectClass;
 use houston_store::run_context::RunContext;
 use serde_json::json;
 
-use super::DriveOutcome;
 use crate::prompt::preview::settings;
+use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{
     Behaviour, Process, ScriptedModel, TestTool, calls_tools, gone, says, submitted,
 };

@@ -15,7 +15,7 @@ use houston_domain::tool_call::{EffectClass, ToolErrorCode};
 use houston_store::run_context::RunContext;
 use tokio::time::Instant;
 
-use super::DriveOutcome;
+use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, says};
 
 fn order(id: &str) -> Option<Focus> {

@@ -10,7 +10,6 @@ use houston_tools::builtin::preview;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::tests::{full_text, goal};
 use super::*;
 
 const NOTES: usize = 50;

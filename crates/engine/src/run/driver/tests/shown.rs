@@ -7,7 +7,7 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::EffectClass;
 
-use super::DriveOutcome;
+use crate::run::driver::DriveOutcome;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, calls_tools, says, streamed};
 
 const WRITTEN: &str = "See ![a](https://x.example/i?d=1) and [b](https://ok.example/).";
