@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, Subcommand as _};
 use houston_testkit::child::{self, output};
 use houston_testkit::console::print_status;
 use houston_testkit::repository;
@@ -67,7 +67,7 @@ impl EvidenceOf {
     /// Runs one part as a process; its stdout goes to a file, its stderr to the terminal.
     async fn measure(&self, part: &Part, folder: &std::path::Path) -> Result<Outcome> {
         let log = folder.join(format!("{}.txt", part.name));
-        let mut command = part.command(self.quick, &std::env::current_exe()?);
+        let mut command = part.command(self.quick, &std::env::current_exe()?, super::Command::has_subcommand);
         command.stdout(Stdio::from(std::fs::File::create(&log)?));
         let began = Instant::now();
         let status = child::run(command).await?;
@@ -94,4 +94,32 @@ fn commit() -> Result<String> {
 
 fn date(format: &str) -> Result<String> {
     Ok(output(Command::new("date").args(["-u", format]))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::commands::Command;
+
+    #[test]
+    fn commands_are_split_into_words() {
+        let command = |name: &str, quick| {
+            let part = PARTS.iter().find(|part| part.name == name).unwrap();
+            let command = part.command(quick, Path::new("harness"), Command::has_subcommand);
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(command("recovery", true), "harness recovery --kills 3 --stops 2");
+        assert!(command("crash-points", false).ends_with("cargo xtask test --crash-points"));
+        assert!(
+            command("hints", true).ends_with("cargo bench --quiet -p houston-queue --bench hints -- --test")
+        );
+        let plans = PARTS.iter().find(|part| part.name == "plans").unwrap();
+        let plans = plans.command(false, Path::new("harness"), Command::has_subcommand);
+        assert!(
+            plans.get_envs().any(|variable| variable == ("HOUSTON_PLANS".as_ref(), Some("3000".as_ref())))
+        );
+    }
 }

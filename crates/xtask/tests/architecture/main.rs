@@ -1,4 +1,4 @@
-//! Architecture tests: allowed dependencies between crates, length of files, names, documentation.
+//! Architecture tests: allowed dependencies between crates and between modules, length of files, names, documentation.
 //!
 //! # Recipe: change a rule
 //!
@@ -7,6 +7,7 @@
 //! SQL are tests of the store (`crates/store/tests/it/rules`).
 #![cfg(test)]
 
+mod circles;
 mod dependencies;
 mod documents;
 mod engines;
