@@ -11,8 +11,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
-use super::Rows;
-use super::rows::{AccountKey, Renewal};
+use super::{AccountKey, Renewal, Rows};
 use crate::oauth::{Exchange, Grant, NotRenewed, renew};
 use crate::reach::OwnReach;
 
