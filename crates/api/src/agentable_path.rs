@@ -1,16 +1,16 @@
 //! Extracts the agentable, the kind or the id from a path: `/v1/{kinds}/{id}`, `/v1/{kinds}`, `/v1/runs/{id}`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
 use houston_domain::agentable::{AgentType, DoubleTexting, Urgency};
-use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
+use houston_domain::id::{AgentableId, parse_prefixed};
 pub(crate) use houston_protocol::owner::Owner;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -69,6 +69,17 @@ impl AgentablePath {
     }
 }
 
+impl App {
+    /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when it does not; the store's errors.
+    pub(crate) async fn confirm(&self, caller: Caller, path: &AgentablePath) -> Result<(), ApiError> {
+        self.store(caller).agentable(&path.kind, path.id).await?;
+        Ok(())
+    }
+}
+
 impl FromRequestParts<Arc<App>> for AgentablePath {
     type Rejection = ApiError;
 
@@ -121,44 +132,6 @@ impl FromRequestParts<Arc<App>> for KindPath {
             double_texting: kind.double_texting,
             titles: kind.titles,
         })
-    }
-}
-
-/// Caches tenant and kind of agentables, which never change, to save a check per posted message. An entry may be stale
-/// because the agentable was erased; the statement that posts the message checks that again.
-#[derive(Debug, Default)]
-pub(crate) struct AgentableCache(Mutex<HashMap<AgentableId, (TenantId, String)>>);
-
-/// Maximum number of cached agentables. The cache is cleared when it is full.
-const MAX_CACHED_AGENTABLES: usize = 50_000;
-
-impl AgentableCache {
-    /// The kind that the statement must check; `None` if the agentable has the kind of the path and belongs to the
-    /// caller's tenant, as an earlier post has found.
-    pub(crate) fn unconfirmed<'p>(&self, caller: Caller, path: &'p AgentablePath) -> Option<&'p str> {
-        let is_cached = self.lock().get(&path.id).is_some_and(|(tenant, kind)| {
-            // With another tenant or kind the statement finds nothing.
-            *tenant == caller.tenant() && *kind == path.kind
-        });
-        (!is_cached).then_some(&path.kind)
-    }
-
-    /// Remembers that the agentable has the kind of the path and belongs to the caller's tenant.
-    pub(crate) fn remember(&self, caller: Caller, path: &AgentablePath) {
-        let mut cached = self.lock();
-        if cached.len() >= MAX_CACHED_AGENTABLES {
-            cached.clear();
-        }
-        cached.insert(path.id, (caller.tenant(), path.kind.clone()));
-    }
-
-    /// Removes an agentable from the cache.
-    pub(crate) fn forget(&self, agentable: AgentableId) {
-        self.lock().remove(&agentable);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, (TenantId, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,19 +16,18 @@ use houston_domain::id::{AgentId, AgentableId, TeamId, UserId};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
 use houston_protocol::agentable::{AgentableResponse, TaskResultResponse, UpdateAgentable};
-use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
 use houston_protocol::time::Time;
 use houston_store::agentable::{Agentable, AgentableChange, AgentableFilter, StoredStatus};
-use houston_store::cancel::{ARCHIVED, CancelledRun};
+use houston_store::cancel::ARCHIVED;
 use houston_store::erasure::Target;
 use houston_store::read_mark::ReadMark;
 use houston_store::serving::{ServedBy, ServingChange};
 use houston_store::task_result::TaskResult;
 use serde::Deserialize;
 
-use crate::agentable_path::{AgentablePath, KindPath, Owner};
-use crate::auth::Caller;
-use crate::body::{check_line, check_size, check_text};
+use crate::agentable_path::{AgentablePath, KindPath};
+use crate::caller::Caller;
+use crate::checks::{check_line, check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::erasures::request;
 use crate::error::ApiError;
@@ -181,7 +180,7 @@ async fn change(
     match status {
         Some(StatusChange::Archive) => {
             let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, true).await?;
-            notify_workers(&app, cancelled);
+            app.notify_cancelled(cancelled);
         }
         Some(StatusChange::Store(status)) => {
             app.store(caller).store_status(&path.kind, path.id, status.as_deref()).await?;
@@ -245,7 +244,7 @@ async fn archive(
 ) -> Result<impl IntoResponse, ApiError> {
     check_archivable(&app, &path)?;
     let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, true).await?;
-    notify_workers(&app, cancelled);
+    app.notify_cancelled(cancelled);
     read(&app, caller, &path).await
 }
 
@@ -299,7 +298,7 @@ endpoint! {
         ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 202, description = "The runs whose cancellation was requested.", body = CancelledRunsResponse)
+        (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
     ),
 }
 
@@ -310,21 +309,7 @@ async fn cancel(
     path: AgentablePath,
 ) -> Result<impl IntoResponse, ApiError> {
     let cancelled = app.store(caller).cancel_agentable(&path.kind, path.id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(notify_workers(&app, cancelled))))
-}
-
-/// Notifies the workers of `cancelled` runs over the bus and by hints, so that they need not wait for their next read
-/// of Postgres. Returns the response body.
-pub(crate) fn notify_workers(app: &App, cancelled: Vec<CancelledRun>) -> CancelledRunsResponse {
-    for one in &cancelled {
-        app.publish_cancel(one.agentable, one.run);
-        app.send_hint(one.agentable, app.urgency(&one.kind));
-    }
-    let response = |one: CancelledRun| CancelledRunResponse {
-        run_id: one.run,
-        owner: Owner { kind: one.kind, id: one.agentable },
-    };
-    CancelledRunsResponse { data: cancelled.into_iter().map(response).collect() }
+    Ok((StatusCode::ACCEPTED, Json(app.notify_cancelled(cancelled))))
 }
 
 endpoint! {

@@ -20,11 +20,11 @@ use houston_protocol::time::Time;
 use houston_store::Error;
 use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, Synced, UsedBy};
 
-use self::settings::{suggestion, truncated};
 use crate::agentable_path::Id;
 use crate::agentables::tools::with_own;
-use crate::auth::Caller;
 use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::{suggestion, truncated};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;

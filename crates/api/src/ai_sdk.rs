@@ -26,12 +26,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use self::chunks::Chunks;
+use crate::ag_ui::{Answers, CallResult, checked, give, of_calls};
 use crate::body::{Creation, WithImages};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::events::ag_ui::{Answers, CallResult, checked, give, of_calls};
 use crate::events::position::Position;
-use crate::events::streams::reserve;
 use crate::events::{Options, client_position};
 use crate::idempotency::Key;
 use crate::query::Query;
@@ -63,7 +62,7 @@ async fn post(
     WithImages { creation: Creation { value: request, key: _ }, permit }: WithImages<ChatRequest>,
 ) -> Result<Response, ApiError> {
     let asker = asker.for_user(&app, ("/user", request.user.as_deref())).await?;
-    reserve(&app, asker.caller())?;
+    app.streams.reserve(asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/id", &request.id)).await?;
     let offer = offer(&request)?;
     thread.check_offer(&offer)?;

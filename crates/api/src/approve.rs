@@ -121,11 +121,6 @@ async fn open<'a>(
     }
 }
 
-/// Whether the question can be decided with a link.
-pub(crate) fn is_decidable(asked: &AskedQuestion) -> bool {
-    asked.question.asked.plain_answer(true, None).is_some()
-}
-
 const STYLE: &str = "\
 :root{color-scheme:light dark;--edge:light-dark(#d0d5dd,#3a3f4b);--soft:light-dark(#f6f7f9,#1c1f26);--dim:light-dark(#586074,#9aa3b5)}\
 body{margin:0;font:16px/1.5 system-ui,sans-serif;background:light-dark(#fff,#121419)}\

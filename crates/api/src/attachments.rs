@@ -22,8 +22,8 @@ use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
 use crate::body::content_length;
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::documents::DocumentPermit;
 use crate::endpoint::endpoint;
@@ -88,8 +88,7 @@ async fn create(State(app): State<Arc<App>>, request: Request) -> Result<impl In
     app.store(caller).user(user).await?;
     let limits = &app.state.config.attachments;
     let reserved = length.unwrap_or(MAX_ATTACHMENT_BYTES);
-    let _permit =
-        DocumentPermit::within(&app.uploads, limits.max_bytes_at_once, caller.tenant(), reserved).await?;
+    let _permit = DocumentPermit::within(&app.uploads, caller.tenant(), reserved).await?;
     let deadline = parts.extensions.get::<Deadline>();
     let within = Duration::from_secs(limits.upload_timeout_s.max(1));
     if let Some(deadline) = deadline {

@@ -27,14 +27,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::auth::Caller;
+use crate::caller::{self, Caller};
 use crate::conversation::EARLIER_PATH;
-use crate::endpoint::endpoint;
+use crate::endpoint::{DOCUMENT, endpoint};
 use crate::error::{ApiError, ResponseError};
 use crate::missing_cells::across;
 use crate::page::{List, Page, PageQuery, rows};
 use crate::query::{Query, time};
-use crate::router::DOCUMENT;
 use crate::state::App;
 
 /// Routes of the data: what the traffic of applications changes.
@@ -73,19 +72,9 @@ const MAX_WRITE: Duration = Duration::from_secs(10);
 /// The most characters that are kept of a name in a path, and of the id of a request.
 const MAX_CHARS: usize = 200;
 
-tokio::task_local! {
-    /// Whose request this task answers, once its key was checked.
-    static CALLER: Arc<OnceLock<Caller>>;
-}
-
 /// The id of a request that changes something.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
-
-/// Notes whose request it is. Outside of [`recorded`] it does nothing.
-pub(crate) fn note(caller: Caller) {
-    let _ = CALLER.try_with(|of| of.set(caller));
-}
 
 /// Records a request that changes something, when it has been answered.
 pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
@@ -101,7 +90,7 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
     let caller = Arc::new(OnceLock::new());
     let what = What { operation, target, request_id, is_of_installation };
     let mut attempt = Attempt { app, caller: Arc::clone(&caller), what: Some(what) };
-    let answer = CALLER.scope(caller, next.run(request)).await;
+    let answer = caller::noting(caller, next.run(request)).await;
     let code =
         answer.extensions().get::<ResponseError>().map(|error| error.error().code().as_str().to_owned());
     if let Some(writing) = attempt.write(answer.status().as_u16(), code)

@@ -1,6 +1,7 @@
 //! Authentication by API key or client token: looked up by its prefix, compared by its hash in constant time; or by a JWT of
 //! an issuer that the tenant trusts ([`crate::issuers`]). Then what it may do is compared with what the endpoint needs
-//! ([`crate::access`]).
+//! ([`crate::access`]): the scope, for whom the request is ([`crate::named_user`]), and whose resource the path names. What is
+//! another user's is 404 with the words for what does not exist; a missing scope is 403.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,151 +9,24 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
-use chrono::{DateTime, Utc};
 use houston_domain::api_key::{SecretKind, kind_of};
-use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
-use houston_domain::issuer::Issuer;
-use houston_domain::jwt::{self, Unverified, Verified};
-use houston_domain::scope::{Scope, Scopes};
-use houston_store::api_key::{self, ApiKey, Principal};
-use tokio::time::Instant;
+use houston_domain::id::{AgentableId, Shard, UserId};
+use houston_domain::jwt::{self, JwtError, Unverified};
+use houston_domain::scope::Scope;
+use houston_store::{Error, api_key};
+use uuid::Uuid;
 
-use crate::access::Access;
+use crate::access::{Access, Subject};
+use crate::agentable_path::{AgentablePath, params};
+use crate::caller::{self, Authority, Caller};
 use crate::error::ApiError;
+use crate::issuers::SignedToken;
 use crate::peers::Peer;
 use crate::state::App;
-use crate::{admission, audit, named_user};
+use crate::{admission, named_user};
 
 /// The parameter of the query with a client token.
 const QUERY_TOKEN: &str = "access_token";
-
-/// The authenticated caller. An endpoint that takes it as an argument requires a valid API key that may do what the
-/// endpoint does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
-    principal: Principal,
-    scopes: Scopes,
-    user: Option<UserId>,
-    is_for_client: bool,
-    expires: Option<Instant>,
-}
-
-/// A valid key: the caller, and what limits it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Authority {
-    pub(crate) caller: Caller,
-    /// The only agentables of the caller's user.
-    pub(crate) agentables: Option<Arc<[AgentableId]>>,
-    /// Of the key of an issuer: no request has this authority, only that of a token ([`Self::of_token`]).
-    pub(crate) issuer: Option<Arc<Issuer>>,
-}
-
-impl Authority {
-    /// What the key allows from now on.
-    pub(crate) fn of(key: &ApiKey) -> Self {
-        let caller = Caller {
-            principal: key.principal(),
-            scopes: key.scopes,
-            user: key.user,
-            is_for_client: key.parent.is_some(),
-            expires: key.expires_in.and_then(|left| Instant::now().checked_add(left)),
-        };
-        let agentables = key.agentables.as_deref().map(Arc::from);
-        Self { caller, agentables, issuer: key.issuer.clone().map(Arc::new) }
-    }
-
-    /// What a token of the issuer allows: what the issuer's key does, for one user, until the token expires.
-    pub(crate) fn of_token(&self, token: &Verified, user: UserId, now: DateTime<Utc>) -> Self {
-        let left = (token.expires_at - now).to_std().unwrap_or_default();
-        let ends = [Instant::now().checked_add(left), self.caller.expires];
-        let caller = Caller {
-            scopes: token.narrow(self.caller.scopes),
-            user: Some(user),
-            is_for_client: true,
-            expires: ends.into_iter().flatten().min(),
-            ..self.caller
-        };
-        Self { caller, agentables: None, issuer: None }
-    }
-
-    pub(crate) fn is_expired(&self, now: Instant) -> bool {
-        self.caller.expires.is_some_and(|expires| now >= expires)
-    }
-}
-
-impl Caller {
-    pub(crate) fn principal(self) -> Principal {
-        self.principal
-    }
-
-    pub(crate) fn tenant(self) -> TenantId {
-        self.principal.tenant()
-    }
-
-    pub(crate) fn key(self) -> ApiKeyId {
-        self.principal.key()
-    }
-
-    pub(crate) fn scopes(self) -> Scopes {
-        self.scopes
-    }
-
-    /// Whether the caller may see what belongs to all tenants.
-    pub(crate) fn operates_installation(self) -> bool {
-        self.scopes.allow(Scope::Installation)
-    }
-
-    /// Whether the caller may see what people, models and tools say: operating does not include it.
-    pub(crate) fn reads_contents(self) -> bool {
-        self.scopes.allow(Scope::Read)
-    }
-
-    /// Checks a scope that an operation needs besides that of its route.
-    ///
-    /// # Errors
-    /// [`ApiError::MissingScope`].
-    pub(crate) fn needs(self, needed: Scope) -> Result<(), ApiError> {
-        let scopes = self.scopes;
-        if scopes.allow(needed) { Ok(()) } else { Err(ApiError::MissingScope { needed, scopes }) }
-    }
-
-    /// The only user that the caller reads and writes for.
-    pub(crate) fn user(self) -> Option<UserId> {
-        self.user
-    }
-
-    /// The same caller, for this user alone.
-    pub(crate) fn for_user(self, user: UserId) -> Self {
-        Self { user: Some(user), ..self }
-    }
-
-    /// Whether it is a client token or a JWT: what a browser or a phone has.
-    pub(crate) fn is_for_client(self) -> bool {
-        self.is_for_client
-    }
-
-    /// When the caller's key or token stops being valid.
-    pub(crate) fn expires(self) -> Option<Instant> {
-        self.expires
-    }
-
-    /// Checks that the caller may read and write for `user`.
-    ///
-    /// # Errors
-    /// [`ApiError::NotFound`] when the caller is bound to another user.
-    pub(crate) fn check_user(self, user: UserId) -> Result<(), ApiError> {
-        let is_own = self.user.is_none_or(|own| own == user);
-        if is_own { Ok(()) } else { Err(ApiError::NotFound { what: "user" }) }
-    }
-
-    /// The user whose items a list shows: the one that is asked for, or the caller's own.
-    ///
-    /// # Errors
-    /// [`ApiError::NotFound`] when the caller is bound to another user.
-    pub(crate) fn list_of(self, asked: Option<UserId>) -> Result<Option<UserId>, ApiError> {
-        asked.map_or(Ok(()), |user| self.check_user(user)).map(|()| asked.or(self.user))
-    }
-}
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
@@ -169,7 +43,7 @@ fn caller<'r>(
 ) -> Pin<Box<dyn Future<Output = Result<Caller, ApiError>> + Send + 'r>> {
     Box::pin(async move {
         let authority = authenticate(parts, app).await?;
-        audit::note(authority.caller);
+        caller::note(authority.caller);
         admission::identified(authority.caller.tenant(), &parts.headers).await;
         // Every route that takes a caller is added with its access; without one, it is refused.
         let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
@@ -257,7 +131,7 @@ async fn look_up(
     let is_guess = !app.keys.was_valid(&hash);
     let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
     let found = match jwt {
-        Some(jwt) => app.issuers.authority(app, jwt, hash).await,
+        Some(jwt) => authority_of_token(app, jwt, hash).await,
         None => app.keys.look_up(app.api_store(), api_key::prefix(credential.text()), hash).await,
     };
     if let Err(ApiError::Unauthorized | ApiError::InvalidJwt(_)) = found {
@@ -266,6 +140,35 @@ async fn look_up(
         attempt.uncount();
     }
     found
+}
+
+/// What a token allows. It is cached under `hash`, that of its text.
+///
+/// # Errors
+/// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not there,
+/// [`ApiError::TooManyKeys`], [`ApiError::Unavailable`], or the store's errors.
+async fn authority_of_token(app: &App, jwt: Unverified<'_>, hash: [u8; 32]) -> Result<Authority, ApiError> {
+    let accepted = accept(app, jwt).await;
+    match &accepted {
+        Ok(authority) => app.keys.keep(hash, authority.clone()),
+        Err(ApiError::InvalidJwt(_)) => app.keys.forget(&hash),
+        Err(_) => {}
+    }
+    accepted
+}
+
+/// Verifies a token, and finds its user.
+async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority, ApiError> {
+    let SignedToken { of_issuer, token, user_claim, user: name } =
+        app.issuers.verify(&app.keys, app.api_store(), jwt).await?;
+    let cell = app.cell_of(Shard::of_external_id(of_issuer.caller.tenant(), &name));
+    let store = cell.as_deref().unwrap_or(app).store(of_issuer.caller);
+    let user = store.user_with_external_id(&name).await.map_err(|error| match error {
+        Error::NotFound { .. } => ApiError::InvalidJwt(JwtError::UnknownUser(user_claim)),
+        error => error.into(),
+    })?;
+    app.keys.note_use_of_issuer(app.api_store(), of_issuer.caller.key()).await;
+    Ok(of_issuer.of_token(&token, user, app.now()))
 }
 
 /// A valid key, of the user whom the request names, if it does. What it may do has not been checked.
@@ -293,4 +196,98 @@ impl ValidKey {
     pub(crate) fn user(&self) -> Option<UserId> {
         self.0.caller.user()
     }
+}
+
+impl Access {
+    /// Checks the scope, and for a caller of one user, whose resource it is. Returns the caller: one of the user whom the request
+    /// names, if it does and the route is of a user.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingScope`], [`ApiError::NeverShown`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another
+    /// user's, or the store's errors.
+    pub(crate) async fn check(
+        self,
+        authority: &Authority,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<Caller, ApiError> {
+        let caller = authority.caller;
+        let scope = self.scope(&parts.method);
+        let is_whole = self.subject == Subject::Installation && caller.scopes().allow(scope);
+        let scope = if is_whole { Scope::Installation } else { scope };
+        if !caller.scopes().allow(scope) {
+            return Err(ApiError::MissingScope { needed: scope, scopes: caller.scopes() });
+        }
+        if self.unshown && caller.is_for_client() {
+            return Err(ApiError::NeverShown);
+        }
+        let caller = if self.is_of_user() { self.of_named(caller, parts, app).await? } else { caller };
+        match caller.user() {
+            Some(user) => self.check_owner(authority, user, parts, app).await.map(|()| caller),
+            None => Ok(caller),
+        }
+    }
+
+    /// The caller, as one of the user in the header. Threads may be of a user who is created with them.
+    async fn of_named(self, caller: Caller, parts: &Parts, app: &App) -> Result<Caller, ApiError> {
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(caller) };
+        if self.subject == Subject::Thread && caller.user().is_none() {
+            return Ok(caller);
+        }
+        named_user::narrowed(app, caller, &name).await
+    }
+
+    async fn check_owner(
+        self,
+        authority: &Authority,
+        user: UserId,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<(), ApiError> {
+        let id = path_id(parts).await;
+        let (owner, agentable) = match self.subject {
+            Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
+            Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named => (user, None),
+            Subject::Thread => return Ok(()),
+            Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
+            Subject::Agentable => {
+                let kinds = &app.state.agent_types;
+                let path = AgentablePath::of_params(kinds, &params(parts).ok_or(NOT_FOUND)?);
+                let path = path.ok_or(NOT_FOUND)?;
+                let caller = authority.caller;
+                let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
+                (owner.map_err(|error| unless_missing(error.into()))?, Some(path.id))
+            }
+            Subject::Row => {
+                let id = id.as_deref().and_then(uuid_of).ok_or(NOT_FOUND)?;
+                let owner = app.store(authority.caller).owner_of_row(id).await;
+                let owner = owner.map_err(|error| unless_missing(error.into()))?;
+                (owner.user, owner.agentable)
+            }
+        };
+        let is_allowed = |allowed: &Arc<[AgentableId]>| agentable.is_some_and(|id| allowed.contains(&id));
+        let is_own = owner == user && authority.agentables.as_ref().is_none_or(is_allowed);
+        if is_own { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}
+
+/// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+
+fn unless_missing(error: ApiError) -> ApiError {
+    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
+}
+
+/// The parameter `id` of the path.
+async fn path_id(parts: &mut Parts) -> Option<String> {
+    let params = params(parts)?;
+    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned())
+}
+
+/// The UUID of a public id such as `run_0190…`.
+fn uuid_of(id: &str) -> Option<Uuid> {
+    let (_, digits) = id.rsplit_once('_')?;
+    Uuid::try_parse(digits).ok()
 }

@@ -34,12 +34,13 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use crate::auth::{Authority, Caller, authenticate};
+use crate::auth::authenticate;
+use crate::caller::{Authority, Caller};
 use crate::error::{ApiError, ResponseError};
 use crate::missing_cells::Missing;
 use crate::page::{List, NextPage, PageQuery};
 use crate::router::routes;
-use crate::state::App;
+use crate::state::{App, noting_cell};
 use crate::{mcp, moves};
 
 /// Maximum size in bytes of a cell's page; a page has at most 100 items.
@@ -122,7 +123,7 @@ impl Dispatcher {
     /// The response to a request that may continue in the cell of a user.
     async fn continued(&self, router: &Router, request: Request) -> Response {
         let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
-        moves::checked(&self.moves, &path, resumes, moves::noting(call(router, request)).await).await
+        moves::checked(&self.moves, &path, resumes, noting_cell(call(router, request)).await).await
     }
 
     /// The response of the first cell that is not away.
@@ -138,7 +139,7 @@ impl Dispatcher {
         // For a client token that no other cell knows, the home says that it is away.
         let cell = if first > 0 && self.authority(&mut parts).await.is_err() { 0 } else { first };
         let request = Request::from_parts(parts, body);
-        let (response, continued) = moves::noting(call(self.router(cell), request)).await;
+        let (response, continued) = noting_cell(call(self.router(cell), request)).await;
         // What continued in another cell says nothing about this one.
         if let (None, Some(away)) = (continued, self.away.get(cell)) {
             note(away, &response);

@@ -14,8 +14,9 @@ use houston_store::check_in::CheckIn;
 use houston_store::rate::Whose;
 
 use crate::agentable_path::{AgentablePath, Id, Owner};
-use crate::auth::Caller;
-use crate::body::{Creation, check_size, check_text};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::{check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};

@@ -18,8 +18,8 @@ use houston_store::Error;
 use houston_store::client_token::NewClientToken;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
 use crate::body::Creation;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

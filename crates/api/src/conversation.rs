@@ -19,9 +19,10 @@ use serde::Deserialize;
 
 use crate::agentable_path::{AgentablePath, KindPath};
 use crate::agentables::tools;
-use crate::auth::Caller;
-use crate::body::{Creation, OptionalBody, check_line};
-use crate::documents::{DocumentBody, DocumentPermit, ReceivedDocument};
+use crate::body::{Creation, OptionalBody, ReceivedDocument};
+use crate::caller::Caller;
+use crate::checks::check_line;
+use crate::documents::{DocumentBody, DocumentPermit};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
@@ -109,7 +110,7 @@ async fn export(
 ) -> Result<impl IntoResponse, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
-    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
+    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
     let options = ExportOptions { until: None, knowledge: true, max_bytes };
     let exporting = Arc::clone(&app);
     let export = async move {
@@ -178,7 +179,7 @@ async fn parse_and_create(
     }
     let digest = conversation.digest();
     if let Some(title) = title {
-        crate::body::check_line("/title", &title, houston_domain::agentable::MAX_TITLE_CHARS)?;
+        crate::checks::check_line("/title", &title, houston_domain::agentable::MAX_TITLE_CHARS)?;
         conversation.title = title;
     }
     if conversation.title.is_empty() && !kind.titles {
@@ -243,7 +244,7 @@ async fn fork(
     let original = app.store(caller).agentable(&path.kind, path.id).await?;
     let max_bytes = app.state.config.conversation.max_bytes;
     let options = ExportOptions { until: position, knowledge, max_bytes };
-    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
+    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
     let forking = Arc::clone(&app);
     let fork = async move {
         let _permit = permit;

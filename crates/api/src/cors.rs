@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::named_user::USER_HEADER;
+use crate::caller::USER_HEADER;
 
 /// How long a browser may keep the answer to a preflight request.
 const MAX_AGE: Duration = Duration::from_secs(3600);

@@ -7,22 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts as _, Request};
-use axum::http::request::Parts;
 use bytes::Bytes;
 use houston_domain::id::TenantId;
 use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::admission;
-use crate::auth::Caller;
-use crate::body::{Creation, JSON, content_length, is_json, parse_pieces, receive};
 use crate::error::ApiError;
-use crate::idempotency::Key;
-use crate::state::App;
 
 /// How long a request waits for memory.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,8 +25,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(120);
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The bytes reserved for documents, by tenant.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DocumentMemory {
+    /// The bytes that may be reserved at once.
+    limit: usize,
     reserved: Mutex<HashMap<TenantId, usize>>,
     released: Notify,
 }
@@ -51,26 +46,28 @@ impl DocumentPermit {
     ///
     /// # Errors
     /// [`ApiError::TooManyDocuments`] when they are not free within 10 s.
-    pub(crate) async fn new(app: &App, tenant: TenantId, bytes: usize) -> Result<Self, ApiError> {
-        let limit = app.state.config.conversation.max_bytes_at_once;
+    pub(crate) async fn new(
+        documents: &Arc<DocumentMemory>,
+        tenant: TenantId,
+        bytes: usize,
+    ) -> Result<Self, ApiError> {
         // The client is told that memory is short, and not that the database is slow.
-        admission::untimed(Self::within(&app.documents, limit, tenant, bytes)).await
+        admission::untimed(Self::within(documents, tenant, bytes)).await
     }
 
-    /// As [`Self::new`], out of other memory than that of conversations.
+    /// As [`Self::new`], within the time of the request.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub(crate) async fn within(
         documents: &Arc<DocumentMemory>,
-        limit: usize,
         tenant: TenantId,
         bytes: usize,
     ) -> Result<Self, ApiError> {
         let wait = async {
             loop {
                 let released = documents.released.notified();
-                if documents.take(tenant, bytes, limit) {
+                if documents.take(tenant, bytes) {
                     return;
                 }
                 released.await;
@@ -78,7 +75,7 @@ impl DocumentPermit {
         };
         match timeout(PERMIT_TIMEOUT, wait).await {
             Ok(()) => Ok(Self { documents: Arc::clone(documents), tenant, bytes }),
-            Err(_) => Err(ApiError::TooManyDocuments { limit }),
+            Err(_) => Err(ApiError::TooManyDocuments { limit: documents.limit }),
         }
     }
 
@@ -97,8 +94,14 @@ impl Drop for DocumentPermit {
 }
 
 impl DocumentMemory {
+    /// Memory of which `limit` bytes may be reserved at once.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, reserved: Mutex::default(), released: Notify::new() }
+    }
+
     /// Reserves `bytes` if they fit. A document larger than the limit fits when nothing else is reserved.
-    fn take(&self, tenant: TenantId, bytes: usize, limit: usize) -> bool {
+    fn take(&self, tenant: TenantId, bytes: usize) -> bool {
+        let limit = self.limit;
         let mut reserved = self.lock();
         let all: usize = reserved.values().sum();
         let own = reserved.get(&tenant).copied().unwrap_or(0);
@@ -123,41 +126,6 @@ impl DocumentMemory {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, usize>> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The body of an import: received, not parsed yet, with its reserved memory.
-#[derive(Debug)]
-pub(crate) struct ReceivedDocument {
-    parts: Parts,
-    pieces: Vec<Bytes>,
-    _permit: DocumentPermit,
-}
-
-impl FromRequest<Arc<App>> for ReceivedDocument {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        let (mut parts, body) = request.into_parts();
-        if !is_json(&parts.headers) {
-            return Err(ApiError::UnsupportedMediaType { wanted: JSON });
-        }
-        let limit = app.state.config.conversation.max_bytes;
-        let bytes = content_length(&parts.headers, limit)?.unwrap_or(limit);
-        let caller = Caller::from_request_parts(&mut parts, app).await?;
-        let permit = DocumentPermit::new(app, caller.tenant(), bytes).await?;
-        let pieces = receive(&parts, body, limit).await?;
-        Ok(Self { parts, pieces, _permit: permit })
-    }
-}
-
-impl ReceivedDocument {
-    /// Parses the document. Returns the reserved memory, too, since the parsed document needs it. Takes long: do not
-    /// call it on a thread of the runtime.
-    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(Creation<T>, DocumentPermit), ApiError> {
-        let key = Key::from_request(&self.parts, self.pieces.iter().map(|piece| &**piece))?;
-        let value = parse_pieces(self.pieces)?;
-        Ok((Creation { value, key }, self._permit))
     }
 }
 
@@ -234,8 +202,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn documents_wait_for_memory_and_time_out() {
-        let documents = Arc::new(DocumentMemory::default());
-        let permit = |tenant, bytes| DocumentPermit::within(&documents, LIMIT, tenant, bytes);
+        let documents = Arc::new(DocumentMemory::new(LIMIT));
+        let permit = |tenant, bytes| DocumentPermit::within(&documents, tenant, bytes);
         let mut first = permit(tenant(1), 40).await.unwrap();
         assert!(permit(tenant(1), 20).now_or_never().is_none(), "a tenant may hold half");
         let second = permit(tenant(2), 50).await.unwrap();

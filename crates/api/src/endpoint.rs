@@ -19,6 +19,9 @@ use axum::{Extension, Router};
 use crate::access::Access;
 use crate::state::App;
 
+/// The OpenAPI document: a test compares it with the endpoints.
+pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
+
 /// Handlers of a path: [`endpoint!`] makes one of a function.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
@@ -117,12 +120,26 @@ macro_rules! endpoint {
 
                 #[utoipa::path($method, path = $path, impl_for = Described, $($description)*)]
                 fn describe(document: &mut utoipa::openapi::OpenApi) {
-                    $crate::openapi::add::<Described>(document);
+                    $crate::endpoint::describe::<Described>(document);
                 }
                 describe
             },
         };
     };
+}
+
+/// Adds the operation of [`endpoint!`] to the document, and the schemas that it names.
+#[cfg(feature = "openapi")]
+pub(crate) fn describe<P>(document: &mut utoipa::openapi::OpenApi)
+where
+    P: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences,
+{
+    let mut operation = P::operation();
+    operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
+    document.paths.add_path_operation(P::path(), P::methods(), operation);
+    let mut schemas = Vec::new();
+    P::schemas(&mut schemas);
+    document.components.get_or_insert_default().schemas.extend(schemas);
 }
 
 /// What a handler returns: for a function, that is what axum makes of it.

@@ -18,12 +18,11 @@ use crate::approve;
 use crate::audit;
 use crate::deadline::Deadline;
 use crate::error::{ApiError, ResponseError};
-use crate::events::stream::Aborted;
-use crate::events::streams::with_place;
 use crate::openai;
 use crate::rates::limited;
 use crate::request_trace::{RequestTrace, within};
 use crate::state::App;
+use crate::streams::{Aborted, with_place};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

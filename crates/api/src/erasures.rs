@@ -12,7 +12,7 @@ use houston_protocol::erasure::ErasureResponse;
 use houston_protocol::time::Time;
 use houston_store::erasure::{Erasure, Target};
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};

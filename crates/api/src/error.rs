@@ -20,8 +20,7 @@ use houston_protocol::problem::{FieldError, Problem, ProblemCode};
 use houston_store::FolderError;
 use serde_json::Value;
 
-use crate::explain::ExplainError;
-use crate::rates::whole_seconds;
+use crate::wiring::ExplainError;
 
 /// Why a request failed. Rendered as `application/problem+json`:
 ///
@@ -643,4 +642,9 @@ impl ApiError {
             _ => None,
         }
     }
+}
+
+/// Seconds, rounded up.
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }

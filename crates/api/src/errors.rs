@@ -10,7 +10,7 @@ use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
 use houston_protocol::time::Time;
 use houston_store::run_error::MOST;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;

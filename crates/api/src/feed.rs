@@ -17,8 +17,8 @@ use houston_store::rate::Whose;
 use serde::{Deserialize, Serialize};
 
 use crate::agentable_path::{Id, Owner};
-use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, parse_stored_response, respond};

@@ -18,8 +18,8 @@ use houston_protocol::user::{UpdateProfile, UpdateUser};
 use houston_protocol::webhook::UpdateWebhook;
 use serde::de::DeserializeOwned;
 
-use crate::auth::Caller;
 use crate::body::Creation;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

@@ -12,7 +12,7 @@ use houston_protocol::time::Time;
 use houston_store::workspace_file::FileEntry;
 
 use crate::agentable_path::{AgentablePath, params};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{HexText, List};

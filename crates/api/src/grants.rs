@@ -13,7 +13,7 @@ use houston_store::grants::StoredGrant;
 use serde_json::Value;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};

@@ -9,7 +9,7 @@ use houston_store::guards::GuardOwner;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -55,7 +55,7 @@ macro_rules! guards {
         /// The guards; `{}` if there are none.
         async fn get(
             axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            $caller: crate::auth::Caller,
+            $caller: crate::caller::Caller,
             $($pattern: $extracted,)?
         ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
             let owner = $owner;
@@ -75,7 +75,7 @@ macro_rules! guards {
         /// Replaces the guards.
         async fn set(
             axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            $caller: crate::auth::Caller,
+            $caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             // A PUT is idempotent, so the Idempotency-Key is ignored.
             crate::body::Creation { value: super::Given(guards), key: _ }: crate::body::Creation<super::Given>,

@@ -18,9 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::openai;
 use crate::state::App;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -80,7 +79,7 @@ impl Key {
     /// The beginning of the key of a request that must not be carried out twice, and whose SDK says whether it repeats it.
     fn of_sdk<'b>(parts: &Parts, body: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>) -> Option<Self> {
         let retries = parts.headers.get(&SDK_RETRY)?;
-        if !openai::must_not_repeat(parts.uri.path()) {
+        if !must_not_repeat(parts.uri.path()) {
             return None;
         }
         let attempt = if retries == "0" { Attempt::First } else { Attempt::Repeated };
@@ -147,6 +146,13 @@ impl Key {
     pub(crate) fn as_stored(&self) -> IdempotencyKey<'_> {
         IdempotencyKey { key: &self.key, request_sha256: &self.request_sha256 }
     }
+}
+
+/// Whether a `POST` of an SDK of OpenAI to the path would do something twice when it is repeated: it begins a run, or adds items.
+fn must_not_repeat(path: &str) -> bool {
+    let Some(resource) = path.strip_prefix("/compat/openai/v1/") else { return false };
+    let adds_items = resource.starts_with("conversations/") && resource.ends_with("/items");
+    ["responses", "chat/completions"].contains(&resource) || adds_items
 }
 
 /// The hash of method, path and body.

@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use houston_domain::id::ImageId;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

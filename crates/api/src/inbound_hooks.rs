@@ -27,8 +27,9 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
-use crate::body::{Creation, OptionalBody, check_text};
+use crate::body::{Creation, OptionalBody};
+use crate::caller::Caller;
+use crate::checks::check_text;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::peers::Peer;

@@ -18,13 +18,13 @@ use houston_queue::{HintHealth, Lane, RedisState};
 use serde_json::Value;
 
 use crate::agentable_path::{AgentablePath, Id};
-use crate::auth::Caller;
 use crate::body::{Creation, JSON};
+use crate::caller::Caller;
 use crate::documents::{DocumentBody, DocumentPermit};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::explain::ExplainTopic;
 use crate::state::App;
+use crate::wiring::ExplainTopic;
 
 /// In the place of a text that the caller may not read.
 const HIDDEN: &str = "(to see this text needs the scope `read`)";
@@ -159,7 +159,7 @@ async fn prompt(
     let written = async move { Ok(serde_json::to_string(&explanation.await?).unwrap_or_default()) };
     let text = app.offload.drive(written).await?;
     // As much as it has, and no more: most prompts are short, and are sent beside a long export.
-    let permit = DocumentPermit::new(&app, caller.tenant(), text.len()).await?;
+    let permit = DocumentPermit::new(&app.documents, caller.tenant(), text.len()).await?;
     Ok(([(header::CONTENT_TYPE, JSON)], Body::new(DocumentBody::of_text(text, permit))))
 }
 

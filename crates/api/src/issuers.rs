@@ -1,8 +1,8 @@
-//! JWTs of issuers that tenants trust: from a token that anybody can have written to the authority of one user.
+//! JWTs of issuers that tenants trust: from a token that anybody can have written to one that was signed.
 //!
 //! The issuer is looked up like a key ([`crate::keys`]): cached, in one query with all that wait, unknown ones too. Its public
 //! keys are read from its JWKS URL at most once an hour ([`KeySets`]); no request waits for the issuer otherwise. Then the
-//! signature is verified, the user is looked up, and the result is cached like that of a key.
+//! signature is verified. [`crate::auth`] looks the user up, and caches the result like that of a key.
 //!
 //! The operator names the URL with the issuer, so its host may be anywhere, also inside: the client reaches this host and
 //! follows no redirects.
@@ -12,18 +12,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use houston_domain::id::Shard;
 use houston_domain::issuer::Issuer;
 use houston_domain::jwt::key_set::{Algorithm, KeySet, PublicKey};
-use houston_domain::jwt::{JwtError, Unverified};
-use houston_store::Error;
+use houston_domain::jwt::{JwtError, Unverified, Verified};
+use houston_store::ApiStore;
 use houston_web::{Client, Limits, Request, SystemTls};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::Authority;
+use crate::caller::Authority;
 use crate::error::ApiError;
-use crate::state::App;
+use crate::keys::KeyCache;
 
 /// The public keys of the issuers.
 #[derive(Debug, Default)]
@@ -31,52 +30,45 @@ pub(crate) struct Issuers {
     key_sets: KeySets,
 }
 
+/// A token that its issuer has signed. Whether its user exists is not checked.
+pub(crate) struct SignedToken {
+    /// What the key of the issuer allows.
+    pub(crate) of_issuer: Authority,
+    pub(crate) token: Verified,
+    /// The claim that names the user, and the name.
+    pub(crate) user_claim: String,
+    pub(crate) user: String,
+}
+
 impl Issuers {
-    /// What a token allows. It is cached under `hash`, that of its text.
+    /// Verifies the signature of a token with the keys of its issuer.
     ///
     /// # Errors
     /// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not there,
     /// [`ApiError::TooManyKeys`], [`ApiError::Unavailable`], or the store's errors.
-    pub(crate) async fn authority(
+    pub(crate) async fn verify(
         &self,
-        app: &App,
+        keys: &KeyCache,
+        store: &ApiStore,
         jwt: Unverified<'_>,
-        hash: [u8; 32],
-    ) -> Result<Authority, ApiError> {
-        let verified = self.verify(app, jwt).await;
-        match &verified {
-            Ok(authority) => app.keys.keep(hash, authority.clone()),
-            Err(ApiError::InvalidJwt(_)) => app.keys.forget(&hash),
-            Err(_) => {}
-        }
-        verified
-    }
-
-    async fn verify(&self, app: &App, jwt: Unverified<'_>) -> Result<Authority, ApiError> {
-        let of_issuer = of_issuer(app, &jwt).await?;
-        let issuer = of_issuer.issuer.as_deref().ok_or(ApiError::Unauthorized)?;
+    ) -> Result<SignedToken, ApiError> {
+        let of_issuer = of_issuer(keys, store, &jwt).await?;
+        let issuer = of_issuer.issuer.clone().ok_or(ApiError::Unauthorized)?;
         let key = self.key_sets.key(&issuer.jwks_url, jwt.key()).await?;
         let token = jwt.verify(&key).map_err(ApiError::InvalidJwt)?;
-        let name = token.user(&issuer.user_claim).map_err(ApiError::InvalidJwt)?;
-        let cell = app.cell_of(Shard::of_external_id(of_issuer.caller.tenant(), name));
-        let store = cell.as_deref().unwrap_or(app).store(of_issuer.caller);
-        let user = store.user_with_external_id(name).await.map_err(|error| match error {
-            Error::NotFound { .. } => ApiError::InvalidJwt(JwtError::UnknownUser(issuer.user_claim.clone())),
-            error => error.into(),
-        })?;
-        app.keys.note_use_of_issuer(app.api_store(), of_issuer.caller.key()).await;
-        Ok(of_issuer.of_token(&token, user, app.now()))
+        let user = token.user(&issuer.user_claim).map_err(ApiError::InvalidJwt)?.to_owned();
+        Ok(SignedToken { of_issuer, token, user_claim: issuer.user_claim.clone(), user })
     }
 }
 
 /// The authority of the key of the issuer and one of the audiences of a token.
-async fn of_issuer(app: &App, jwt: &Unverified<'_>) -> Result<Authority, ApiError> {
+async fn of_issuer(keys: &KeyCache, store: &ApiStore, jwt: &Unverified<'_>) -> Result<Authority, ApiError> {
     const UNKNOWN: ApiError = ApiError::InvalidJwt(JwtError::Issuer);
     let found = join_all(jwt.audiences().iter().map(async |audience| {
         let hash = Issuer::hash(jwt.issuer(), audience);
-        match app.keys.trusted(&hash) {
+        match keys.trusted(&hash) {
             Some(authority) => Ok(authority),
-            None => app.keys.look_up(app.api_store(), Issuer::prefix(jwt.issuer()), hash).await,
+            None => keys.look_up(store, Issuer::prefix(jwt.issuer()), hash).await,
         }
     }));
     let mut accepted = None;

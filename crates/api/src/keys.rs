@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Authority;
+use crate::caller::Authority;
 use crate::error::ApiError;
 use crate::log_throttle::LogThrottle;
 

@@ -12,7 +12,7 @@ use houston_queue::Lane;
 use houston_store::agent::AgentsOfKind;
 
 use crate::agents::ensure_defaults;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

@@ -35,8 +35,9 @@ use utoipa::ToSchema as Described;
 use uuid::Uuid;
 
 use crate::agentable_path::{AgentablePath, Id};
-use crate::auth::Caller;
-use crate::body::{Creation, check_line, check_size, check_text};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::{check_line, check_size, check_text};
 use crate::endpoint::Endpoint;
 use crate::endpoint::erase;
 use crate::error::ApiError;

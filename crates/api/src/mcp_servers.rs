@@ -1,19 +1,16 @@
 //! MCP servers over HTTP of the tenant and of users, and the approval of their tools. A change applies from the next run on.
 //!
-//! This crate does not know their protocol: [`ForeignServers`] reaches them.
+//! This crate does not know their protocol: [`ForeignServers`](crate::wiring::ForeignServers) reaches them.
 
 pub(crate) mod login;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use futures_util::future::BoxFuture;
 use houston_domain::guard::Risk;
-use houston_domain::id::{TenantId, UserId};
 use houston_domain::mcp_server::names::{of_settings, prefix};
 use houston_domain::mcp_server::pin::{ComparedTool, ListedTool, NotApproved, Pin, Standing, compare};
 use houston_domain::mcp_server::{
@@ -35,68 +32,13 @@ use serde_json::json;
 
 use crate::admission;
 use crate::agentable_path::params;
-use crate::agents::settings::truncated;
-use crate::auth::Caller;
-use crate::body::check_size;
+use crate::caller::Caller;
+use crate::checks::check_size;
+use crate::checks::truncated;
 use crate::error::ApiError;
 use crate::state::App;
 use crate::tool_sources::{check_kinds, seal};
-
-/// Reaches MCP servers of tenants and users. The process that wires this crate passes an implementation.
-pub trait ForeignServers: fmt::Debug + Send + Sync {
-    /// What is wrong with an address or with headers: a JSON Pointer, and what is allowed. Nothing is sent.
-    fn problem(&self, url: &str, headers: &BTreeMap<String, SecretString>) -> Option<(&'static str, String)>;
-
-    /// The tools that a server lists now, within 8 s. The error says why not, without secrets.
-    fn tools(&self, server: ForeignServer) -> BoxFuture<'static, Result<Vec<ListedTool>, String>>;
-
-    /// Begins a login at a server that uses OAuth. `state`: what the browser brings back. The error says why not, without secrets.
-    fn begin_login(
-        &self,
-        server: ForeignServer,
-        state: String,
-    ) -> BoxFuture<'static, Result<BegunForeignLogin, String>>;
-
-    /// Ends a login: what is sealed as the account. The error says why not, without secrets.
-    fn finish_login(&self, login: ReturnedLogin) -> BoxFuture<'static, Result<SecretString, String>>;
-}
-
-/// A login that has begun.
-#[derive(Debug)]
-pub struct BegunForeignLogin {
-    /// What a person opens in a browser.
-    pub url: String,
-    /// What is kept, sealed, until the browser comes back.
-    pub pending: SecretString,
-}
-
-/// A login whose browser has come back.
-#[derive(Debug)]
-pub struct ReturnedLogin {
-    /// What was kept.
-    pub pending: SecretString,
-    /// The code that the authorization server has sent with the browser.
-    pub code: SecretString,
-    /// Who that server says it is.
-    pub issuer: Option<String>,
-}
-
-/// A server to be asked for its tools.
-#[derive(Debug, Clone)]
-pub struct ForeignServer {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The user whose it is; `None`: the tenant's.
-    pub user: Option<UserId>,
-    /// Its name.
-    pub name: String,
-    /// Its address.
-    pub url: String,
-    /// What its owner says of it.
-    pub settings: ServerSettings,
-    /// The headers that it gets.
-    pub headers: BTreeMap<String, SecretString>,
-}
+use crate::wiring::ForeignServer;
 
 /// The name of a server in a path.
 #[derive(Debug)]
@@ -139,7 +81,7 @@ macro_rules! mcp_servers {
 
         async fn list(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
             super::list(&app, caller, $owner).await
@@ -156,7 +98,7 @@ macro_rules! mcp_servers {
 
         async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
@@ -178,7 +120,7 @@ macro_rules! mcp_servers {
 
         async fn put(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
             // A PUT is idempotent, so the Idempotency-Key is ignored.
@@ -198,7 +140,7 @@ macro_rules! mcp_servers {
 
         async fn delete(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
         ) -> Result<axum::http::StatusCode, crate::error::ApiError> {
@@ -219,7 +161,7 @@ macro_rules! mcp_servers {
 
         async fn tools(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
@@ -242,7 +184,7 @@ macro_rules! mcp_servers {
 
         async fn approve(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
             // Approving twice does no more than once, so the Idempotency-Key is ignored.
@@ -265,7 +207,7 @@ macro_rules! mcp_servers {
 
         async fn login(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::ServerName,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {

@@ -45,8 +45,9 @@ use serde_json::{Map, Value};
 
 use crate::admission;
 use crate::agentable_path::{AgentablePath, Owner};
-use crate::auth::Caller;
-use crate::body::{Creation, WithImages, check_text};
+use crate::body::{Creation, WithImages};
+use crate::caller::Caller;
+use crate::checks::{check_storable, check_storable_value, check_text};
 use crate::documents::DocumentPermit;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
@@ -197,7 +198,9 @@ pub(crate) async fn store_offering(
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
     ask(app, caller, Whose::Agentable(path.id), key).await?;
-    let kind = app.agentables.unconfirmed(caller, path);
+    let is_confirmed = app.agentables.is_confirmed(caller.tenant(), &path.kind, path.id);
+    // The statement checks it, unless an earlier post has.
+    let kind = (!is_confirmed).then_some(path.kind.as_str());
     let posting = Posting::begin(path.urgency);
     let post = NewPost {
         traceparent: posting.traceparent.as_deref(),
@@ -218,7 +221,7 @@ pub(crate) async fn store_offering(
     let (posted, replayed) = unless_key_reused(created)?;
     posting.end(posted.id, posted.run);
     if kind.is_some() {
-        app.agentables.remember(caller, path);
+        app.agentables.remember(caller.tenant(), &path.kind, path.id);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
     if !replayed && posted.opened {
@@ -285,24 +288,6 @@ impl io::Write for AtMost {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Checks that Postgres can store all strings in `object`, names included.
-fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
-    object.iter().try_for_each(|(name, value)| {
-        check_text(pointer, name)?;
-        check_storable_value(pointer, value)
-    })
-}
-
-/// Checks that Postgres can store all strings in `value`.
-pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), ApiError> {
-    match value {
-        Value::String(text) => check_text(pointer, text),
-        Value::Array(items) => items.iter().try_for_each(|item| check_storable_value(pointer, item)),
-        Value::Object(fields) => check_storable(pointer, fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
@@ -377,7 +362,7 @@ pub(crate) async fn with_images(
     let fetched = images.iter().filter(|image| image.url.is_some()).count();
     let _permit = match fetched * MAX_IMAGE_BYTES {
         0 => None,
-        bytes => Some(DocumentPermit::new(app, caller.tenant(), bytes).await?),
+        bytes => Some(DocumentPermit::new(&app.documents, caller.tenant(), bytes).await?),
     };
     let read =
         images.iter().enumerate().map(|(nth, image)| read_image(app, format!("{pointer}/{nth}"), image));

@@ -2,60 +2,20 @@
 
 pub(crate) mod sampling;
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use futures_util::future::BoxFuture;
-use houston_domain::answering::Sampling;
-use houston_domain::id::TenantId;
-use houston_protocol::model::{EstimateModels, MeasuredSpeed, ModelEstimate, ModelResponse, ModelsResponse};
-use houston_protocol::problem::FieldError;
+use houston_protocol::model::{EstimateModels, MeasuredSpeed, ModelResponse, ModelsResponse};
 use houston_store::model_speed::ModelSpeed;
-use tokio::time::Instant;
 
 use self::sampling::model_of;
-use crate::auth::Caller;
 use crate::body::Creation;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::explain::ExplainError;
 use crate::state::App;
-
-/// A setting that a model does not accept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedSetting {
-    /// `temperature`, `top_p`, `stop` or `effort`.
-    pub setting: &'static str,
-    /// Which model, and why, for people.
-    pub why: String,
-}
-
-/// The models of the installation. This crate calls none, so the process that wires it passes an implementation.
-pub trait ModelCatalogue: fmt::Debug + Send + Sync {
-    /// The configured models and their routes, without measured speeds. Nothing of it is secret.
-    fn models(&self) -> BoxFuture<'static, Result<ModelsResponse, ExplainError>>;
-
-    /// The first of these settings that a model does not accept, and why. `model`: as `own_model` of [`Self::estimate`]; of a
-    /// use case the first model counts.
-    fn refusal(
-        &self,
-        model: String,
-        sampling: Sampling,
-    ) -> BoxFuture<'static, Result<Option<RefusedSetting>, ExplainError>>;
-
-    /// What a request would cost. `own_model`: the model of the agent that is asked about, as `provider/model`, or the name of a
-    /// provider, or of a use case. The inner error says which field names what does not exist.
-    fn estimate(
-        &self,
-        asked: EstimateModels,
-        own_model: Option<String>,
-    ) -> BoxFuture<'static, Result<Result<ModelEstimate, FieldError>, ExplainError>>;
-}
 
 endpoint! {
     LIST: get "/v1/models" => list,
@@ -170,39 +130,20 @@ fn check(asked: &EstimateModels) -> Result<(), ApiError> {
     }
 }
 
-/// How long measured speeds are used again.
-const FRESH: Duration = Duration::from_secs(60);
-/// Maximum number of tenants whose speeds are cached. The cache is cleared when it is full.
-const MAX_CACHED: usize = 1_000;
-
-type Measured = (Instant, Arc<[ModelSpeed]>);
-
-/// The measured speeds of each tenant, read once a minute.
-#[derive(Debug, Default)]
-pub(crate) struct Speeds(Mutex<HashMap<TenantId, Measured>>);
-
-impl Speeds {
-    async fn of(&self, app: &App, caller: Caller) -> Result<Arc<[ModelSpeed]>, ApiError> {
-        let now = Instant::now();
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = lock().get(&caller.tenant()).cloned();
-        if let Some((_, speeds)) = cached.filter(|(at, _)| now < *at + FRESH) {
-            return Ok(speeds);
-        }
-        let speeds: Arc<[ModelSpeed]> = app.store(caller).model_speeds().await?.into();
-        let mut cached = lock();
-        if cached.len() >= MAX_CACHED {
-            cached.clear();
-        }
-        cached.insert(caller.tenant(), (now, Arc::clone(&speeds)));
-        Ok(speeds)
+/// The measured speeds of the caller's tenant.
+async fn speeds(app: &App, caller: Caller) -> Result<Arc<[ModelSpeed]>, ApiError> {
+    if let Some(fresh) = app.speeds.get(caller.tenant()) {
+        return Ok(fresh);
     }
+    let speeds: Arc<[ModelSpeed]> = app.store(caller).model_speeds().await?.into();
+    app.speeds.keep(caller.tenant(), &speeds);
+    Ok(speeds)
 }
 
 /// The models, with how fast they answered the caller's tenant.
 async fn all(app: &App, caller: Caller) -> Result<ModelsResponse, ApiError> {
     let mut models = app.state.models.models().await?;
-    let speeds = app.speeds.of(app, caller).await?;
+    let speeds = speeds(app, caller).await?;
     models.data.iter_mut().for_each(|model| model.measured = measured(&speeds, model));
     Ok(models)
 }

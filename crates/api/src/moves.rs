@@ -2,8 +2,6 @@
 //! nothing of them. So what a request does not find is looked for twice: the cell is asked whether it has the shard
 //! ([`Moves::has`]), and if not, the answer is 503: the request was not carried out, and may be repeated.
 
-use std::cell::Cell;
-
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -12,27 +10,8 @@ use houston_domain::id::Shard;
 use houston_store::moves::Moves;
 
 use crate::error::{ApiError, ResponseError};
-use crate::events::stream::Aborted;
 use crate::openai;
-
-tokio::task_local! {
-    /// The number of the cell in which the request of this task continues, and for which shard.
-    static CONTINUED: Cell<Option<(usize, Shard)>>;
-}
-
-/// Carries a request out; returns also in which cell it continued, and for which shard.
-pub(crate) async fn noting(request: impl Future<Output = Response>) -> (Response, Option<(usize, Shard)>) {
-    let with_cell = async {
-        let response = request.await;
-        (response, CONTINUED.try_with(Cell::get).ok().flatten())
-    };
-    CONTINUED.scope(Cell::default(), with_cell).await
-}
-
-/// Notes where a request continues.
-pub(crate) fn note(cell: usize, shard: Shard) {
-    let _ = CONTINUED.try_with(|continued| continued.set(Some((cell, shard))));
-}
+use crate::streams::Aborted;
 
 /// Whether the client of a stream, which may be a browser, has come back.
 pub(crate) fn resumes_stream(request: &Request) -> bool {

@@ -3,21 +3,18 @@
 //! - A caller of one user may name this user only: another one is 404, whether there is one or not, and never ignored.
 //! - Any other caller becomes one of the user whom it names ([`narrowed`]): for this request it reaches what a key of this user does.
 //!
-//! [`Access`](crate::access::Access) asks here for every route that is not of the whole tenant, and
+//! [Authentication](crate::auth) asks here for every route that is not of the whole tenant, and
 //! [`Asker`](crate::threads::Asker) for what protocols name besides. No handler reads the header.
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderMap;
 use houston_domain::id::{Shard, UserId, shard};
 use houston_store::Error;
 use houston_store::client_thread::ThreadUser;
 
-use crate::auth::Caller;
-use crate::body::check_line;
+use crate::caller::{Caller, USER_HEADER};
+use crate::checks::check_line;
 use crate::error::ApiError;
 use crate::state::App;
-
-/// The header that names the user of a request: Houston's id, or the external id.
-pub(crate) const USER_HEADER: HeaderName = HeaderName::from_static("houston-user");
 
 /// The most characters of an external id.
 const MAX_CHARS: usize = 255;

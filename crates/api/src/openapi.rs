@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 use axum::http::Method;
 use houston_protocol::problem::{Problem, ProblemCode};
 use houston_protocol::schema;
-use utoipa::__dev::{SchemaReferences, Tags};
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
@@ -79,19 +78,6 @@ pub fn generate() -> String {
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// Adds the operation of [`endpoint!`](crate::endpoint::endpoint), and the schemas that it names.
-pub(crate) fn add<P>(document: &mut OpenApi)
-where
-    P: utoipa::Path + for<'t> Tags<'t> + SchemaReferences,
-{
-    let mut operation = P::operation();
-    operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
-    document.paths.add_path_operation(P::path(), P::methods(), operation);
-    let mut schemas = Vec::new();
-    P::schemas(&mut schemas);
-    document.components.get_or_insert_default().schemas.extend(schemas);
-}
-
 /// Leaves out the schemas that nothing refers to: items of lists, which are written into their lists.
 fn leave_out_unused(document: &mut OpenApi) {
     loop {
@@ -129,7 +115,7 @@ fn complete(document: &mut OpenApi, access: &HashMap<&str, Access>) {
             if let Some(access) = access.get(path.as_str()) {
                 let scope = access.scope(&method).as_str();
                 operation.security = Some(vec![SecurityRequirement::new("api_key", [scope])]);
-                if access.is_unshown() {
+                if access.unshown {
                     let description = operation.description.get_or_insert_default();
                     let space = if description.is_empty() { "" } else { "\n\n" };
                     description.push_str(space);

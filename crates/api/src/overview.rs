@@ -1,14 +1,12 @@
 //! `/v1/overview`: what an operator sees first, of an installation or of a tenant, in a few numbers.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use chrono::{DateTime, Utc};
-use houston_domain::id::TenantId;
 use houston_domain::lane_work::LaneWork;
 use houston_domain::scope::Scope;
 use houston_protocol::overview::{HourResponse, OverviewResponse, WorkerCounts};
@@ -17,9 +15,8 @@ use houston_store::ended::{Ended, EndedInHour};
 use houston_store::worker_list::RegisteredWorker;
 use rust_decimal::Decimal;
 use serde::Deserialize;
-use tokio::time::Instant;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;
@@ -64,7 +61,7 @@ async fn get(
 ) -> Result<impl IntoResponse, ApiError> {
     let whole = whose.is_whole(caller)?;
     let (Works { lanes, workers, missing }, ended) =
-        tokio::try_join!(works(&app, caller, whole, &LANES), app.ended.get(&app, caller, whole))?;
+        tokio::try_join!(works(&app, caller, whole, &LANES), ended(&app, caller, whole))?;
     let work = lanes.into_iter().fold(LaneWork::default(), LaneWork::with);
     Ok((missing, Json(response(whole, work, &workers, &ended))))
 }
@@ -123,56 +120,26 @@ fn hours(all: &[Ended]) -> Vec<HourResponse> {
     hours.into_values().collect()
 }
 
-/// How old an answer may be.
-const FRESH: Duration = Duration::from_secs(15);
-/// The most tenants that are remembered. The memory is cleared when it is full.
-const MAX_TENANTS: usize = 1_000;
-
-/// What was read, of each tenant; `None`: of all.
-#[derive(Debug, Default)]
-pub(crate) struct EndedRuns(Mutex<HashMap<Option<TenantId>, Kept>>);
-
-/// When it was read, and what, by cell.
-type Kept = (Instant, Arc<[Ended]>);
-
-impl EndedRuns {
-    /// How the runs of the caller's tenant, or of all (`whole`), have ended, by cell.
-    ///
-    /// # Errors
-    /// The store's errors.
-    pub(crate) async fn get(
-        &self,
-        app: &Arc<App>,
-        caller: Caller,
-        whole: bool,
-    ) -> Result<Arc<[Ended]>, ApiError> {
-        let tenant = (!whole).then(|| caller.tenant());
-        if let Some(fresh) = self.fresh(tenant) {
-            return Ok(fresh);
-        }
-        let ask = |cell: Arc<App>| async move {
-            Ok(match tenant {
-                None => cell.api_store().ended().await?,
-                Some(_) => cell.store(caller).ended().await?,
-            })
-        };
-        let (all, missing) = across(app, ask).await?;
-        let all: Arc<[Ended]> = all.into();
-        if !missing.0.is_empty() {
-            // Without one of them it is not worth remembering.
-            return Ok(all);
-        }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_TENANTS {
-            kept.clear();
-        }
-        kept.insert(tenant, (Instant::now(), Arc::clone(&all)));
-        Ok(all)
+/// How the runs of the caller's tenant, or of all (`whole`), have ended, by cell.
+///
+/// # Errors
+/// The store's errors.
+async fn ended(app: &Arc<App>, caller: Caller, whole: bool) -> Result<Arc<[Ended]>, ApiError> {
+    let tenant = (!whole).then(|| caller.tenant());
+    if let Some(fresh) = app.ended.get(tenant) {
+        return Ok(fresh);
     }
-
-    fn fresh(&self, tenant: Option<TenantId>) -> Option<Arc<[Ended]>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, ended) = kept.get(&tenant)?;
-        (at.elapsed() < FRESH).then(|| Arc::clone(ended))
+    let ask = |cell: Arc<App>| async move {
+        Ok(match tenant {
+            None => cell.api_store().ended().await?,
+            Some(_) => cell.store(caller).ended().await?,
+        })
+    };
+    let (all, missing) = across(app, ask).await?;
+    let all: Arc<[Ended]> = all.into();
+    // Without one of the cells it is not worth remembering.
+    if missing.0.is_empty() {
+        app.ended.keep(tenant, &all);
     }
+    Ok(all)
 }

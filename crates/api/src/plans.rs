@@ -20,12 +20,12 @@ use houston_store::plan::{PlanChange, PlanRefusal, PlanStep, PlanVersion, Stored
 use serde_json::{Value, json};
 
 use crate::agentable_path::{AgentablePath, params};
-use crate::agentables::notify_workers;
-use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_line;
+use crate::checks::check_storable_value;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::messages::check_storable_value;
 use crate::page::{List, NextPage, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;
@@ -263,7 +263,7 @@ async fn cancel(
 ) -> Result<impl IntoResponse, ApiError> {
     let plan = app.store(caller).plan(id).await?;
     let cancelled = app.store(caller).cancel_agentable(&plan.kind, id, false).await?;
-    Ok((StatusCode::ACCEPTED, Json(notify_workers(&app, cancelled))))
+    Ok((StatusCode::ACCEPTED, Json(app.notify_cancelled(cancelled))))
 }
 
 endpoint! {

@@ -13,8 +13,8 @@ use houston_protocol::time::Time;
 use houston_protocol::user::{ProfileResponse, UpdateProfile};
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
-use crate::body::{check_size, check_text};
+use crate::caller::Caller;
+use crate::checks::{check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;

@@ -18,9 +18,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agentable_path::{Id, Owner};
-use crate::approve::is_decidable;
-use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_line;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};
@@ -170,6 +170,11 @@ async fn create_link(
         StatusCode::CREATED,
         Json(ApprovalLink { path: approval::link_path(id, &token), answered_by, expires_at }),
     ))
+}
+
+/// Whether the question can be decided with a link.
+pub(crate) fn is_decidable(asked: &AskedQuestion) -> bool {
+    asked.question.asked.plain_answer(true, None).is_some()
 }
 
 /// Answers a question, and wakes its run if the answer counts.

@@ -11,7 +11,7 @@ use houston_protocol::queue::{QueueResponse, QueuesResponse, Scaling};
 use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::{Missing, across};

@@ -8,14 +8,13 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use houston_domain::rate::{Quota, RateLimits};
 use houston_store::rate::{Ask, Left, Standing, Whose};
 
-use crate::auth::Caller;
-use crate::error::ApiError;
+use crate::caller::Caller;
+use crate::error::{ApiError, whole_seconds};
 use crate::idempotency::Key;
 use crate::state::App;
 
@@ -110,11 +109,6 @@ fn left(all: &[Left]) -> String {
     text
 }
 
-/// Seconds, rounded up.
-pub(crate) fn whole_seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
-}
-
 fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
@@ -123,6 +117,8 @@ fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -11,8 +11,8 @@ use houston_protocol::time::Time;
 use houston_store::read_mark::{ReadMark, ReadUpTo};
 
 use crate::agentable_path::{AgentablePath, Id, Owner};
-use crate::auth::Caller;
 use crate::body::{Creation, OptionalBody};
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

@@ -20,7 +20,7 @@ macro_rules! get_by_id {
 
         pub(crate) async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             crate::agentable_path::Id(id): crate::agentable_path::Id<houston_domain::id::$id>,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
             Ok(axum::Json(response(app.store(caller).$method(id).await?)))
@@ -56,7 +56,7 @@ macro_rules! list_of_agentable {
 
         async fn $handler(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             path: crate::agentable_path::AgentablePath,
             crate::query::Query($query): crate::query::Query<crate::page::PageQuery>,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {

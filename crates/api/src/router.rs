@@ -10,18 +10,18 @@ use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
 use crate::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
-use crate::endpoint::{Endpoints, erase};
+use crate::endpoint::{DOCUMENT, Endpoints, erase};
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::etag::etag;
 use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes, collection, item};
 use crate::state::{App, State};
 use crate::{
-    a2a, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens, conversation,
-    erasures, errors, events, feed, fields, files, grants, guards, health, images, inbound_hooks, insight,
-    kinds, mcp, mcp_servers, messages, models, openai, overview, plans, profile, questions, queues,
-    read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables, teams, tenant_keys,
-    todos, tool_sources, triggers, usage, users, webhooks, workers,
+    a2a, ag_ui, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens,
+    conversation, erasures, errors, events, feed, fields, files, grants, guards, health, images,
+    inbound_hooks, insight, kinds, mcp, mcp_servers, messages, models, openai, overview, plans, profile,
+    questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
+    teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
 };
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
@@ -29,9 +29,6 @@ use crate::{
 pub fn router(state: State) -> Router {
     routes(App::new(state))
 }
-
-/// The OpenAPI document: a test compares it with the endpoints.
-pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     let cors = app.state.config.cors.clone();
@@ -98,7 +95,7 @@ pub(crate) fn endpoints() -> Endpoints {
         .routes(TENANT, &[mcp_servers::tenant::LOGIN])
         .routes(TENANT, &[skills::tenant::LIST])
         .routes(TENANT, &[skills::tenant::GET, skills::tenant::PUT, skills::tenant::DELETE])
-        .routes(THREAD, &[events::ag_ui::RUN_THREAD])
+        .routes(THREAD, &[ag_ui::RUN_THREAD])
         .routes(THREAD, &[ai_sdk::POST])
         .routes(THREAD, &[ai_sdk::STREAM])
         .routes(THREAD, &[ai_sdk::CANCEL])
@@ -260,7 +257,7 @@ fn agentable_routes() -> Endpoints {
         .routes(AGENTABLE, &[files::LIST])
         .routes(AGENTABLE, &[files::GET])
         .routes(AGENTABLE.with_query_token(), &[events::GET])
-        .routes(AGENTABLE, &[events::ag_ui::RUN])
+        .routes(AGENTABLE, &[ag_ui::RUN])
 }
 
 #[cfg(test)]

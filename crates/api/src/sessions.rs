@@ -15,7 +15,7 @@ use houston_store::history::StoredEntry;
 use houston_store::session::Session;
 
 use crate::agentable_path::{Id, Owner};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};

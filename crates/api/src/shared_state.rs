@@ -12,13 +12,12 @@ use houston_store::shared_state::StateInput;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
 use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_storable_value;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::messages::check_storable_value;
 use crate::state::App;
-use crate::threads::Thread;
 
 const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
 
@@ -102,8 +101,12 @@ pub(crate) async fn at(
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] with the JSON Pointer, and the store's errors.
-pub(crate) async fn given(thread: &Thread, input: &RunAgentInput) -> Result<(), ApiError> {
-    let Thread { app, caller, path } = thread;
+pub(crate) async fn given(
+    app: &App,
+    caller: Caller,
+    path: &AgentablePath,
+    input: &RunAgentInput,
+) -> Result<(), ApiError> {
     let is_given = match &input.state {
         Value::Null => false,
         Value::Object(fields) => !fields.is_empty(),
@@ -114,10 +117,10 @@ pub(crate) async fn given(thread: &Thread, input: &RunAgentInput) -> Result<(), 
     declared.check(&input.state).map_err(|mismatch| mismatched("/state", &mismatch))?;
     let run = input.run_id.as_deref();
     if let Some(run) = run {
-        crate::body::check_text("/runId", run)?;
-        crate::body::check_size("/runId", run.len(), MAX_RUN_ID_BYTES)?;
+        crate::checks::check_text("/runId", run)?;
+        crate::checks::check_size("/runId", run.len(), MAX_RUN_ID_BYTES)?;
     }
-    put(app, *caller, path, declared, ("/state", StateInput::Replace(&input.state, run))).await?;
+    put(app, caller, path, declared, ("/state", StateInput::Replace(&input.state, run))).await?;
     Ok(())
 }
 

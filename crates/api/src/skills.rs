@@ -14,7 +14,7 @@ use houston_protocol::time::Time;
 use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 
 use crate::agentable_path::params;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::state::App;
 
@@ -63,7 +63,7 @@ macro_rules! skills {
 
         async fn list(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
             super::list(&app, caller, $owner).await
@@ -80,7 +80,7 @@ macro_rules! skills {
 
         async fn get(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::SkillName,
         ) -> Result<impl axum::response::IntoResponse, crate::error::ApiError> {
@@ -102,7 +102,7 @@ macro_rules! skills {
 
         async fn put(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::SkillName,
             // A PUT is idempotent, so the Idempotency-Key is ignored.
@@ -122,7 +122,7 @@ macro_rules! skills {
 
         async fn delete(
             axum::extract::State(app): axum::extract::State<std::sync::Arc<crate::state::App>>,
-            caller: crate::auth::Caller,
+            caller: crate::caller::Caller,
             $($pattern: $extracted,)?
             name: super::SkillName,
         ) -> Result<axum::http::StatusCode, crate::error::ApiError> {

@@ -14,7 +14,7 @@ use houston_protocol::time::Time;
 use houston_store::snippet::SnippetEntry;
 
 use crate::agentable_path::{Id, params};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{HexText, List, Page, PageQuery, rows};

@@ -1,8 +1,10 @@
 //! Shared state: [`State`], which the process provides, and `App`, which adds the crate's caches and limits.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
+use axum::response::Response;
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, Urgency};
 use houston_domain::budget::Budget;
@@ -16,34 +18,28 @@ use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_meter::Turns;
 use houston_metrics::{Metrics, Queue};
+use houston_protocol::owner::Owner;
+use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
 use houston_store::audit::NewRecord;
+use houston_store::cancel::CancelledRun;
 use houston_store::{ApiStore, TenantStore};
 use houston_web::{Client, Sinks};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::Owners;
 use crate::admission;
-use crate::agentable_path::{AgentableCache, AgentablePath};
-use crate::agents::settings::AgentSources;
-use crate::auth::Caller;
+use crate::caches::{AgentableCache, Disk, EndedRuns, Owners, Speeds};
+use crate::caller::Caller;
 use crate::config::Config;
 use crate::documents::DocumentMemory;
-use crate::error::ApiError;
-use crate::events::all::feeds::Feeds;
-use crate::events::streams::Streams;
-use crate::explain::Explain;
-use crate::health::Disk;
 use crate::issuers::Issuers;
 use crate::keys::KeyCache;
-use crate::mcp_servers::ForeignServers;
-use crate::models::ModelCatalogue;
-use crate::models::Speeds;
-use crate::moves;
 use crate::offload::Offload;
-use crate::overview::EndedRuns;
 use crate::peers::Peers;
+use crate::streams::Streams;
+use crate::streams::feeds::Feeds;
+use crate::wiring::{AgentSources, Explain, ForeignServers, ModelCatalogue};
 
 /// Everything the server needs: settings, connections and agent types.
 #[derive(Debug, Clone)]
@@ -99,12 +95,12 @@ pub struct State {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) state: State,
-    pub(crate) keys: KeyCache,
+    pub(crate) keys: Arc<KeyCache>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) agentables: AgentableCache,
     pub(crate) owners: Owners,
-    pub(crate) streams: Streams,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) feeds: Arc<Feeds>,
     pub(crate) offload: Offload,
     /// Requests that are handled.
@@ -144,7 +140,11 @@ impl App {
     }
 
     fn with(state: State, peers: Arc<Peers>, issuers: Arc<Issuers>) -> Arc<Self> {
-        let keys = KeyCache::new(state.config.key_cache());
+        let config = &state.config;
+        let keys = Arc::new(KeyCache::new(config.key_cache()));
+        let streams = Streams::new(config, Arc::clone(&keys), Arc::clone(&state.metrics));
+        let documents = DocumentMemory::new(config.conversation.max_bytes_at_once);
+        let uploads = DocumentMemory::new(config.attachments.max_bytes_at_once);
         Arc::new(Self {
             state,
             keys,
@@ -152,16 +152,16 @@ impl App {
             peers,
             agentables: AgentableCache::default(),
             owners: Owners::default(),
-            streams: Streams::default(),
+            streams: Arc::new(streams),
             feeds: Arc::default(),
             offload: Offload::default(),
             places: admission::places(),
-            documents: Arc::default(),
-            uploads: Arc::default(),
+            documents: Arc::new(documents),
+            uploads: Arc::new(uploads),
             disk: Disk::default(),
             connecting: tokio::sync::Mutex::default(),
-            speeds: Speeds::default(),
-            ended: EndedRuns::default(),
+            speeds: Speeds::of_models(),
+            ended: EndedRuns::of_tenants(),
             images: OnceLock::new(),
             records: TaskTracker::new(),
             cells: OnceLock::new(),
@@ -198,7 +198,7 @@ impl App {
     pub(crate) fn cell_of(&self, shard: Shard) -> Option<Arc<Self>> {
         let cells = self.cells.get()?;
         let number = cells.number_of(shard);
-        moves::note(number, shard);
+        note(number, shard);
         cells.get(number)?.upgrade()
     }
 
@@ -218,15 +218,6 @@ impl App {
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.state.ids.clock().now()
-    }
-
-    /// Checks that the agentable exists, has the kind of the path and belongs to the caller's tenant.
-    ///
-    /// # Errors
-    /// [`ApiError::NotFound`] when it does not; the store's errors.
-    pub(crate) async fn confirm(&self, caller: Caller, path: &AgentablePath) -> Result<(), ApiError> {
-        self.store(caller).agentable(&path.kind, path.id).await?;
-        Ok(())
     }
 
     /// Ends the streams of an erased agentable and removes it from the cache.
@@ -259,6 +250,20 @@ impl App {
         self.state.bus.publish_control(LiveItem { agentable, live: Live::CancelRequested(run) });
     }
 
+    /// Notifies the workers of `cancelled` runs over the bus and by hints, so that they need not wait for their next read
+    /// of Postgres. Returns the response body.
+    pub(crate) fn notify_cancelled(&self, cancelled: Vec<CancelledRun>) -> CancelledRunsResponse {
+        for one in &cancelled {
+            self.publish_cancel(one.agentable, one.run);
+            self.send_hint(one.agentable, self.urgency(&one.kind));
+        }
+        let response = |one: CancelledRun| CancelledRunResponse {
+            run_id: one.run,
+            owner: Owner { kind: one.kind, id: one.agentable },
+        };
+        CancelledRunsResponse { data: cancelled.into_iter().map(response).collect() }
+    }
+
     /// Makes open streams read Postgres for newly committed events.
     pub(crate) fn publish_nudge(&self, agentable: AgentableId) {
         self.state.bus.publish(agentable, Live::Nudge);
@@ -273,4 +278,25 @@ impl App {
     pub(crate) fn publish_events(&self, agentable: AgentableId, events: Vec<Committed>) {
         self.state.bus.publish(agentable, Live::Committed(events));
     }
+}
+
+tokio::task_local! {
+    /// The number of the cell in which the request of this task continues, and for which shard.
+    static CONTINUED: Cell<Option<(usize, Shard)>>;
+}
+
+/// Carries a request out; returns also in which cell it continued, and for which shard.
+pub(crate) async fn noting_cell(
+    request: impl Future<Output = Response>,
+) -> (Response, Option<(usize, Shard)>) {
+    let with_cell = async {
+        let response = request.await;
+        (response, CONTINUED.try_with(Cell::get).ok().flatten())
+    };
+    CONTINUED.scope(Cell::default(), with_cell).await
+}
+
+/// Notes where a request continues.
+fn note(cell: usize, shard: Shard) {
+    let _ = CONTINUED.try_with(|continued| continued.set(Some((cell, shard))));
 }

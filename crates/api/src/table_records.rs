@@ -19,8 +19,8 @@ use houston_store::custom_table::CustomTable;
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
 use crate::body::{Creation, content_length, is_of_type, receive};
+use crate::caller::Caller;
 use crate::documents::DocumentPermit;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
@@ -286,7 +286,7 @@ async fn import(
     let (parts, body) = request.into_parts();
     content_length(&parts.headers, limit)?;
     let memory = limit.saturating_mul(MEMORY_FACTOR);
-    let _permit = DocumentPermit::new(&app, caller.tenant(), memory).await?;
+    let _permit = DocumentPermit::new(&app.documents, caller.tenant(), memory).await?;
     let pieces = receive(&parts, body, limit).await?;
     let fields = table.fields.clone();
     let read = move || {

@@ -20,11 +20,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
-use crate::body::{Creation, check_size, check_text, parse};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::{check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::json::parse;
 use crate::page::{HexText, List, Page, PageQuery, rows};
 use crate::query::Query;
 use crate::state::App;

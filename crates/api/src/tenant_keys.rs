@@ -13,7 +13,7 @@ use houston_store::api_key::ApiKey;
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{List, Page, PageQuery, rows};

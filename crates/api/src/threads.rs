@@ -40,16 +40,18 @@ use houston_store::user::User;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
-use crate::agentables::notify_workers;
-use crate::auth::{Authority, Caller, authenticate};
-use crate::body::{check_line, check_text};
+use crate::auth::authenticate;
+use crate::caller::USER_HEADER;
+use crate::caller::{Authority, Caller};
+use crate::checks::check_storable_value;
+use crate::checks::{check_line, check_text};
 use crate::error::ApiError;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
 use crate::events::{Options, open_as};
 use crate::idempotency::Key;
-use crate::messages::{CheckedMessage, check_content, check_storable_value, store_offering, with_images};
-use crate::named_user::{self, USER_HEADER};
+use crate::messages::{CheckedMessage, check_content, store_offering, with_images};
+use crate::named_user;
 use crate::questions::closed_otherwise;
 use crate::rates::ask;
 use crate::state::App;
@@ -247,7 +249,7 @@ impl Thread {
     pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse, ApiError> {
         let Self { app, caller, path } = self;
         let cancelled = app.store(*caller).cancel_agentable(&path.kind, path.id, false).await?;
-        Ok(notify_workers(app, cancelled))
+        Ok(app.notify_cancelled(cancelled))
     }
 
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
@@ -383,8 +385,8 @@ async fn of_public_id(
         return Err(ApiError::NotFound { what: "conversation" });
     }
     if let Some(user) = asker.named_user() {
-        let owner = app.owners.user_of(&asker.authority, path.id, &app).await;
-        let owner = owner.map_err(unless_missing)?;
+        let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
+        let owner = owner.map_err(|error| unless_missing(error.into()))?;
         let user = match user {
             ThreadUser::Id(id) => Some(id),
             ThreadUser::External(id) => named_user::known(&app, caller, id).await?,

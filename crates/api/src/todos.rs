@@ -16,8 +16,9 @@ use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
-use crate::body::{Creation, check_line, check_size, check_text};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::{check_line, check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;

@@ -19,9 +19,10 @@ use houston_web::json_api::{Loaded, Problem, from_document, not_public};
 use serde_json::Value;
 
 use crate::agentable_path::params;
-use crate::agents::settings::truncated;
-use crate::auth::Caller;
-use crate::body::{Creation, check_size};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_size;
+use crate::checks::truncated;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::state::App;

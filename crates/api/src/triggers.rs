@@ -22,13 +22,14 @@ use houston_store::trigger::{MAX_DUE, Trigger, TriggerChange};
 use serde_json::{Map, Value, json};
 
 use crate::agentable_path::{AgentablePath, Id};
-use crate::auth::Caller;
-use crate::body::{Creation, check_line, check_size, check_text};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_storable_value;
+use crate::checks::{check_line, check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::check_storable_value;
 use crate::missing_cells::across;
 use crate::plans::create::{offer, title};
 use crate::plans::{invalid, try_expressions};

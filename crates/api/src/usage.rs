@@ -11,7 +11,7 @@ use houston_domain::id::UserId;
 use houston_protocol::usage::{AgentSpent, Budgets, DaySpent, ModelSpent, Spent, UsageResponse, UserSpent};
 use houston_store::usage::{MOST_ROWS, Of};
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;

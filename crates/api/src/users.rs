@@ -17,8 +17,9 @@ use houston_store::user::{User, UserChange};
 use serde::Deserialize;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
-use crate::body::{Creation, check_line};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_line;
 use crate::endpoint::endpoint;
 use crate::erasures::request;
 use crate::error::ApiError;

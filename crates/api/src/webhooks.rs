@@ -28,8 +28,9 @@ use uuid::Uuid;
 
 use crate::admission;
 use crate::agentable_path::{Id, params};
-use crate::auth::Caller;
-use crate::body::{Creation, OptionalBody, check_size, check_text};
+use crate::body::{Creation, OptionalBody};
+use crate::caller::Caller;
+use crate::checks::{check_size, check_text};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::fields::Change;

@@ -14,7 +14,7 @@ use houston_queue::Lane;
 use houston_store::worker_list::RegisteredWorker;
 
 use crate::agentable_path::Id;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::missing_cells::across;

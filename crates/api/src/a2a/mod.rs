@@ -52,10 +52,11 @@ use self::error::Refusal;
 use self::operations::Ask;
 use self::stream::Binding;
 use crate::access::THREAD;
-use crate::body::{Creation, JSON, WithImages, is_of_type, parse};
+use crate::body::{Creation, JSON, WithImages, is_of_type};
 use crate::deadline::Deadline;
 use crate::endpoint::{Endpoints, erase};
 use crate::error::ApiError;
+use crate::json::parse;
 use crate::state::App;
 use crate::threads::Asker;
 

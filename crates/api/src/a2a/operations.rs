@@ -16,12 +16,11 @@ use houston_store::run::Run;
 use super::error::Refusal;
 use super::stream::{Binding, StreamedTask, stream, task_only, wait};
 use super::task::{TaskIds, Written, keep, task, written};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::events::Options;
 use crate::events::position::Position;
-use crate::events::streams::reserve;
 use crate::page::{List, NextPage, PageQuery, rows};
 use crate::state::App;
 use crate::threads::{Asker, Thread, find};
@@ -194,7 +193,7 @@ impl Ask {
         self.caller(Scope::Post)?;
         let found = self.find(id).await?;
         let Thread { app, caller, path } = &found.thread;
-        reserve(app, *caller)?;
+        app.streams.reserve(*caller)?;
         if app.store(*caller).cancel_run(found.run.id).await?.is_none() {
             let mut error = A2AError::task_not_cancelable(id);
             error.message = format!("{id} has ended as `{}`", found.run.status.as_str());

@@ -13,7 +13,7 @@ use houston_store::task_push::{NewTaskPush, StoredPush, TaskPush};
 use super::error::Refusal;
 use super::operations::{Ask, Found};
 use super::task::TaskIds;
-use crate::body::{check_size, check_text};
+use crate::checks::{check_size, check_text};
 use crate::error::ApiError;
 use crate::state::App;
 use crate::threads::Thread;

@@ -25,7 +25,6 @@ use super::task::{TaskIds, houston, keep, message};
 use crate::error::ApiError;
 use crate::events::Options;
 use crate::events::position::Position;
-use crate::events::streams::reserve;
 use crate::idempotency::Key;
 use crate::threads::{NewMessage, Thread, find_or_create};
 
@@ -97,7 +96,7 @@ impl Ask {
         }
         let content = content(sent)?;
         if streams {
-            reserve(&self.app, caller)?;
+            self.app.streams.reserve(caller)?;
         }
         let sent = match named(&sent.task_id) {
             Some(task) => self.to_task(sent, content, task).await?,

@@ -16,7 +16,7 @@ use houston_store::run::Run;
 use serde_json::{Value, json};
 
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::events::stream::PAGE;
 use crate::state::App;

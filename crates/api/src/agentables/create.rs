@@ -25,8 +25,9 @@ use serde_json::Value;
 
 use crate::agentable_path::{AgentablePath, KindPath};
 use crate::agentables::{check_description, check_serving, tools};
-use crate::auth::Caller;
-use crate::body::{self, check_line};
+use crate::body;
+use crate::caller::Caller;
+use crate::checks::check_line;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};

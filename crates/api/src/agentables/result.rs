@@ -15,7 +15,7 @@ use houston_protocol::time::Time;
 use serde::Deserialize;
 
 use crate::agentable_path::{AgentablePath, Owner, params};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;

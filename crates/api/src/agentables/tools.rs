@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use houston_domain::agentable::AgentType;
 
-use crate::agents::settings::{suggestion, truncated};
-use crate::auth::Caller;
+use crate::caller::Caller;
+use crate::checks::{suggestion, truncated};
 use crate::error::ApiError;
 use crate::state::App;
 

@@ -2,19 +2,15 @@
 //!
 //! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; a
 //! [`Dialect`](stream::Dialect) writes it in the protocol of the endpoint; [`stream`] is the body of the response and feeds the
-//! cursor from Postgres and the bus; [`open`] opens one; [`streams`] is the registry of all open streams. The position of a
-//! client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between connections.
-//!
-//! [`ag_ui`] is the endpoint for AG-UI clients, which post a message or answers and read the stream of what follows.
+//! cursor from Postgres and the bus; [`open`] opens one; [`crate::streams`] is the registry of all open streams. The position of
+//! a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between connections.
 
-pub(crate) mod ag_ui;
 pub(crate) mod all;
 pub(crate) mod cursor;
 pub(crate) mod position;
 pub(crate) mod render;
 pub(crate) mod snapshot;
 pub(crate) mod stream;
-pub(crate) mod streams;
 
 use std::sync::Arc;
 
@@ -27,15 +23,15 @@ use serde::Deserialize;
 
 use self::cursor::Cursor;
 use self::position::Position;
-use self::stream::{Aborted, AgUi, Dialect, EventStream, PAGE};
-use self::streams::StreamPermit;
+use self::stream::{AgUi, Dialect, EventStream, PAGE};
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::shared_state;
 use crate::state::App;
+use crate::streams::Aborted;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,7 +148,7 @@ pub(crate) async fn open_as<D: Dialect>(
     let iteration =
         if between_runs { None } else { app.store(caller).open_iteration_at(path.id, at.seq).await? };
 
-    let permit = StreamPermit::reserved_or_new(Arc::clone(&app), caller)?;
+    let permit = app.streams.reserved_or_new(caller)?;
     if given.is_some() {
         app.state.metrics.streams.resumes.inc();
     }

@@ -19,7 +19,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
 use houston_domain::id::AgentableId;
-use houston_metrics::streams::Dropped;
 use houston_protocol::agui::{Event, Interrupt, Outcome};
 use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
@@ -28,12 +27,12 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
 use crate::events::position::Position;
 use crate::events::snapshot;
-use crate::events::streams::{StreamPermit, StreamRegistration};
 use crate::state::App;
+use crate::streams::{Abort, StreamPermit, StreamRegistration};
 
 /// Events per query.
 pub(crate) const PAGE: i64 = 500;
@@ -98,7 +97,7 @@ impl<D: Dialect> EventStream<D> {
             agentable,
             follow,
             subscription,
-            registration: StreamRegistration::new(Arc::clone(&app), agentable, cursor.seq()),
+            registration: app.streams.register(agentable, cursor.seq()),
             revoked: Box::pin(permit.key.ended(permit.caller.expires())),
             permit,
             fetching: Some(Box::pin(page(first))),
@@ -460,57 +459,5 @@ impl Heartbeat {
             }
             self.timer.as_mut().reset(due);
         }
-    }
-}
-
-/// Why a stream was aborted. Clients reconnect and resume.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Abort {
-    /// The process is shutting down.
-    #[error("the server is draining")]
-    Draining,
-    /// The API key of the stream was revoked, or has expired.
-    #[error("the API key was revoked or has expired")]
-    Revoked,
-    /// The agentable was erased.
-    #[error("the agentable was erased")]
-    Gone,
-    /// The user was moved to another cell, where the stream goes on.
-    #[error("the user was moved to another cell")]
-    Moved,
-    /// The client reads too slowly.
-    #[error("the client is too slow")]
-    TooSlow,
-    /// An event in Postgres cannot be decoded, or events were deleted by age before the client got them: it is refused when
-    /// it resumes.
-    #[error(transparent)]
-    Unreadable(#[from] Error),
-}
-
-impl Abort {
-    /// The reason, for metrics.
-    pub(crate) fn reason(&self) -> Dropped {
-        match self {
-            Self::Draining => Dropped::Draining,
-            Self::Revoked => Dropped::Revoked,
-            Self::Gone => Dropped::Erased,
-            Self::Moved => Dropped::Moved,
-            Self::TooSlow => Dropped::TooSlow,
-            Self::Unreadable(Error::EventsExpired { .. } | Error::EventsDeleted) => Dropped::Expired,
-            Self::Unreadable(_) => Dropped::Unreadable,
-        }
-    }
-}
-
-/// A body that aborts the connection.
-#[derive(Debug)]
-pub(crate) struct Aborted;
-
-impl Body for Aborted {
-    type Data = Bytes;
-    type Error = Abort;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
-        Poll::Ready(Some(Err(Abort::Draining)))
     }
 }

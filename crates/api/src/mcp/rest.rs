@@ -10,9 +10,9 @@ use houston_protocol::problem::FieldError;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::auth::Authority;
 use crate::body::JSON;
-use crate::named_user::USER_HEADER;
+use crate::caller::Authority;
+use crate::caller::USER_HEADER;
 use crate::peers::Peer;
 
 /// The most bytes of an answer that are read: a page of a hundred long messages.

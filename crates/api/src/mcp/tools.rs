@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::rest::{Refused, Rest};
 use crate::auth::ValidKey;
-use crate::body::parse;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
+use crate::json::parse;
 use crate::state::App;
 
 /// The definitions as clients get them, except `scope`.

@@ -18,13 +18,14 @@ use houston_store::mcp_server::{McpServer, ServerOwner};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{ReturnedLogin, ServerName, confirm, foreign_of};
+use super::{ServerName, confirm, foreign_of};
 use crate::admission;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::peers::Peer;
 use crate::query::Query;
 use crate::state::App;
+use crate::wiring::ReturnedLogin;
 
 /// Who logs in: the tenant, at a server of its own; or a user, at a server of theirs or else of the tenant.
 pub(super) async fn begin(

@@ -4,11 +4,11 @@ use houston_domain::agent_settings::{AgentSettings, DEFAULT};
 use houston_domain::answering::Sampling;
 use houston_domain::id::AgentId;
 
-use super::RefusedSetting;
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::state::App;
+use crate::wiring::RefusedSetting;
 
 /// What an agent calls its model: `provider/model`, a provider, or a use case.
 pub(crate) fn model_of(settings: &AgentSettings) -> String {

@@ -37,7 +37,6 @@ use crate::error::ApiError;
 use crate::events::Options;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
-use crate::events::streams::reserve;
 use crate::idempotency::respond;
 use crate::models::sampling;
 use crate::state::App;
@@ -72,7 +71,7 @@ pub(super) async fn create(
         Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
         None => None,
     };
-    reserve(&app, asker.caller())?;
+    app.streams.reserve(asker.caller())?;
     let at = |setting: &str| offer::parameter(Endpoint::Chat, setting);
     if is_new {
         // Before a thread is made that would stay empty.

@@ -26,11 +26,12 @@ use uuid::Uuid;
 
 use super::begin::{Named, check_metadata, thread, with_ignored};
 use super::id::{agentable_of, conversation_id};
-use crate::body::{Creation, OptionalBody, check_text};
+use crate::body::{Creation, OptionalBody};
+use crate::checks::check_storable_value;
+use crate::checks::check_text;
 use crate::erasures;
 use crate::error::ApiError;
 use crate::idempotency::{Key, respond, stored_body, unless_key_reused};
-use crate::messages::check_storable_value;
 use crate::query::Query;
 use crate::rates::ask;
 use crate::state::App;

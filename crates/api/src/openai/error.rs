@@ -7,8 +7,8 @@ use houston_protocol::openai::error::{ErrorBody, ErrorDetails};
 use houston_protocol::problem::ProblemCode;
 
 use super::id::ResponseId;
+use crate::caller::USER_HEADER;
 use crate::error::ApiError;
-use crate::named_user::USER_HEADER;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 

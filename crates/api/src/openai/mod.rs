@@ -34,7 +34,7 @@ use houston_protocol::openai::list::{List, Model};
 
 use self::begin::target;
 use crate::access::{ROW, THREAD};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoints, erase};
 use crate::error::ApiError;
 use crate::state::App;
@@ -46,12 +46,6 @@ pub(crate) const BASE: &str = "/compat/openai/v1";
 /// Whether the path is one of this protocol.
 pub(crate) fn is_path(path: &str) -> bool {
     path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Whether a `POST` to the path would do something twice when it is repeated: it begins a run, or adds items.
-pub(crate) fn must_not_repeat(path: &str) -> bool {
-    let adds_items = || path.starts_with(&format!("{BASE}/conversations/")) && path.ends_with("/items");
-    is_path(path) && (["/responses", "/chat/completions"].contains(&&path[BASE.len()..]) || adds_items())
 }
 
 /// The routes.

@@ -31,13 +31,12 @@ use super::replay::{Next, Replay, Said};
 use super::stream::{Place, ResponseEvents, Waiting};
 use super::translate::Translator;
 use crate::agentable_path::{AgentablePath, Id};
-use crate::auth::Caller;
 use crate::body::{Creation, WithImages};
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::events::cursor::Needed;
 use crate::events::position::Position;
 use crate::events::stream::PAGE;
-use crate::events::streams::reserve;
 use crate::events::{Options, open_as};
 use crate::idempotency::respond;
 use crate::models::sampling;
@@ -76,7 +75,7 @@ pub(super) async fn create(
         None => None,
     };
     if body.stream || !body.background {
-        reserve(&app, asker.caller())?;
+        app.streams.reserve(asker.caller())?;
     }
     let at = |setting: &str| offer::parameter(Endpoint::Responses, setting);
     if is_new {

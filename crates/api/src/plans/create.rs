@@ -16,12 +16,13 @@ use serde_json::{Map, Value};
 
 use super::{invalid, response, try_expressions};
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
-use crate::body::{Creation, check_size};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_size;
+use crate::checks::check_storable_value;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::{Key, created, stored_body, unless_key_reused};
-use crate::messages::check_storable_value;
 use crate::request_trace::Posting;
 use crate::state::App;
 

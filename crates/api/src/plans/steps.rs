@@ -13,7 +13,7 @@ use houston_protocol::time::Time;
 use houston_store::plan::{PlanStep, StepsChange};
 use serde_json::Value;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::page::{HexText, List, Page, PageQuery};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::DOCUMENT;
+use crate::endpoint::DOCUMENT;
 
 #[test]
 fn every_route_is_documented() {

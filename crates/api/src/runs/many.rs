@@ -20,8 +20,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
-use crate::body::{Creation, check_text};
+use crate::body::Creation;
+use crate::caller::Caller;
+use crate::checks::check_text;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::idempotency::Key;

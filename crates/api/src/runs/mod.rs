@@ -32,15 +32,15 @@ use tokio::time::Instant;
 
 use crate::admission;
 use crate::agentable_path::{Id, Owner};
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::documents::{DocumentBody, DocumentPermit};
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::events::streams::{StreamPermit, StreamRegistration};
-use crate::explain::{ExplainError, ExplainTopic};
 use crate::query::{Query, clamped, time};
 use crate::state::App;
+use crate::streams::StreamRegistration;
+use crate::wiring::{ExplainError, ExplainTopic};
 
 /// The response for a run.
 pub(crate) fn response(run: Run) -> RunResponse {
@@ -142,10 +142,10 @@ async fn wait(app: &Arc<App>, caller: Caller, run: RunId, within: Duration) -> R
     if is_over(&progress) || app.state.draining.is_cancelled() {
         return Ok(());
     }
-    let permit = StreamPermit::new(Arc::clone(app), caller)?;
+    let permit = app.streams.permit(caller)?;
     admission::give_back();
     let agentable = progress.agentable;
-    let registration = StreamRegistration::new(Arc::clone(app), agentable, progress.last_seq);
+    let registration = app.streams.register(agentable, progress.last_seq);
     let mut subscription = app.state.bus.subscribe(agentable);
     let mut revoked = std::pin::pin!(permit.key.ended(permit.caller.expires()));
     loop {
@@ -376,7 +376,7 @@ async fn trace(
     };
     let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
     let max_bytes = app.state.config.conversation.max_bytes;
-    let permit = DocumentPermit::new(&app, caller.tenant(), max_bytes).await?;
+    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
     let exporting = Arc::clone(&app);
     let export = async move {
         let store = exporting.store(caller);

@@ -1,13 +1,12 @@
 //! `GET /v1/events` and `GET /v1/users/{id}/events`: the events of all agentables of a tenant, or of a user, as CloudEvents.
 //!
-//! One poll for each cell and process reads the new events of all tenants that have such a stream open ([`feeds`]), so that an
+//! One poll for each cell and process reads the new events of all tenants that have such a stream open ([`feeds`](crate::streams::feeds)), so that an
 //! idle stream costs nothing. A stream that resumes first reads from its position to the present end by itself ([`stream`]).
 //! Between both an event may arrive twice, and none is lost: events have ids.
 //!
 //! The position of a client is one for each cell, with its name if there are several, because users move between cells and cells
 //! are added ([`Positions`]). Its text is opaque to clients.
 
-pub(crate) mod feeds;
 mod stream;
 
 use std::fmt;
@@ -27,13 +26,12 @@ use serde::Deserialize;
 
 use self::stream::{AllEvents, Source};
 use crate::agentable_path::Id;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::events::stream::Aborted;
-use crate::events::streams::StreamPermit;
 use crate::query::Query;
 use crate::state::App;
+use crate::streams::Aborted;
 
 /// The query.
 #[derive(Debug, Default, Deserialize)]
@@ -128,7 +126,7 @@ async fn open(
         let of_user = app.with_shard(shard(user));
         cells.retain(|(_, cell)| Arc::ptr_eq(cell, &of_user));
     }
-    let permit = StreamPermit::new(Arc::clone(app), caller)?;
+    let permit = app.streams.permit(caller)?;
     if given.is_some() {
         app.state.metrics.streams.resumes.inc();
     }

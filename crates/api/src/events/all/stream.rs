@@ -22,12 +22,12 @@ use http_body::{Body, Frame};
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::feeds::{Feed, FeedPage, Listener};
 use super::{Place, Positions};
-use crate::auth::Caller;
-use crate::events::stream::{Abort, Heartbeat, PAGE, read_with_retries};
-use crate::events::streams::StreamPermit;
+use crate::caller::Caller;
+use crate::events::stream::{Heartbeat, PAGE, read_with_retries};
 use crate::state::App;
+use crate::streams::feeds::{Feed, FeedPage, Listener};
+use crate::streams::{Abort, StreamPermit};
 
 /// How long the position of a client may lag behind while others are busy: then it gets one without an event, so that it
 /// need not read over what is not for it when it resumes.

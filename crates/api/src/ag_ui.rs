@@ -25,12 +25,11 @@ use houston_store::Error;
 use serde_json::{Map, Value};
 
 use crate::agentable_path::AgentablePath;
-use crate::auth::Caller;
 use crate::body::{Creation, WithImages};
+use crate::caller::Caller;
 use crate::endpoint::endpoint;
 use crate::error::ApiError;
 use crate::events::position::Position;
-use crate::events::streams::reserve;
 use crate::events::{Options, client_position, open};
 use crate::idempotency::Key;
 use crate::messages::check_content;
@@ -72,7 +71,7 @@ async fn run(
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => {
-            reserve(&app, caller)?;
+            app.streams.reserve(caller)?;
             let thread = Thread { app: Arc::clone(&app), caller, path: path.clone() };
             begin(&thread, input).await?
         }
@@ -115,7 +114,7 @@ async fn run_thread(
     let given = client_position(&headers, None)?;
     let id = input.thread_id.as_deref();
     let id = id.ok_or_else(|| ApiError::field("/threadId", "missing field `threadId`"))?;
-    reserve(&app, asker.caller())?;
+    app.streams.reserve(asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/threadId", id)).await?;
     let at = match given {
         Some(at) => Some(at),
@@ -146,7 +145,7 @@ async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>
     if content.is_some() && !path.conversational {
         return Err(ApiError::NotFound { what: "conversation" });
     }
-    shared_state::given(thread, &input).await?;
+    shared_state::given(app, *caller, path, &input).await?;
     let mut answered = of_entries(thread, &input.resume).await?;
     answered.extend(of_messages(thread, &input.messages).await?);
     if !answered.is_empty() && !offer.is_empty() {

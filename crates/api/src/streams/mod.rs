@@ -1,25 +1,30 @@
 //! All open streams of the process: limits on their number, the poll that finds events the bus has lost, and the
 //! semaphore that bounds their concurrent reads, so that they leave database connections to other requests.
 
+pub(crate) mod feeds;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Context;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use houston_domain::id::{AgentableId, TenantId};
-use houston_store::ApiStore;
+use houston_metrics::Metrics;
+use houston_metrics::streams::Dropped;
+use houston_store::{ApiStore, Error};
+use http_body::{Body, Frame};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::admission;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::config::Config;
 use crate::error::ApiError;
-use crate::events::stream::Abort;
-use crate::keys::KeyInUse;
-use crate::state::App;
+use crate::keys::{KeyCache, KeyInUse};
 
 /// How many streams may read Postgres at once.
 const READS_AT_ONCE: usize = 8;
@@ -34,12 +39,11 @@ pub(crate) struct Streams {
     counts: Mutex<HashMap<TenantId, usize>>,
     /// Acquired by a stream while it reads Postgres.
     pub(crate) reads: Semaphore,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Self { open: Mutex::default(), counts: Mutex::default(), reads: Semaphore::new(READS_AT_ONCE) }
-    }
+    /// The most streams of all tenants, and of one.
+    max: usize,
+    max_per_tenant: usize,
+    keys: Arc<KeyCache>,
+    metrics: Arc<Metrics>,
 }
 
 /// State shared between one stream and the poll.
@@ -85,35 +89,9 @@ impl Watch {
 /// Counts an open stream of a tenant until it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
-    app: Arc<App>,
+    streams: Arc<Streams>,
     pub(crate) caller: Caller,
     pub(crate) key: KeyInUse,
-}
-
-impl StreamPermit {
-    /// Counts one more stream of the caller's tenant.
-    ///
-    /// # Errors
-    /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
-    pub(crate) fn new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
-        let tenant = caller.tenant();
-        let config = &app.state.config;
-        let (all_limit, own_limit) = (config.max_streams, config.max_streams_per_tenant);
-        let mut counts = app.streams.counts();
-        let all: usize = counts.values().sum();
-        let own = counts.get(&tenant).copied().unwrap_or(0);
-        if all >= all_limit {
-            return Err(ApiError::TooManyStreams { open: all, whose: "all tenants", limit: all_limit });
-        }
-        if own >= own_limit {
-            return Err(ApiError::TooManyStreams { open: own, whose: "this tenant", limit: own_limit });
-        }
-        counts.insert(tenant, own + 1);
-        drop(counts);
-        app.state.metrics.streams.connections.inc();
-        let key = app.keys.stream(caller.key());
-        Ok(Self { app, caller, key })
-    }
 }
 
 tokio::task_local! {
@@ -126,40 +104,18 @@ pub(crate) async fn with_place<R>(request: impl Future<Output = R>) -> R {
     RESERVED.scope(RefCell::default(), request).await
 }
 
-/// Takes the place for the stream that this request opens later: one that is refused has changed nothing.
-///
-/// # Errors
-/// As [`StreamPermit::new`].
-pub(crate) fn reserve(app: &Arc<App>, caller: Caller) -> Result<(), ApiError> {
-    let permit = StreamPermit::new(Arc::clone(app), caller)?;
-    let _ = RESERVED.try_with(|reserved| reserved.replace(Some(permit)));
-    Ok(())
-}
-
-impl StreamPermit {
-    /// The place that the request has reserved, or a new one.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub(crate) fn reserved_or_new(app: Arc<App>, caller: Caller) -> Result<Self, ApiError> {
-        let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
-        admission::give_back();
-        reserved.map_or_else(|| Self::new(app, caller), Ok)
-    }
-}
-
 impl StreamPermit {
     /// Counts that the stream is aborted.
     pub(crate) fn dropped(&self, abort: Abort) -> Abort {
-        self.app.state.metrics.streams.dropped(abort.reason());
+        self.streams.metrics.streams.dropped(abort.reason());
         abort
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.app.state.metrics.streams.connections.dec();
-        let mut counts = self.app.streams.counts();
+        self.streams.metrics.streams.connections.dec();
+        let mut counts = self.streams.counts();
         let tenant = self.caller.tenant();
         let left = counts.get(&tenant).copied().unwrap_or(0).saturating_sub(1);
         if left == 0 {
@@ -173,20 +129,12 @@ impl Drop for StreamPermit {
 /// Keeps a stream registered for the poll until it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamRegistration {
-    app: Arc<App>,
+    streams: Arc<Streams>,
     agentable: AgentableId,
     watch: Arc<Watch>,
 }
 
 impl StreamRegistration {
-    /// Registers a stream of `agentable` that has sent every event up to `seq`.
-    pub(crate) fn new(app: Arc<App>, agentable: AgentableId, seq: i64) -> Self {
-        let (behind, gone) = (AtomicBool::new(false), AtomicBool::new(false));
-        let watch = Arc::new(Watch { seq: AtomicI64::new(seq), behind, gone, waker: AtomicWaker::new() });
-        app.streams.lock().entry(agentable).or_default().push(Arc::clone(&watch));
-        Self { app, agentable, watch }
-    }
-
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
     }
@@ -194,7 +142,7 @@ impl StreamRegistration {
 
 impl Drop for StreamRegistration {
     fn drop(&mut self) {
-        let mut open = self.app.streams.lock();
+        let mut open = self.streams.lock();
         if let Some(watches) = open.get_mut(&self.agentable) {
             watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
             if watches.is_empty() {
@@ -205,6 +153,71 @@ impl Drop for StreamRegistration {
 }
 
 impl Streams {
+    pub(crate) fn new(config: &Config, keys: Arc<KeyCache>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            open: Mutex::default(),
+            counts: Mutex::default(),
+            reads: Semaphore::new(READS_AT_ONCE),
+            max: config.max_streams,
+            max_per_tenant: config.max_streams_per_tenant,
+            keys,
+            metrics,
+        }
+    }
+
+    /// Counts one more stream of the caller's tenant.
+    ///
+    /// # Errors
+    /// [`ApiError::TooManyStreams`] when the process or the tenant has the maximum number of open streams.
+    pub(crate) fn permit(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit, ApiError> {
+        let tenant = caller.tenant();
+        let mut counts = self.counts();
+        let all: usize = counts.values().sum();
+        let own = counts.get(&tenant).copied().unwrap_or(0);
+        if all >= self.max {
+            return Err(ApiError::TooManyStreams { open: all, whose: "all tenants", limit: self.max });
+        }
+        if own >= self.max_per_tenant {
+            return Err(ApiError::TooManyStreams {
+                open: own,
+                whose: "this tenant",
+                limit: self.max_per_tenant,
+            });
+        }
+        counts.insert(tenant, own + 1);
+        drop(counts);
+        self.metrics.streams.connections.inc();
+        Ok(StreamPermit { streams: Arc::clone(self), caller, key: self.keys.stream(caller.key()) })
+    }
+
+    /// Takes the place for the stream that this request opens later: one that is refused has changed nothing.
+    ///
+    /// # Errors
+    /// As [`Self::permit`].
+    pub(crate) fn reserve(self: &Arc<Self>, caller: Caller) -> Result<(), ApiError> {
+        let permit = self.permit(caller)?;
+        let _ = RESERVED.try_with(|reserved| reserved.replace(Some(permit)));
+        Ok(())
+    }
+
+    /// The place that the request has reserved, or a new one.
+    ///
+    /// # Errors
+    /// As [`Self::permit`].
+    pub(crate) fn reserved_or_new(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit, ApiError> {
+        let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
+        admission::give_back();
+        reserved.map_or_else(|| self.permit(caller), Ok)
+    }
+
+    /// Registers a stream of `agentable` that has sent every event up to `seq`.
+    pub(crate) fn register(self: &Arc<Self>, agentable: AgentableId, seq: i64) -> StreamRegistration {
+        let (behind, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        let watch = Arc::new(Watch { seq: AtomicI64::new(seq), behind, gone, waker: AtomicWaker::new() });
+        self.lock().entry(agentable).or_default().push(Arc::clone(&watch));
+        StreamRegistration { streams: Arc::clone(self), agentable, watch }
+    }
+
     /// Asks Postgres every `poll_ms` which streams are behind, and wakes them. Never returns.
     pub(crate) async fn poll(&self, store: &ApiStore, config: &Config) {
         let mut ticks = tokio::time::interval(config.poll());
@@ -254,5 +267,57 @@ impl Streams {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentableId, Vec<Arc<Watch>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a stream was aborted. Clients reconnect and resume.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Abort {
+    /// The process is shutting down.
+    #[error("the server is draining")]
+    Draining,
+    /// The API key of the stream was revoked, or has expired.
+    #[error("the API key was revoked or has expired")]
+    Revoked,
+    /// The agentable was erased.
+    #[error("the agentable was erased")]
+    Gone,
+    /// The user was moved to another cell, where the stream goes on.
+    #[error("the user was moved to another cell")]
+    Moved,
+    /// The client reads too slowly.
+    #[error("the client is too slow")]
+    TooSlow,
+    /// An event in Postgres cannot be decoded, or events were deleted by age before the client got them: it is refused when
+    /// it resumes.
+    #[error(transparent)]
+    Unreadable(#[from] Error),
+}
+
+impl Abort {
+    /// The reason, for metrics.
+    pub(crate) fn reason(&self) -> Dropped {
+        match self {
+            Self::Draining => Dropped::Draining,
+            Self::Revoked => Dropped::Revoked,
+            Self::Gone => Dropped::Erased,
+            Self::Moved => Dropped::Moved,
+            Self::TooSlow => Dropped::TooSlow,
+            Self::Unreadable(Error::EventsExpired { .. } | Error::EventsDeleted) => Dropped::Expired,
+            Self::Unreadable(_) => Dropped::Unreadable,
+        }
+    }
+}
+
+/// A body that aborts the connection.
+#[derive(Debug)]
+pub(crate) struct Aborted;
+
+impl Body for Aborted {
+    type Data = Bytes;
+    type Error = Abort;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Abort>>> {
+        Poll::Ready(Some(Err(Abort::Draining)))
     }
 }

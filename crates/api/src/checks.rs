@@ -1,0 +1,70 @@
+//! Checks of single values in requests, and the words for values that are not allowed.
+
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// Checks that Postgres can store `text`: it stores every character except U+0000.
+pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
+    if text.contains('\0') {
+        return Err(ApiError::field(pointer, "the character U+0000 cannot be stored"));
+    }
+    Ok(())
+}
+
+/// Checks a length in bytes.
+pub(crate) fn check_size(pointer: &str, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
+    if bytes > max_bytes {
+        return Err(ApiError::field(pointer, format!("has {bytes} bytes; at most {max_bytes} are allowed")));
+    }
+    Ok(())
+}
+
+/// Checks a short text, which must not be blank.
+pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<(), ApiError> {
+    check_text(pointer, text)?;
+    if text.trim().is_empty() {
+        return Err(ApiError::field(pointer, "must not be empty"));
+    }
+    if text.chars().count() > max_chars {
+        return Err(ApiError::field(pointer, format!("must have at most {max_chars} characters")));
+    }
+    Ok(())
+}
+
+/// Checks that Postgres can store all strings in `value`.
+pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), ApiError> {
+    match value {
+        Value::String(text) => check_text(pointer, text),
+        Value::Array(items) => items.iter().try_for_each(|item| check_storable_value(pointer, item)),
+        Value::Object(fields) => check_storable(pointer, fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+/// Checks that Postgres can store all strings in `object`, names included.
+pub(crate) fn check_storable(pointer: &str, object: &Map<String, Value>) -> Result<(), ApiError> {
+    object.iter().try_for_each(|(name, value)| {
+        check_text(pointer, name)?;
+        check_storable_value(pointer, value)
+    })
+}
+
+/// The first 80 characters of a client's value, for error messages.
+pub(crate) fn truncated(given: &str) -> String {
+    given.chars().take(80).collect()
+}
+
+/// `; did you mean …?` with the allowed name most similar to `given`; empty if none is similar.
+pub(crate) fn suggestion(given: &str, allowed: &[&str]) -> String {
+    /// Minimum Jaro-Winkler similarity, from 0 to 1.
+    const MIN_SIMILARITY: f64 = 0.7;
+    // Comparing takes time proportional to both lengths.
+    let given = truncated(given);
+    let rated = allowed.iter().map(|&name| (strsim::jaro_winkler(name, &given), name));
+    rated
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
+        .map(|(_, name)| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
+}
