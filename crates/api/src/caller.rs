@@ -1,5 +1,5 @@
 //! Who sends a request: the [`Caller`], made of a valid key or token and of nothing else, and the [`Authority`] of that key.
-//! [`crate::auth`] finds out whose a request is; here is only what the rest of the crate may know of it.
+//! [`crate::request::auth`] finds out whose a request is; here is only what the rest of the crate may know of it.
 
 use std::sync::{Arc, OnceLock};
 

@@ -6,7 +6,9 @@
 //! - Lists without an id ask each cell for a page and merge them: they are ordered by id, so the cursor of one cell is
 //!   that of all. A cell that is away is left out, and the header `Houston-Missing-Cells` names it.
 //! - What any cell can begin, such as creating a user, begins at the first that has not answered 503 within seconds.
-//! - What a cell does not find is looked for again if its users have just moved ([`moves`]).
+//! - A cell from which users have gone, or to which they are still on their way, finds nothing of them. So if a cell does not
+//!   find something, it is asked whether it has the shard ([`Moves::has`]). If not, what reads is looked for again; anything else
+//!   is answered 503: it was not carried out, and may be repeated.
 //! - While the home is away, other cells read what all have a copy of.
 //! - Agents, keys, teams, tool sources, webhooks, and the skills and guards of tenants are changed at the home, and copied to
 //!   the other cells before the request is answered.
@@ -34,14 +36,16 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use crate::auth::authenticate;
 use crate::caller::{Authority, Caller};
+use crate::dialects::openai;
 use crate::error::{ApiError, ResponseError};
-use crate::missing_cells::Missing;
-use crate::page::{List, NextPage, PageQuery};
+use crate::mcp;
+use crate::request::auth::authenticate;
+use crate::request::missing_cells::Missing;
+use crate::request::page::{List, NextPage, PageQuery};
 use crate::router::routes;
+use crate::state::streams::Aborted;
 use crate::state::{App, noting_cell};
-use crate::{mcp, moves};
 
 /// Maximum size in bytes of a cell's page; a page has at most 100 items.
 const MAX_PAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -96,7 +100,7 @@ impl Dispatcher {
     /// The response of the cell with this shard. If its users are not there any more, or not yet, what reads is read where
     /// they are, and anything else may be repeated.
     async fn of(&self, shard: Shard, request: Request) -> Response {
-        let resumes = moves::resumes_stream(&request);
+        let resumes = resumes_stream(&request);
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
         // A browser whose stream has ended opens it again once, and takes 503 for the end.
@@ -109,7 +113,7 @@ impl Dispatcher {
                 return response;
             }
             let Some(parts) = repeated.clone().filter(|_| Instant::now() < until) else {
-                return moves::again(&path, &response, resumes);
+                return to_be_repeated(&path, &response, resumes);
             };
             cell = self.routers.number_of(shard);
             response = call(self.router(cell), Request::from_parts(parts, Body::empty())).await;
@@ -122,13 +126,13 @@ impl Dispatcher {
 
     /// The response to a request that may continue in the cell of a user.
     async fn continued(&self, router: &Router, request: Request) -> Response {
-        let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
-        moves::checked(&self.moves, &path, resumes, noting_cell(call(router, request)).await).await
+        let (path, resumes) = (request.uri().path().to_owned(), resumes_stream(&request));
+        unless_moved(&self.moves, &path, resumes, noting_cell(call(router, request)).await).await
     }
 
     /// The response of the first cell that is not away.
     async fn any(&self, request: Request) -> Response {
-        let (path, resumes) = (request.uri().path().to_owned(), moves::resumes_stream(&request));
+        let (path, resumes) = (request.uri().path().to_owned(), resumes_stream(&request));
         let first = self.away.iter().position(is_there).unwrap_or(0);
         // One request finds out whether a cell is back; others do not wait for it.
         if let Some(away) = self.away.get(first) {
@@ -144,7 +148,7 @@ impl Dispatcher {
         if let (None, Some(away)) = (continued, self.away.get(cell)) {
             note(away, &response);
         }
-        moves::checked(&self.moves, &path, resumes, (response, continued)).await
+        unless_moved(&self.moves, &path, resumes, (response, continued)).await
     }
 
     /// What the key of a request allows; `None`: it is not valid. Of the cells, only the home and that of its user know a client token,
@@ -435,6 +439,51 @@ impl Target {
             _ => Self::Home,
         }
     }
+}
+
+/// Whether the client of a stream, which may be a browser, has come back.
+fn resumes_stream(request: &Request) -> bool {
+    request.headers().contains_key("last-event-id")
+}
+
+/// Whether an answer may be wrong because a user is not in the cell that was asked.
+fn is_doubtful(answer: &Response) -> bool {
+    // 409 and 422 also of a request that names something else of the user.
+    [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&answer.status())
+}
+
+/// The answer to a request that continued in another cell, or that it is to be repeated.
+async fn unless_moved(
+    moves: &Moves,
+    path: &str,
+    resumes_stream: bool,
+    (answer, continued): (Response, Option<(usize, Shard)>),
+) -> Response {
+    match continued {
+        Some((cell, shard)) if is_doubtful(&answer) && !moves.has(cell, shard).await => {
+            to_be_repeated(path, &answer, resumes_stream)
+        }
+        _ => answer,
+    }
+}
+
+/// The response for a user who is being moved: repeat the request. It was not carried out.
+fn to_be_repeated(path: &str, answer: &Response, resumes_stream: bool) -> Response {
+    let request = answer.headers().get("x-request-id").cloned();
+    let mut failed = ApiError::Unavailable(None).into_response();
+    if let Some(problem) = failed.extensions_mut().remove::<ResponseError>() {
+        let id = request.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+        problem.write(path, id, &mut failed);
+        if openai::is_path(path) {
+            openai::error::rewrite(problem.error(), &mut failed);
+        }
+    }
+    if resumes_stream {
+        // An EventSource does not reconnect after an error status, but it does after a broken connection.
+        *failed.body_mut() = Body::new(Aborted);
+    }
+    failed.headers_mut().extend(request.map(|id| (axum::http::HeaderName::from_static("x-request-id"), id)));
+    failed
 }
 
 /// The UUID of a public id such as `goal_0190…`.

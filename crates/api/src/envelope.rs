@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::admission::with_admission;
-use crate::approve;
-use crate::audit;
 use crate::deadline::Deadline;
+use crate::dialects::openai;
 use crate::error::{ApiError, ResponseError};
-use crate::openai;
-use crate::rates::limited;
-use crate::request_trace::{RequestTrace, within};
+use crate::request::rates::limited;
+use crate::request::request_trace::{RequestTrace, within};
+use crate::resources::approve;
+use crate::resources::audit;
 use crate::state::App;
-use crate::streams::{Aborted, with_place};
+use crate::state::streams::{Aborted, with_place};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

@@ -7,8 +7,8 @@
 //! # Invariants
 //! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
 //! - Every query is restricted to the caller's tenant: the rows of tenants are behind a `TenantStore`, which only
-//!   authentication can make (`auth`, `keys`). Resources of other tenants are 404.
-//! - Every route is added with what it needs of the key (`access`): a scope, and whose resource its path names. What is not
+//!   authentication can make (`caller`, `state::keys`). Resources of other tenants are 404.
+//! - Every route is added with what it needs of the key (`request::access`): a scope, and whose resource its path names. What is not
 //!   the caller's is 404; a missing scope is 403. A test tries every operation of the document with every scope.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
 //!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without
@@ -104,15 +104,30 @@
 //! | streams that read Postgres at once | 8; 500 events per page | they wait |
 //! | cached valid keys, invalid keys; agentables | 10,000 each; 50,000 | the cache is cleared |
 //!
+//! # Rooms
+//! Each uses only those below it, and those to its right:
+//!
+//! ```text
+//!  serve, cells, router        connections; the cells of an installation; all routes, with what they need of a key
+//!  mcp, envelope, etag         MCP as a server, which calls the routes; what is around every answer
+//!  dialects                    AG-UI, AI SDK, OpenAI, A2A: a thread in the words of a client
+//!  events                      event streams
+//!  resources                   one file a resource
+//!  request                     what handlers take: caller, path, query, body, keys, rates; how endpoints are declared
+//!  state                       what the process holds: settings, caches, limits, open streams
+//!  caller, error, wiring       who sends a request; the errors; what the process that wires the crate provides
+//!  admission, deadline         places and time limits of requests
+//! ```
+//!
 //! # Deliberately absent
 //! TLS and HTTP/2 (left to a proxy), server-side
 //! client sessions (clients keep their stream position), traits for the store or the queue, retries of client requests
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! In the file of its resource, `<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses, and its
-//! handler, which takes a `Caller` before anything that reads the body. Add one line in `router`, with what it needs of the
-//! key, wire types in `houston_protocol`, and a test of each error in `tests/it`.
+//! In the file of its resource, `resources/<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses,
+//! and its handler, which takes a `Caller` before anything that reads the body. Add one line in `router`, with what it needs
+//! of the key, wire types in `houston_protocol`, and a test of each error in `tests/it`.
 //! `cargo test --workspace --features houston-api/openapi --test openapi` rewrites `openapi.json`: commit it. A new error
 //! is a variant of [`ApiError`] with its `ProblemCode`.
 //!
@@ -120,110 +135,36 @@
 //! Its frames in `events::render`, its effect on open text in `events::cursor`, and a line in the script of the
 //! cursor's property test.
 
-mod a2a;
-mod access;
 mod admission;
-mod ag_ui;
-mod agentable_path;
-mod agentables;
-mod agents;
-mod ai_sdk;
-mod approve;
-mod attachments;
-mod audit;
-mod auth;
-mod body;
-mod caches;
 mod caller;
 mod cells;
-mod check_ins;
-mod checks;
-mod client_tokens;
-mod config;
-mod conversation;
-mod cors;
 mod deadline;
-mod documents;
-mod endpoint;
+mod dialects;
 mod envelope;
-mod erasures;
 mod error;
-mod errors;
 mod etag;
 mod events;
-mod feed;
-mod fields;
-mod files;
-mod grants;
-mod guards;
-mod health;
-mod idempotency;
-mod images;
-mod inbound_hooks;
-mod insight;
-mod issuers;
-mod json;
-mod keys;
-mod kinds;
-mod knowledge;
-mod log_throttle;
 mod mcp;
-mod mcp_servers;
-mod messages;
 mod metrics;
-mod missing_cells;
-mod models;
-mod moves;
-mod named_user;
-mod offload;
-mod openai;
 #[cfg(feature = "openapi")]
 pub mod openapi;
-mod overview;
-mod page;
-mod peers;
-mod plans;
-mod profile;
-mod query;
-mod questions;
-mod queues;
-mod rates;
-mod read_marks;
-mod reads;
-mod request_trace;
+mod request;
+mod resources;
 mod router;
-mod runs;
 mod serve;
-mod sessions;
-mod shared_state;
-mod skills;
-mod snippets;
 mod state;
-mod streams;
-mod table_records;
-mod tables;
-mod teams;
-mod tenant_keys;
-mod threads;
-mod todos;
-mod tool_sources;
-mod triggers;
-mod usage;
-mod users;
-mod webhooks;
 mod wiring;
-mod workers;
 
-pub use config::{ClientsConfig, Config, ConversationConfig};
-pub use cors::{CorsConfig, InvalidOrigin, Origin};
 pub use error::ApiError;
-pub use json::parse;
 pub use metrics::{Scrape, serve_metrics};
-pub use peers::carry_client;
+pub use request::body::parse;
+pub use resources::triggers::new_trigger;
 pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};
 pub use state::State;
-pub use triggers::new_trigger;
+pub use state::config::{ClientsConfig, Config, ConversationConfig};
+pub use state::cors::{CorsConfig, InvalidOrigin, Origin};
+pub use state::peers::carry_client;
 pub use wiring::{
     AgentSources, BegunForeignLogin, Explain, ExplainError, ExplainTopic, ForeignServer, ForeignServers,
     ModelCatalogue, ProviderName, ReadFiles, RefusedSetting, ReturnedLogin,

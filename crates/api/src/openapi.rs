@@ -18,7 +18,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi as _};
 
-use crate::access::Access;
+use crate::request::access::Access;
 
 /// The document without its paths.
 #[derive(utoipa::OpenApi)]

@@ -9,20 +9,24 @@ use axum::routing::{get, post};
 use houston_domain::mcp_server::LOGIN_PATH;
 use houston_domain::scope::Scope;
 
-use crate::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
-use crate::endpoint::{DOCUMENT, Endpoints, erase};
+use crate::dialects::{a2a, ag_ui, ai_sdk, openai};
 use crate::envelope::envelope;
 use crate::error::ApiError;
 use crate::etag::etag;
-use crate::knowledge::{CustomInstructions, FeedItems, Learnings, Memories, Notes, collection, item};
-use crate::state::{App, State};
-use crate::{
-    a2a, ag_ui, agentables, agents, ai_sdk, approve, attachments, audit, check_ins, client_tokens,
-    conversation, erasures, errors, events, feed, fields, files, grants, guards, health, images,
-    inbound_hooks, insight, kinds, mcp, mcp_servers, messages, models, openai, overview, plans, profile,
-    questions, queues, read_marks, runs, sessions, shared_state, skills, snippets, table_records, tables,
-    teams, tenant_keys, todos, tool_sources, triggers, usage, users, webhooks, workers,
+use crate::request::access::{AGENTABLE, INSTALLATION, NAMED, ROW, TENANT, THREAD, USER};
+use crate::request::endpoint::{DOCUMENT, Endpoints, erase};
+use crate::resources::knowledge::{
+    CustomInstructions, FeedItems, Learnings, Memories, Notes, collection, item,
 };
+use crate::resources::{
+    agentables, agents, approve, attachments, audit, check_ins, client_tokens, conversation, erasures,
+    errors, feed, fields, files, grants, guards, health, images, inbound_hooks, insight, kinds, mcp_servers,
+    messages, models, overview, plans, profile, questions, queues, read_marks, runs, sessions, shared_state,
+    skills, snippets, table_records, tables, teams, tenant_keys, todos, tool_sources, triggers, usage, users,
+    webhooks, workers,
+};
+use crate::state::{App, State};
+use crate::{events, mcp};
 
 /// A router with all endpoints. Its streams read Postgres when an item on the bus asks for it; the poll that finds
 /// events the bus has lost, and the check for revoked keys, run only in [`crate::serve()`].

@@ -24,8 +24,8 @@ use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use crate::cells;
-use crate::log_throttle::LogThrottle;
-use crate::peers::Peer;
+use crate::state::log_throttle::LogThrottle;
+use crate::state::peers::Peer;
 use crate::state::{App, State};
 
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.

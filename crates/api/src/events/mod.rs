@@ -2,8 +2,9 @@
 //!
 //! [`render`] converts durable events to AG-UI; [`cursor`] decides what one client must be sent next; a
 //! [`Dialect`](stream::Dialect) writes it in the protocol of the endpoint; [`stream`] is the body of the response and feeds the
-//! cursor from Postgres and the bus; [`open`] opens one; [`crate::streams`] is the registry of all open streams. The position of
-//! a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between connections.
+//! cursor from Postgres and the bus; [`open`] opens one; [`crate::state::streams`] is the registry of all open streams. The
+//! position of a client is the `id` of the last frame it has ([`position`]); the server stores nothing about a client between
+//! connections.
 
 pub(crate) mod all;
 pub(crate) mod cursor;
@@ -24,14 +25,14 @@ use serde::Deserialize;
 use self::cursor::Cursor;
 use self::position::Position;
 use self::stream::{AgUi, Dialect, EventStream, PAGE};
-use crate::agentable_path::AgentablePath;
 use crate::caller::Caller;
-use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::query::Query;
-use crate::shared_state;
+use crate::request::agentable_path::AgentablePath;
+use crate::request::endpoint::endpoint;
+use crate::request::query::Query;
+use crate::resources::shared_state;
 use crate::state::App;
-use crate::streams::Aborted;
+use crate::state::streams::Aborted;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

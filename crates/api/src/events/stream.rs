@@ -32,7 +32,7 @@ use crate::events::cursor::{Cursor, DeltaOutcome, Needed};
 use crate::events::position::Position;
 use crate::events::snapshot;
 use crate::state::App;
-use crate::streams::{Abort, StreamPermit, StreamRegistration};
+use crate::state::streams::{Abort, StreamPermit, StreamRegistration};
 
 /// Events per query.
 pub(crate) const PAGE: i64 = 500;

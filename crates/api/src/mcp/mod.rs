@@ -34,12 +34,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::rest::Rest;
-use crate::auth::ValidKey;
-use crate::body::Creation;
 use crate::deadline::Deadline;
-use crate::endpoint::erase;
 use crate::envelope::envelope;
 use crate::error::ApiError;
+use crate::request::auth::ValidKey;
+use crate::request::body::Creation;
+use crate::request::endpoint::erase;
 use crate::state::App;
 
 const PATH: &str = "/mcp";

@@ -10,10 +10,10 @@ use houston_protocol::problem::FieldError;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::body::JSON;
 use crate::caller::Authority;
 use crate::caller::USER_HEADER;
-use crate::peers::Peer;
+use crate::request::body::JSON;
+use crate::state::peers::Peer;
 
 /// The most bytes of an answer that are read: a page of a hundred long messages.
 const MAX_ANSWER_BYTES: usize = 32 * 1024 * 1024;

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::rest::{Refused, Rest};
-use crate::auth::ValidKey;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
-use crate::json::parse;
+use crate::request::auth::ValidKey;
+use crate::request::body::parse;
 use crate::state::App;
 
 /// The definitions as clients get them, except `scope`.

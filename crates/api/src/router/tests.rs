@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::endpoint::DOCUMENT;
+use crate::request::endpoint::DOCUMENT;
 
 #[test]
 fn every_route_is_documented() {

@@ -47,7 +47,7 @@ const ENGINES: [Engine; 10] = [
 /// Where blocking threads are used besides `meter`: files, terminals, servers of the installation, and what is written by
 /// operators.
 const BLOCKING: [&str; 12] = [
-    "crates/api/src/offload.rs",
+    "crates/api/src/state/offload.rs",
     "crates/cli/src/lifecycle.rs",
     "crates/cli/src/process.rs",
     "crates/cli/src/tokens.rs",

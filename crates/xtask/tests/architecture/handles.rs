@@ -57,8 +57,8 @@ fn api_gets_its_tenant_from_authentication_only() {
     let having = |text: &str| -> Vec<&str> {
         api.iter().filter(|one| code(one).contains(text)).map(|one| one.path.as_str()).collect()
     };
-    assert_eq!(having(".principal()"), ["crates/api/src/caller.rs", "crates/api/src/state.rs"]);
+    assert_eq!(having(".principal()"), ["crates/api/src/caller.rs", "crates/api/src/state/mod.rs"]);
     assert_eq!(having("key.principal()"), ["crates/api/src/caller.rs"]);
-    assert_eq!(having("Authority::of"), ["crates/api/src/keys.rs"], "where keys are looked up");
+    assert_eq!(having("Authority::of"), ["crates/api/src/state/keys.rs"], "where keys are looked up");
     assert!(having("    ApiKey {").is_empty(), "a key that was not read from Postgres");
 }

@@ -14,9 +14,9 @@ const EXCEPTIONS: [(&str, &str); 6] = [
     ("read_plan", "crates/domain/src/plan/checklist.rs"),
     ("read_plan", "crates/domain/src/plan/resolve.rs"),
     // The id of a REST operation, which is no tool.
-    ("update_profile", "crates/api/src/profile.rs"),
-    ("create_plan", "crates/api/src/plans/create.rs"),
-    ("change_plan", "crates/api/src/plans.rs"),
+    ("update_profile", "crates/api/src/resources/profile.rs"),
+    ("create_plan", "crates/api/src/resources/plans/create.rs"),
+    ("change_plan", "crates/api/src/resources/plans.rs"),
 ];
 
 /// The contents of the string literals of a file, without its tests and comments.

@@ -1,8 +1,8 @@
 //! `GET /v1/events` and `GET /v1/users/{id}/events`: the events of all agentables of a tenant, or of a user, as CloudEvents.
 //!
-//! One poll for each cell and process reads the new events of all tenants that have such a stream open ([`feeds`](crate::streams::feeds)), so that an
-//! idle stream costs nothing. A stream that resumes first reads from its position to the present end by itself ([`stream`]).
-//! Between both an event may arrive twice, and none is lost: events have ids.
+//! One poll for each cell and process reads the new events of all tenants that have such a stream open
+//! ([`feeds`](crate::state::streams::feeds)), so that an idle stream costs nothing. A stream that resumes first reads from its
+//! position to the present end by itself ([`stream`]). Between both an event may arrive twice, and none is lost: events have ids.
 //!
 //! The position of a client is one for each cell, with its name if there are several, because users move between cells and cells
 //! are added ([`Positions`]). Its text is opaque to clients.
@@ -25,13 +25,13 @@ use houston_store::event::EventPosition;
 use serde::Deserialize;
 
 use self::stream::{AllEvents, Source};
-use crate::agentable_path::Id;
 use crate::caller::Caller;
-use crate::endpoint::endpoint;
 use crate::error::ApiError;
-use crate::query::Query;
+use crate::request::agentable_path::Id;
+use crate::request::endpoint::endpoint;
+use crate::request::query::Query;
 use crate::state::App;
-use crate::streams::Aborted;
+use crate::state::streams::Aborted;
 
 /// The query.
 #[derive(Debug, Default, Deserialize)]

@@ -26,8 +26,8 @@ use super::{Place, Positions};
 use crate::caller::Caller;
 use crate::events::stream::{Heartbeat, PAGE, read_with_retries};
 use crate::state::App;
-use crate::streams::feeds::{Feed, FeedPage, Listener};
-use crate::streams::{Abort, StreamPermit};
+use crate::state::streams::feeds::{Feed, FeedPage, Listener};
+use crate::state::streams::{Abort, StreamPermit};
 
 /// How long the position of a client may lag behind while others are busy: then it gets one without an event, so that it
 /// need not read over what is not for it when it resumes.

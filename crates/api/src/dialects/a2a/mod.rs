@@ -1,0 +1,230 @@
+//! A2A 1.0: agents of other platforms talk with Houston's, over JSON-RPC (`POST /a2a/{target}`) and HTTP+JSON below it. The
+//! target is a kind or an agent of the tenant.
+//!
+//! | A2A | Houston |
+//! |---|---|
+//! | context | a thread ([`threads`](crate::dialects::threads)): the client's own id for it, or Houston's |
+//! | task | a run, under its id |
+//! | message to a task | a message, or the answer to its question |
+//! | artifact | a message of the agent, under its id |
+//! | `INPUT_REQUIRED` | the run waits, and a question is open |
+//! | push notification configuration | a webhook of the run ([`push`]) |
+//! | `tenant` of a request | the user, if the key is not of one |
+//!
+//! # Streams
+//! They are event streams like all others, and [`stream`] translates: they are aborted, not ended, while the task is at
+//! work. The first frame is the task; then come updates, until the task has ended or waits for a person.
+//!
+//! # Of the official crates
+//! The types are those of `a2a-lf`. The routes are Houston's own: those of `a2a-server-lf` end streams of drained servers as
+//! if the task had ended, send heartbeats that some clients take for events, keep tasks in a store of their own, and bring a
+//! second HTTP client with another TLS.
+//!
+//! Not in the OpenAPI document: the protocol has its own, and a client reads the agent card.
+
+mod card;
+mod error;
+mod http;
+mod operations;
+mod push;
+mod send;
+mod stream;
+mod task;
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Json};
+use houston_domain::scope::Scope;
+use houston_protocol::a2a::{
+    A2AError, DeleteTaskPushNotificationConfigRequest, GetTaskPushNotificationConfigRequest, JsonRpcId,
+    JsonRpcResponse, ListTaskPushNotificationConfigsRequest, MEDIA_TYPE, RpcRequest, SVC_PARAM_VERSION,
+    SendMessageResponse, SendRequest, TaskPushNotificationConfig, VERSION, methods,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use self::error::Refusal;
+use self::operations::Ask;
+use self::stream::Binding;
+use crate::deadline::Deadline;
+use crate::dialects::threads::Asker;
+use crate::error::ApiError;
+use crate::request::access::THREAD;
+use crate::request::body::parse;
+use crate::request::body::{Creation, JSON, WithImages, is_of_type};
+use crate::request::endpoint::{Endpoints, erase};
+use crate::state::App;
+
+/// All routes but that of the main card, which needs no key. Reading is needed for each of them: the answer to a message is what the
+/// agent writes. [`Ask`] asks for what sending needs.
+pub(crate) fn endpoints() -> Endpoints {
+    let access = THREAD.all(Scope::Read);
+    Endpoints::default()
+        .undocumented(access, "/a2a/{target}", post(erase(rpc)))
+        .undocumented(access, "/a2a/{target}/message:send", post(erase(http::send)))
+        .undocumented(access, "/a2a/{target}/message:stream", post(erase(http::stream)))
+        .undocumented(access, "/a2a/{target}/tasks", get(erase(http::list)))
+        .undocumented(access, "/a2a/{target}/tasks/{id}", get(erase(http::get)).post(erase(http::act)))
+        .undocumented(
+            access,
+            "/a2a/{target}/tasks/{id}/pushNotificationConfigs",
+            get(erase(http::pushes)).post(erase(http::create_push)),
+        )
+        .undocumented(
+            access,
+            "/a2a/{target}/tasks/{id}/pushNotificationConfigs/{config}",
+            get(erase(http::push)).delete(erase(http::delete_push)),
+        )
+        .undocumented(access, "/a2a/{target}/extendedAgentCard", get(erase(http::card)))
+        .undocumented(access, "/a2a/{target}/.well-known/agent-card.json", get(erase(card::of_target)))
+}
+
+/// Where clients look for the card of the first kind.
+pub(crate) const CARD: &str = "/.well-known/agent-card.json";
+
+/// The main card.
+pub(crate) fn main_card() -> MethodRouter<Arc<App>> {
+    get(erase(card::main))
+}
+
+/// A body with JSON, under either media type.
+struct A2aBody<T>(pub(super) WithImages<T>);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for A2aBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        if is_of_type(request.headers(), MEDIA_TYPE) {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        }
+        WithImages::from_request(request, app).await.map(Self)
+    }
+}
+
+/// Checks the version of the protocol that the client speaks; without one, this version is assumed.
+fn check_version(headers: &HeaderMap) -> Result<(), A2AError> {
+    let version = headers.get(SVC_PARAM_VERSION).map(|version| version.to_str().unwrap_or("?").trim());
+    match version.filter(|version| !version.is_empty()) {
+        None => Ok(()),
+        Some(version) if version == VERSION || version.starts_with("1.0.") => Ok(()),
+        Some(version) => {
+            let mut error = A2AError::version_not_supported("");
+            let given: String = version.chars().take(20).collect();
+            error.message = format!("A2A {given} is not supported; send `{SVC_PARAM_VERSION}: {VERSION}`");
+            Err(error)
+        }
+    }
+}
+
+/// `POST /a2a/{target}`: JSON-RPC.
+async fn rpc(
+    State(app): State<Arc<App>>,
+    Path(target): Path<String>,
+    Extension(deadline): Extension<Deadline>,
+    headers: HeaderMap,
+    asker: Result<Asker, ApiError>,
+    body: Result<A2aBody<RpcRequest>, ApiError>,
+) -> Response {
+    let null = JsonRpcId::Null;
+    let asker = match asker {
+        Ok(asker) => asker,
+        Err(error) => return Refusal::from(error).into_rpc(null),
+    };
+    let A2aBody(WithImages { creation: Creation { value: request, key: _ }, permit: _permit }) = match body {
+        Ok(body) => body,
+        Err(error @ ApiError::InvalidRequest { .. }) => {
+            let error = A2AError::invalid_request(format!("no JSON-RPC request: {error}"));
+            return Refusal::from(error).into_rpc(null);
+        }
+        Err(error) => return Refusal::from(error).into_rpc(null),
+    };
+    let RpcRequest { jsonrpc, id, method, params } = request;
+    let id = id.unwrap_or(null);
+    if jsonrpc != "2.0" {
+        return Refusal::from(A2AError::invalid_request("`jsonrpc` must be \"2.0\"")).into_rpc(id);
+    }
+    if let Err(error) = check_version(&headers) {
+        return Refusal::from(error).into_rpc(id);
+    }
+    let ask = Ask { app, asker, target, deadline };
+    match called(ask, &method, params.as_deref(), &headers, &id).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_rpc(id),
+    }
+}
+
+/// What any request may say: whose it is.
+#[derive(Debug, Deserialize)]
+struct OfTenant {
+    tenant: Option<String>,
+}
+
+/// Carries out a method.
+async fn called(
+    ask: Ask,
+    method: &str,
+    params: Option<&RawValue>,
+    headers: &HeaderMap,
+    id: &JsonRpcId,
+) -> Result<Response, Refusal> {
+    let text = params.map_or("{}", RawValue::get);
+    // Every method may name the user.
+    let OfTenant { tenant } = parse(text.as_bytes())?;
+    let ask = ask.of_tenant(tenant.as_deref()).await?;
+    let binding = Binding::Rpc(id.clone());
+    match method {
+        methods::SEND_MESSAGE => {
+            let request: SendRequest = parse(text.as_bytes())?;
+            result(id, &SendMessageResponse::Task(ask.send(&request).await?))
+        }
+        methods::SEND_STREAMING_MESSAGE => {
+            let request: SendRequest = parse(text.as_bytes())?;
+            ask.send_streaming(&request, binding).await
+        }
+        methods::GET_TASK => result(id, &ask.get(parse(text.as_bytes())?).await?),
+        methods::LIST_TASKS => {
+            let request: houston_protocol::a2a::ListTasksRequest = parse(text.as_bytes())?;
+            result(id, &ask.list(request).await?)
+        }
+        methods::CANCEL_TASK => {
+            let request: houston_protocol::a2a::CancelTaskRequest = parse(text.as_bytes())?;
+            result(id, &ask.cancel(&request.id).await?)
+        }
+        methods::SUBSCRIBE_TO_TASK => {
+            let request: houston_protocol::a2a::SubscribeToTaskRequest = parse(text.as_bytes())?;
+            ask.subscribe(&request.id, binding).await
+        }
+        methods::GET_EXTENDED_AGENT_CARD => {
+            let caller = ask.caller(Scope::Read)?;
+            result(id, &card::extended(&ask.app, caller, &ask.target, headers).await?)
+        }
+        methods::CREATE_PUSH_CONFIG => {
+            let config: TaskPushNotificationConfig = parse(text.as_bytes())?;
+            result(id, &ask.create_push(&config).await?)
+        }
+        methods::LIST_PUSH_CONFIGS => {
+            let request: ListTaskPushNotificationConfigsRequest = parse(text.as_bytes())?;
+            result(id, &ask.pushes(&request.task_id).await?)
+        }
+        methods::GET_PUSH_CONFIG => {
+            let request: GetTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
+            result(id, &ask.push(&request.task_id, &request.id).await?)
+        }
+        methods::DELETE_PUSH_CONFIG => {
+            let request: DeleteTaskPushNotificationConfigRequest = parse(text.as_bytes())?;
+            result(id, &ask.delete_push(&request.task_id, &request.id).await?)
+        }
+        _ => Err(A2AError::method_not_found(&method.chars().take(80).collect::<String>()).into()),
+    }
+}
+
+fn result(id: &JsonRpcId, result: &impl Serialize) -> Result<Response, Refusal> {
+    // Serialising texts, numbers and JSON cannot fail.
+    let result = serde_json::to_value(result).unwrap_or_default();
+    Ok(Json(JsonRpcResponse::success(id.clone(), result)).into_response())
+}

@@ -1,0 +1,412 @@
+//! `POST /ag-ui/{target}` and `POST /v1/{kinds}/{id}/ag-ui`: the endpoints for an AG-UI client as it comes, such as `HttpAgent`.
+//! A run posts the user's new message, or answers the interrupts of the run before, and streams what follows until
+//! the run ends or needs a person. The first finds the conversation by the client's own thread id
+//! ([`threads`](crate::dialects::threads)).
+//!
+//! Houston's run stays open between an interrupt and its answer: the AG-UI runs before and after it have its id.
+//!
+//! A request may be repeated: a message is posted once under its id, the same answer again is none, and a request with
+//! `Last-Event-ID` only resumes its stream.
+//!
+//! Endpoints of other protocols use [`of_calls`] and [`give`]: a call that waits is named by the thread message that shows it,
+//! which is its id in every stream (`msg_…`).
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem, failed, result_answer};
+use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::question::{Question, QuestionState};
+use houston_domain::storable::storable_value;
+use houston_protocol::agui::{EntityId, InputMessage, ResumeEntry, ResumeStatus, RunAgentInput};
+use houston_store::Error;
+use serde_json::{Map, Value};
+
+use crate::caller::Caller;
+use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
+use crate::error::ApiError;
+use crate::events::position::Position;
+use crate::events::{Options, client_position, open};
+use crate::request::agentable_path::AgentablePath;
+use crate::request::body::{Creation, WithImages};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::Key;
+use crate::resources::messages::check_content;
+use crate::resources::shared_state;
+use crate::state::App;
+
+endpoint! {
+    RUN: post "/v1/{kinds}/{id}/ag-ui" => run,
+    tag = "events",
+    operation_id = "run_ag_ui",
+    summary = "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
+    ),
+    request_body = RunAgentInput,
+    responses(
+        (status = 200, description = "AG-UI events until the run ends, or waits for a person (outcome `interrupt`).", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
+        (status = 204, description = "No newer events, and no run is open."),
+        (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused."),
+        (status = 429, description = "`rate_limited`, `too_many_streams`, `too_many_pending`.")
+    ),
+}
+
+async fn run(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    headers: HeaderMap,
+    // A repeated request is recognised without the Idempotency-Key, which is ignored.
+    WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
+) -> Result<Response, ApiError> {
+    let named = input.thread_id.as_deref();
+    if named.is_some_and(|id| id != path.public_id() && is_own_id(&app, id)) {
+        return Err(ApiError::field("/threadId", "names another conversation than the address"));
+    }
+    let at = match client_position(&headers, None)? {
+        Some(at) => Some(at),
+        None => {
+            app.streams.reserve(caller)?;
+            let thread = Thread { app: Arc::clone(&app), caller, path: path.clone() };
+            begin(&thread, input).await?
+        }
+    };
+    drop(permit);
+    open(app, caller, path, at, &Options::with_interrupts()).await
+}
+
+/// Whether it is an id of Houston, and not one that a client has made up.
+fn is_own_id(app: &App, id: &str) -> bool {
+    AgentablePath::of_public_id(&app.state.agent_types, id).is_some()
+}
+
+endpoint! {
+    RUN_THREAD: post "/ag-ui/{target}" => run_thread,
+    tag = "events",
+    operation_id = "run_ag_ui_thread",
+    summary = "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",
+    params(
+        ("target" = String, Path, description = "Who answers: a kind that is conversational, or an agent, by its name or id."),
+        ("Houston-User" = Option<String>, Header, description = "Whose conversation it is, if the key is of no user: the id of a user, or an external id, for which a user is created."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
+    ),
+    request_body = RunAgentInput,
+    responses(
+        (status = 200, description = "AG-UI events until the run ends, or waits for a person or for the client (outcome `interrupt`). `Location` is where the stream can be resumed.", body = houston_protocol::agui::Event, content_type = "text/event-stream"),
+        (status = 204, description = "No newer events, and no run is open."),
+        (status = 409, description = "`question_closed`: an interrupt was answered otherwise, has expired, or is not asked any more. `run_in_progress`: a run is open, and messages to it are refused. `not_creatable`: conversations of this kind are not created by clients."),
+        (status = 429, description = "`too_many_streams`, `too_many_pending`.")
+    ),
+}
+
+async fn run_thread(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(target): Path<String>,
+    headers: HeaderMap,
+    WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
+) -> Result<Response, ApiError> {
+    let given = client_position(&headers, None)?;
+    let id = input.thread_id.as_deref();
+    let id = id.ok_or_else(|| ApiError::field("/threadId", "missing field `threadId`"))?;
+    app.streams.reserve(asker.caller())?;
+    let thread = find_or_create(&app, &asker, &target, ("/threadId", id)).await?;
+    let at = match given {
+        Some(at) => Some(at),
+        None => begin(&thread, input).await?,
+    };
+    drop(permit);
+    let Thread { app, caller, path } = thread;
+    open(app, caller, path, at, &Options::with_interrupts()).await
+}
+
+/// Does what the client asks for. Returns where its stream begins: with what follows the wait that was answered, or with the
+/// run that reads the message.
+async fn begin(thread: &Thread, input: RunAgentInput) -> Result<Option<Position>, ApiError> {
+    let Thread { app, caller, path } = thread;
+    let offer = offer(&input);
+    thread.check_offer(&offer)?;
+    let content = match new_message(&input.messages) {
+        None => None,
+        Some((nth, message)) => {
+            let pointer = format!("/messages/{nth}/content");
+            let other =
+                "must be a text, or parts of the types `text` and `image` (with `data` or a `url` as source)";
+            let (content, images) = message.parts().ok_or_else(|| ApiError::field(&pointer, other))?;
+            check_content(&pointer, &content, !images.is_empty())?;
+            Some((message, pointer, content, images))
+        }
+    };
+    if content.is_some() && !path.conversational {
+        return Err(ApiError::NotFound { what: "conversation" });
+    }
+    shared_state::given(app, *caller, path, &input).await?;
+    let mut answered = of_entries(thread, &input.resume).await?;
+    answered.extend(of_messages(thread, &input.messages).await?);
+    if !answered.is_empty() && !offer.is_empty() {
+        app.store(*caller).change_client_offer(path.id, &offer).await?;
+    }
+    let resumed = give(thread, &answered).await?;
+    let Some((message, pointer, content, images)) = content else { return Ok(resumed) };
+    let key = Key::of_message(&path.public_id(), &message.id, &content, &images)?;
+    let new = NewMessage {
+        pointers: (&pointer, "/messages"),
+        content,
+        images: &images,
+        metadata: Map::new(),
+        double_texting: None,
+        offer: Some(&offer),
+        key: Some(&key),
+    };
+    let (posted, _) = thread.post(new).await?;
+    if resumed.is_some() {
+        return Ok(resumed);
+    }
+    // A message to a run that waits takes the place of its answers.
+    let wait = if posted.opened { None } else { app.store(*caller).wait_before(path.id, posted.seq).await? };
+    Ok(Some(Position::after(wait.unwrap_or(posted.run_seq - 1))))
+}
+
+/// What the client offers the run that answers.
+fn offer(input: &RunAgentInput) -> ClientOffer {
+    let tools = input.tools.iter().map(|tool| ClientTool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: Arc::new(tool.parameters.clone()),
+    });
+    let context = input
+        .context
+        .iter()
+        .map(|item| ContextItem { description: item.description.clone(), value: item.value.clone() });
+    ClientOffer { tools: tools.collect(), context: context.collect(), ..ClientOffer::default() }.focused()
+}
+
+/// The last message, if it is one of the user that the thread may not have. Houston's own messages have ids of Houston.
+fn new_message(messages: &[InputMessage]) -> Option<(usize, &InputMessage)> {
+    let (nth, last) = messages.iter().enumerate().next_back()?;
+    (last.role == "user" && last.id.parse::<MessageId>().is_err()).then_some((nth, last))
+}
+
+/// The most answers in one request.
+const MAX_ANSWERS: usize = 100;
+
+/// Answers that were checked.
+pub(crate) type Answers = Vec<(QuestionId, Value)>;
+
+/// The result of a call that the client has carried out.
+#[derive(Debug, Clone)]
+pub(crate) struct CallResult {
+    /// Where the request has it: a JSON Pointer.
+    pub(crate) pointer: String,
+    /// The thread message that shows the call.
+    pub(crate) cell: MessageId,
+    /// Any JSON value, or [`failed`].
+    pub(crate) result: Value,
+}
+
+/// Gives all answers or none, and wakes the run. Returns where it began to wait for them; `None` if there are no answers, or they
+/// came before it waited.
+///
+/// # Errors
+/// [`ApiError::QuestionClosed`].
+pub(crate) async fn give(thread: &Thread, answers: &Answers) -> Result<Option<Position>, ApiError> {
+    let Some((first, _)) = answers.first() else { return Ok(None) };
+    thread.answer(answers).await?;
+    let Thread { app, caller, path } = thread;
+    let closed = app.store(*caller).closed_at(path.id, *first).await?;
+    let wait = match closed {
+        Some(closed) => app.store(*caller).wait_before(path.id, closed).await?,
+        None => None,
+    };
+    // Without a wait the answer came before the run had begun to wait: its stream begins with the run.
+    Ok(wait.map(Position::after))
+}
+
+/// The answers that results of calls are.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when a call is none of the latest run that a client carries out.
+pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Result<Answers, ApiError> {
+    if results.is_empty() {
+        return Ok(Vec::new());
+    }
+    if results.len() > MAX_ANSWERS {
+        return Err(ApiError::field("/messages", format!("must have at most {MAX_ANSWERS} new results")));
+    }
+    let cells: Vec<MessageId> = results.iter().map(|result| result.cell).collect();
+    let Thread { app, caller, path } = thread;
+    let asked = app.store(*caller).questions_of_calls(path.id, &cells).await?;
+    let mut answers = Answers::new();
+    for CallResult { pointer, cell, result } in results {
+        let question = asked.iter().find(|(of, question)| *of == cell && question.asked.is_client_call());
+        let Some((_, question)) = question else {
+            let reason = "is no call of the latest run that waits for its client";
+            return Err(ApiError::field(&pointer, reason));
+        };
+        let id = question.asked.id;
+        if !answers.iter().any(|(of, _)| *of == id) {
+            answers.push((id, checked(question, result_answer(result), &pointer)?));
+        }
+    }
+    Ok(answers)
+}
+
+/// The results in messages of the role `tool` after the last one of the agent; those of Houston itself are left out.
+///
+/// # Errors
+/// As [`of_calls`].
+async fn of_messages(thread: &Thread, messages: &[InputMessage]) -> Result<Answers, ApiError> {
+    let results = new_results(messages)?;
+    of_calls(thread, results).await
+}
+
+fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>, ApiError> {
+    let mut results = Vec::new();
+    for (nth, message) in messages.iter().enumerate().rev() {
+        match message.role.as_str() {
+            "assistant" => break,
+            "tool" if !is_own(&message.id) => {}
+            _ => continue,
+        }
+        let pointer = format!("/messages/{nth}/toolCallId");
+        let call = message.tool_call_id.as_deref().unwrap_or_default();
+        let Ok(EntityId::Message(cell)) = call.parse::<EntityId>() else {
+            return Err(ApiError::field(
+                &pointer,
+                "must be the `toolCallId` of a call that waits, as in `msg_0190…`",
+            ));
+        };
+        let result = match &message.error {
+            Some(error) => failed(error),
+            None => message.result(),
+        };
+        results.push(CallResult { pointer, cell, result });
+    }
+    results.reverse();
+    Ok(results)
+}
+
+/// Whether a message has an id of Houston's.
+fn is_own(id: &str) -> bool {
+    id.parse::<EntityId>().is_ok()
+}
+
+/// The answers that entries of `resume` are.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when an entry names no interrupt of the thread, or its payload is not accepted.
+async fn of_entries(thread: &Thread, entries: &[ResumeEntry]) -> Result<Answers, ApiError> {
+    if entries.len() > MAX_ANSWERS {
+        return Err(ApiError::field("/resume", format!("must have at most {MAX_ANSWERS} entries")));
+    }
+    let Thread { app, caller, path } = thread;
+    let mut answers = Answers::with_capacity(entries.len());
+    for (nth, entry) in entries.iter().enumerate() {
+        let pointer = format!("/resume/{nth}");
+        let asked = match app.store(*caller).question(entry.interrupt_id).await {
+            Ok(asked) if asked.agentable == path.id => asked,
+            Ok(_) | Err(Error::NotFound { .. }) => {
+                let reason = "is no interrupt of this thread; send those of the last outcome `interrupt`";
+                return Err(ApiError::field(&format!("{pointer}/interruptId"), reason));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if answers.iter().any(|(id, _)| *id == entry.interrupt_id) {
+            return Err(ApiError::field(&format!("{pointer}/interruptId"), "is answered twice"));
+        }
+        if let Some(answer) = answer(entry, &asked.question, &pointer)? {
+            answers.push((entry.interrupt_id, answer));
+        }
+    }
+    Ok(answers)
+}
+
+/// The answer of an entry; `None` if it cancels what is not asked any more.
+fn answer(entry: &ResumeEntry, question: &Question, pointer: &str) -> Result<Option<Value>, ApiError> {
+    let answer = match entry.status {
+        ResumeStatus::Cancelled if !matches!(question.state, QuestionState::Open | QuestionState::Answered) => {
+            return Ok(None);
+        }
+        ResumeStatus::Cancelled => question.asked.refusal().ok_or_else(|| {
+            let reason = "cannot be cancelled: this question has no answer that means no. Answer it, or cancel the run";
+            ApiError::field(&format!("{pointer}/status"), reason)
+        })?,
+        ResumeStatus::Resolved if question.asked.is_client_call() => result_answer(entry.payload.clone()),
+        ResumeStatus::Resolved => entry.payload.clone(),
+    };
+    checked(question, answer, &format!("{pointer}/payload")).map(Some)
+}
+
+/// The answer, if the question accepts it and Postgres can store it.
+pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Result<Value, ApiError> {
+    let mut storable = answer.clone();
+    storable_value(&mut storable);
+    if storable != answer {
+        return Err(ApiError::field(pointer, "must not contain the character U+0000"));
+    }
+    question
+        .asked
+        .check_answer(&answer)
+        .map_err(|wrong| ApiError::field(&format!("{pointer}{}", wrong.pointer), wrong.reason))?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn messages(list: Value) -> Vec<InputMessage> {
+        serde_json::from_value(list).unwrap()
+    }
+
+    #[test]
+    fn only_a_last_message_of_the_user_is_new() {
+        let asked = messages(json!([
+            {"id": "a", "role": "user", "content": "one"},
+            {"id": "b", "role": "user", "content": [{"type": "text", "text": "t"}, {"type": "text", "text": "wo"}]},
+        ]));
+        let (nth, message) = new_message(&asked).unwrap();
+        assert_eq!((nth, message.parts()), (1, Some(("two".to_owned(), Vec::new()))));
+        let answered = messages(json!([
+            {"id": "a", "role": "user", "content": "one"}, {"id": "c", "role": "assistant", "toolCalls": []}
+        ]));
+        assert!(new_message(&answered).is_none());
+        let id = format!("msg_{}", "0".repeat(32));
+        assert!(new_message(&messages(json!([{"id": id, "role": "user", "content": "one"}]))).is_none());
+        assert!(new_message(&[]).is_none());
+    }
+
+    fn results(messages: Value) -> Result<Vec<(String, Value)>, ApiError> {
+        let messages: Vec<InputMessage> = serde_json::from_value(messages).unwrap();
+        let results = new_results(&messages)?;
+        Ok(results.into_iter().map(|of| (of.pointer, of.result)).collect())
+    }
+
+    #[test]
+    fn new_results_are_those_after_the_last_answer() {
+        let (call, own) = (format!("msg_{}", "1".repeat(32)), format!("result_{}", "2".repeat(32)));
+        let found = results(json!([
+            {"id": "a", "role": "tool", "toolCallId": "msg_0", "content": "old"},
+            {"id": "b", "role": "assistant", "toolCalls": []},
+            {"id": own, "role": "tool", "toolCallId": call, "content": "of Houston"},
+            {"id": "c", "role": "tool", "toolCallId": call, "content": "seen"},
+            {"id": "d", "role": "tool", "toolCallId": call, "content": "", "error": "no map"},
+            {"id": "e", "role": "user", "content": "and now?"},
+        ]));
+        let expected = [
+            ("/messages/3/toolCallId".to_owned(), json!("seen")),
+            ("/messages/4/toolCallId".to_owned(), json!({"error": "no map"})),
+        ];
+        assert_eq!(found.unwrap(), expected);
+        assert!(
+            results(json!([{"id": "c", "role": "tool", "toolCallId": "call_1", "content": "x"}])).is_err()
+        );
+    }
+}

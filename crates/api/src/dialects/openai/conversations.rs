@@ -1,0 +1,348 @@
+//! `/compat/openai/v1/conversations`: conversations are threads, and `…/{id}/items` their messages. What a client adds to them is
+//! read by the agent with the next message; it starts no run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use houston_domain::agentable::AgentType;
+use houston_domain::id::{MessageId, RunId};
+use houston_domain::message::{MessageType, Source};
+use houston_protocol::openai::item::{ItemStatus, OutputItem, Part, Role};
+use houston_protocol::openai::list::{ConversationObject, Deleted, InputMessage, Item, List};
+use houston_protocol::openai::request::{ChangeConversation, CreateConversation, CreateItems};
+use houston_protocol::openai::stored_item::{FIELD, StoredItem};
+use houston_store::Error;
+use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed, ThreadItem};
+use houston_store::erasure::Target;
+use houston_store::message::ThreadMessage;
+use houston_store::rate::Whose;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::begin::{Named, check_metadata, thread, with_ignored};
+use super::id::{agentable_of, conversation_id};
+use crate::dialects::threads::{Asker, Thread, find};
+use crate::error::ApiError;
+use crate::request::body::{Creation, OptionalBody};
+use crate::request::checks::check_storable_value;
+use crate::request::checks::check_text;
+use crate::request::idempotency::{Key, respond, stored_body, unless_key_reused};
+use crate::request::query::Query;
+use crate::request::rates::ask;
+use crate::resources::erasures;
+use crate::state::App;
+
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "conversation" };
+
+/// `POST /conversations`.
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    OptionalBody(creation): OptionalBody<CreateConversation>,
+) -> Result<Response, ApiError> {
+    let body = creation.value;
+    check_metadata(&body.metadata)?;
+    let items = read(&body.items)?;
+    let model = body.model.as_deref().or(body.metadata.get("model").map(String::as_str));
+    let model = model.map_or_else(|| usual_kind(&app.state.agent_types), Ok)?;
+    let in_metadata = body.metadata.get("user").map(String::as_str);
+    let mut asker = asker;
+    for (pointer, user) in [
+        ("/safety_identifier", body.safety_identifier.as_deref()),
+        ("/user", body.user.as_deref()),
+        ("/metadata/user", in_metadata),
+    ] {
+        asker = asker.for_user(&app, (pointer, user)).await?;
+    }
+    let key = asker.own_key(creation.key);
+    let thread = thread(&app, &asker, model, Named::New, key.as_ref()).await?;
+    let store = || thread.app.store(thread.caller);
+    store().set_client_metadata(thread.path.id, &body.metadata).await?;
+    // A request that is repeated finds them.
+    let is_new =
+        || async { Ok::<_, ApiError>(store().runs(thread.path.id, None, None, 1).await?.is_empty()) };
+    if !items.is_empty() && is_new().await? {
+        add(&thread, &items, None).await?;
+    }
+    object(&thread).await
+}
+
+/// The kind of a conversation whose request names none, as clients of OpenAI do: the first by name that gives titles by itself, or
+/// else the first.
+fn usual_kind(types: &BTreeMap<String, AgentType>) -> Result<&str, ApiError> {
+    let usable = || types.values().filter(|kind| kind.conversational && kind.user_creatable());
+    let usual = usable().find(|kind| kind.titles).or_else(|| usable().next());
+    let missing =
+        || ApiError::field("/model", "is missing, and there is no kind whose conversations clients create");
+    usual.map(|kind| kind.kind.as_str()).ok_or_else(missing)
+}
+
+async fn object(thread: &Thread) -> Result<Response, ApiError> {
+    let ClientMetadata { created_at, metadata } =
+        thread.app.store(thread.caller).client_metadata(thread.path.id).await?;
+    let object = ConversationObject {
+        id: conversation_id(&thread.path.public_id()),
+        object: "conversation",
+        created_at: created_at.timestamp(),
+        metadata,
+    };
+    Ok(Json(object).into_response())
+}
+
+/// The thread of a conversation's id.
+async fn named(app: &Arc<App>, asker: &Asker, id: &str) -> Result<Thread, ApiError> {
+    let public_id = agentable_of(id).ok_or(NOT_FOUND)?;
+    let (kind, _) = public_id.rsplit_once('_').ok_or(NOT_FOUND)?;
+    match find(app, asker, kind, ("/id", public_id)).await {
+        Ok(found) => {
+            let thread = found.ok_or(NOT_FOUND)?;
+            // Houston's own ids are taken as they are.
+            thread.app.confirm(thread.caller, &thread.path).await.map_err(|error| match error {
+                ApiError::NotFound { .. } => NOT_FOUND,
+                error => error,
+            })?;
+            Ok(thread)
+        }
+        Err(ApiError::NotFound { .. } | ApiError::InvalidRequest { .. }) => Err(NOT_FOUND),
+        Err(error) => Err(error),
+    }
+}
+
+/// `GET /conversations/{id}`.
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    object(&named(&app, &asker, &id).await?).await
+}
+
+/// `POST /conversations/{id}`.
+pub(super) async fn change(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+    Creation { value: body, .. }: Creation<ChangeConversation>,
+) -> Result<Response, ApiError> {
+    check_metadata(&body.metadata)?;
+    let thread = named(&app, &asker, &id).await?;
+    thread.app.store(thread.caller).set_client_metadata(thread.path.id, &body.metadata).await?;
+    object(&thread).await
+}
+
+/// `DELETE /conversations/{id}`.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let Thread { app, caller, path } = named(&app, &asker, &id).await?;
+    erasures::request(&app, caller, Target::Agentable(&path.kind, path.id)).await?;
+    Ok(Json(Deleted { id, object: "conversation.deleted", deleted: true }).into_response())
+}
+
+/// The most items of one request.
+const MAX_ITEMS: usize = 20;
+
+const NO_ITEM: ApiError = ApiError::NotFound { what: "item" };
+
+/// Reads the items of a request.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] at the first that is none.
+fn read(items: &[Value]) -> Result<Vec<StoredItem>, ApiError> {
+    if items.len() > MAX_ITEMS {
+        return Err(ApiError::field("/items", format!("must have at most {MAX_ITEMS} items")));
+    }
+    let read = |(nth, item): (usize, &Value)| {
+        let at = format!("/items/{nth}");
+        check_storable_value(&at, item)?;
+        StoredItem::read(item)
+            .map_err(|wrong| ApiError::field(&format!("{at}{}", wrong.pointer), wrong.reason))
+    };
+    items.iter().enumerate().map(read).collect()
+}
+
+/// Adds items to a thread. Returns the body of the response, and whether they were added before.
+///
+/// # Errors
+/// That a run is open, or the store's.
+async fn add(thread: &Thread, items: &[StoredItem], key: Option<&Key>) -> Result<(Value, bool), ApiError> {
+    let Thread { app, caller, path } = thread;
+    ask(app, *caller, Whose::Agentable(path.id), key).await?;
+    let run: RunId = app.state.ids.beside(path.id);
+    let mut ids: Vec<MessageId> = items.iter().map(|_| app.state.ids.beside(path.id)).collect();
+    ids.sort_unstable_by_key(|id| id.0);
+    let new: Vec<NewItem<'_>> = items
+        .iter()
+        .zip(&ids)
+        .map(|(item, id)| NewItem {
+            id: *id,
+            source: item.source,
+            content: &item.content,
+            role: item.role,
+            remembered: item.remembered.as_deref(),
+        })
+        .collect();
+    let written = new.iter().filter_map(|item| {
+        StoredItem::write(item.id, item.content, &json!({FIELD: {"role": item.role}})).map(Item::Added)
+    });
+    let body = stored_body(&List::new(written.collect(), false, |item: &Item| item.id().to_owned()));
+    let done =
+        app.store(*caller).add_client_items(path.id, (run, &new), key.map(Key::as_stored), &body).await?;
+    unless_key_reused(done)
+}
+
+/// The header for what a client wants to have besides (`include`), if it does: items have what they have.
+fn ignored(query: Option<&str>) -> Option<HeaderValue> {
+    let names = |pair: &&str| pair.starts_with("include");
+    query?.split('&').find(names).map(|_| HeaderValue::from_static("include"))
+}
+
+/// `POST /conversations/{id}/items`.
+pub(super) async fn create_items(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    Creation { value: body, key }: Creation<CreateItems>,
+) -> Result<Response, ApiError> {
+    let items = read(&body.items)?;
+    if items.is_empty() {
+        return Err(ApiError::field("/items", "must have at least one item"));
+    }
+    let thread = named(&app, &asker, &id).await?;
+    let key = match asker.own_key(key) {
+        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        None => None,
+    };
+    let (body, replayed) = add(&thread, &items, key.as_ref()).await?;
+    let text = match body {
+        Value::String(text) => text,
+        json => json.to_string(),
+    };
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    Ok(with_ignored(respond((headers, text), replayed), ignored(query.as_deref())))
+}
+
+/// The parameters of a list.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ItemsQuery {
+    limit: Option<u8>,
+    after: Option<String>,
+    order: Option<String>,
+}
+
+/// `GET /conversations/{id}/items`: the messages, newest first unless the order is said.
+pub(super) async fn list_items(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+    Query(page): Query<ItemsQuery>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    let limit = page.limit.unwrap_or(20);
+    if !(1..=100).contains(&limit) {
+        return Err(ApiError::parameter("limit", "must be 1 to 100"));
+    }
+    let ascending = match page.order.as_deref() {
+        None | Some("desc") => false,
+        Some("asc") => true,
+        Some(_) => return Err(ApiError::parameter("order", "must be `asc` or `desc`")),
+    };
+    let thread = named(&app, &asker, &id).await?;
+    let after = match page.after {
+        None => None,
+        Some(after) => {
+            let unknown = || ApiError::parameter("after", "is no item of this conversation");
+            let found = message(&thread, &after).await?.ok_or_else(unknown)?;
+            Some(found.message.seq)
+        }
+    };
+    let wanted = ItemPage { ascending, after, limit: i64::from(limit) + 1 };
+    let mut messages = thread.app.store(thread.caller).thread_items(thread.path.id, wanted).await?;
+    let has_more = messages.len() > usize::from(limit);
+    messages.truncate(usize::from(limit));
+    let items = messages.into_iter().map(item).collect();
+    let list = List::new(items, has_more, |item: &Item| item.id().to_owned());
+    Ok(with_ignored(Json(list).into_response(), ignored(query.as_deref())))
+}
+
+/// The message of an item's id, if it is one of the thread.
+async fn message(thread: &Thread, item: &str) -> Result<Option<ThreadMessage>, ApiError> {
+    let Some(id) = message_of(item) else { return Ok(None) };
+    match thread.app.store(thread.caller).message(id).await {
+        Ok(message) => Ok(Some(message).filter(|message| message.agentable == thread.path.id)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn message_of(item: &str) -> Option<MessageId> {
+    let (_, digits) = item.rsplit_once('_')?;
+    (digits.len() == 32).then(|| Uuid::try_parse(digits).ok()).flatten().map(MessageId)
+}
+
+/// `GET /conversations/{id}/items/{item}`.
+pub(super) async fn get_item(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path((id, wanted)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let thread = named(&app, &asker, &id).await?;
+    let found = message(&thread, &wanted).await?.ok_or(NO_ITEM)?.message;
+    if found.metadata[FIELD]["removed"] == true {
+        return Err(NO_ITEM);
+    }
+    let found = ThreadItem {
+        id: found.id,
+        seq: found.seq,
+        source: found.source,
+        message_type: found.message_type,
+        content: found.content,
+        metadata: found.metadata,
+    };
+    Ok(Json(item(found)).into_response())
+}
+
+/// `DELETE /conversations/{id}/items/{item}`.
+pub(super) async fn delete_item(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path((id, wanted)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    check_text("", &wanted)?;
+    let thread = named(&app, &asker, &id).await?;
+    let removed = thread.app.store(thread.caller);
+    let removed = removed.remove_client_item(thread.path.id, message_of(&wanted).ok_or(NO_ITEM)?).await?;
+    match removed {
+        Removed::Yes => object(&thread).await,
+        Removed::OfRun => {
+            let reason = "was said in a response: what the agent has read and said cannot be taken out in parts. Items that were added \
+                          by `POST /conversations/{id}/items` can";
+            Err(ApiError::field("/item_id", reason))
+        }
+    }
+}
+
+/// A message as an item. Calls of tools are described by text, as in the thread.
+fn item(message: ThreadItem) -> Item {
+    if let Some(added) = StoredItem::write(message.id, &message.content, &message.metadata) {
+        return Item::Added(added);
+    }
+    let id = message.id.to_string();
+    match (message.source, message.message_type) {
+        (Source::User, _) => Item::Input(InputMessage::new(id, Role::User, message.content)),
+        (Source::System, _) => Item::Input(InputMessage::new(id, Role::System, message.content)),
+        (Source::Agent | Source::Error, MessageType::Text | MessageType::Tool) => {
+            let content = vec![Part::output(message.content)];
+            let (status, role) = (ItemStatus::Completed, Role::Assistant);
+            Item::Output(OutputItem::Message { id, status, role, content })
+        }
+    }
+}

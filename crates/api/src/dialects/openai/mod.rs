@@ -1,0 +1,124 @@
+//! `/compat/openai/v1`: OpenAI's Responses, Conversations and Chat Completions, for clients that are made for them.
+//!
+//! A response is a run, or the part of one up to where it needs an answer; a conversation is a thread; a `model` is a kind or
+//! an agent. Their ids are made from Houston's ([`id`]), and what a request says besides its text is in the metadata of its
+//! message ([`replay::Said`]), so that nothing is stored for this protocol but the `metadata` of conversations. Items that a client
+//! adds itself are messages of the thread ([`conversations`]). [`translate`] makes events from those of AG-UI;
+//! [`stream`] numbers them; [`replay`] and [`responses`] make a response, or the state of a stream, from the event log.
+//!
+//! The tools of an agent appear as calls of an MCP server named `houston`: clients carry out what is a `function_call`.
+//! A run that waits for a person ends its response as `completed`: its last items are what needs an answer.
+//!
+//! These endpoints are not in Houston's OpenAPI document: their contract is OpenAI's. Errors have OpenAI's shape ([`error`]).
+
+mod answers;
+mod begin;
+mod chat;
+mod conversations;
+pub(crate) mod error;
+mod id;
+mod items;
+mod offer;
+mod replay;
+mod responses;
+mod stream;
+mod translate;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use houston_protocol::openai::list::{List, Model};
+
+use self::begin::target;
+use crate::caller::Caller;
+use crate::dialects::threads::Asker;
+use crate::error::ApiError;
+use crate::request::access::{ROW, THREAD};
+use crate::request::endpoint::{Endpoints, erase};
+use crate::state::App;
+
+/// The base of all paths.
+pub(crate) const BASE: &str = "/compat/openai/v1";
+
+/// Whether the path is one of this protocol.
+pub(crate) fn is_path(path: &str) -> bool {
+    path.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The routes.
+pub(crate) fn endpoints() -> Endpoints {
+    let at = |path: &str| format!("{BASE}{path}");
+    Endpoints::default()
+        .undocumented(THREAD, &at("/responses"), post(erase(responses::create)))
+        .undocumented(
+            ROW,
+            &at("/responses/{id}"),
+            get(erase(responses::get)).delete(erase(responses::delete)),
+        )
+        .undocumented(ROW, &at("/responses/{id}/cancel"), post(erase(responses::cancel)))
+        .undocumented(ROW, &at("/responses/{id}/input_items"), get(erase(responses::input_items)))
+        .undocumented(THREAD, &at("/conversations"), post(erase(conversations::create)))
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}"),
+            get(erase(conversations::get))
+                .post(erase(conversations::change))
+                .delete(erase(conversations::delete)),
+        )
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}/items"),
+            get(erase(conversations::list_items)).post(erase(conversations::create_items)),
+        )
+        .undocumented(
+            THREAD,
+            &at("/conversations/{id}/items/{item}"),
+            get(erase(conversations::get_item)).delete(erase(conversations::delete_item)),
+        )
+        .undocumented(THREAD, &at("/chat/completions"), post(erase(chat::create)))
+        .undocumented(THREAD, &at("/models"), get(erase(list_models)))
+        .undocumented(THREAD, &at("/models/{*id}"), get(erase(get_model)))
+}
+
+/// The most agents that are listed, newest first; others can be named all the same.
+const MAX_AGENTS: i64 = 200;
+
+async fn models(app: &App, caller: Caller) -> Result<Vec<Model>, ApiError> {
+    let types = app.state.agent_types.values();
+    let talks = |kind: &str| app.state.agent_types.get(kind).is_some_and(|kind| kind.conversational);
+    let kinds = types.filter(|kind| kind.conversational && (kind.user_creatable() || kind.made_with_user));
+    let kinds =
+        kinds.map(|kind| Model { id: kind.kind.clone(), object: "model", created: 0, owned_by: "houston" });
+    let agents = app.store(caller).agents(None, MAX_AGENTS).await?;
+    let agents = agents.into_iter().filter(|agent| agent.enabled && !agent.is_default && talks(&agent.kind));
+    let agents = agents.map(|agent| Model {
+        id: format!("agent/{}", agent.name),
+        object: "model",
+        created: agent.created_at.timestamp(),
+        owned_by: "tenant",
+    });
+    Ok(kinds.chain(agents).collect())
+}
+
+/// `GET /models`.
+async fn list_models(State(app): State<Arc<App>>, asker: Asker) -> Result<Response, ApiError> {
+    let models = models(&app, asker.caller()).await?;
+    Ok(Json(List::new(models, false, |model: &Model| model.id.clone())).into_response())
+}
+
+/// `GET /models/{id}`.
+async fn get_model(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let models = models(&app, asker.caller()).await?;
+    let found = models.into_iter().find(|model| target(&model.id) == target(&id));
+    found.map(|model| Json(model).into_response()).ok_or(ApiError::NotFound { what: "model" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! `/compat/openai/v1/responses`: responses are runs. By its id, [`Found`] says whose one is, what it is, and where
+//! its stream goes on.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use houston_domain::agentable::Urgency;
+use houston_domain::client_offer::ClientOffer;
+use houston_domain::event::{Committed, Event as Durable};
+use houston_domain::id::shard;
+use houston_domain::message::Source;
+use houston_domain::run::RunStatus;
+use houston_protocol::openai::input::Input;
+use houston_protocol::openai::item::Role;
+use houston_protocol::openai::list::{InputMessage, List};
+use houston_protocol::openai::parameters::Endpoint;
+use houston_protocol::openai::request::CreateResponse;
+use houston_protocol::openai::response::Status;
+use houston_store::run::Run;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::begin::{Begun, Named, begin, check, check_metadata, ignored, target, thread, with_ignored};
+use super::id::ResponseId;
+use super::offer;
+use super::replay::{Next, Replay, Said};
+use super::stream::{Place, ResponseEvents, Waiting};
+use super::translate::Translator;
+use crate::caller::Caller;
+use crate::dialects::threads::Asker;
+use crate::error::ApiError;
+use crate::events::cursor::Needed;
+use crate::events::position::Position;
+use crate::events::stream::PAGE;
+use crate::events::{Options, open_as};
+use crate::request::agentable_path::{AgentablePath, Id};
+use crate::request::body::{Creation, WithImages};
+use crate::request::idempotency::respond;
+use crate::request::query::Query;
+use crate::resources::models::sampling;
+use crate::state::App;
+
+/// `POST /responses`.
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    asker: Asker,
+    request: WithImages<CreateResponse>,
+) -> Result<Response, ApiError> {
+    let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
+    let ignored = ignored(Endpoint::Responses, &body.others)?;
+    let mut input = read(&body)?;
+    let named = match (&body.conversation, &body.previous_response_id) {
+        (Some(_), Some(_)) => {
+            let reason = "cannot be combined with `conversation`";
+            return Err(ApiError::field("/previous_response_id", reason));
+        }
+        (Some(conversation), None) => Named::Conversation("/conversation", conversation.id()),
+        (None, Some(previous)) => Named::After(previous),
+        (None, None) => Named::nothing(&input),
+    };
+    let is_new = matches!(named, Named::New);
+    let format = body.others.get("text").map_or(&Value::Null, |text| &text["format"]);
+    let output = offer::output("/text/format", format)?;
+    let mut offer = ClientOffer { output, ..offer::of(&body.tools, &input.instructions)? };
+    offer::choose(&mut offer, &body.others)?;
+    offer::tune(&mut offer, &body.others)?;
+    let asker = asker.for_user(&app, ("/safety_identifier", body.safety_identifier.as_deref())).await?;
+    let asker = asker.for_user(&app, ("/user", body.user.as_deref())).await?;
+    let key = match asker.own_key(key) {
+        Some(key) => Some(key.of_attempt(&app, asker.caller()).await?),
+        None => None,
+    };
+    if body.stream || !body.background {
+        app.streams.reserve(asker.caller())?;
+    }
+    let at = |setting: &str| offer::parameter(Endpoint::Responses, setting);
+    if is_new {
+        // Before a thread is made that would stay empty.
+        sampling::check_target(&app, asker.caller(), target(&body.model), &offer.sampling, at).await?;
+    }
+    let thread = thread(&app, &asker, &body.model, named, key.as_ref()).await?;
+    if !is_new {
+        sampling::check(&thread.app, thread.caller, &thread.path, &offer.sampling, at).await?;
+    }
+    let said = Said {
+        model: body.model,
+        previous: body.previous_response_id,
+        background: body.background,
+        metadata: body.metadata,
+        functions: Vec::new(),
+    };
+    if is_new {
+        input.tell_earlier();
+    }
+    let begun = begin(thread, input, ("/input", said), &offer, key.as_ref()).await?;
+    let replayed = begun.replayed;
+    let response = if body.stream {
+        streamed(begun).await?
+    } else if body.background {
+        Json(begun.translator.response()).into_response()
+    } else {
+        awaited(begun).await?
+    };
+    Ok(with_ignored(respond(response, replayed), ignored))
+}
+
+fn read(body: &CreateResponse) -> Result<Input, ApiError> {
+    check_metadata(&body.metadata)?;
+    let mut input = Input::of_response(&body.input)
+        .map_err(|invalid| ApiError::field(&format!("/input{}", invalid.pointer), invalid.reason))?;
+    match &body.instructions {
+        None | Some(Value::Null) => {}
+        Some(Value::String(text)) => input.instructions.insert(0, text.clone()),
+        Some(_) => return Err(ApiError::field("/instructions", "must be a text")),
+    }
+    check(&input, "/input")?;
+    Ok(input)
+}
+
+async fn streamed(begun: Begun) -> Result<Response, ApiError> {
+    let Begun { thread, translator, base, at, .. } = begun;
+    let url = url(&translator);
+    let events = ResponseEvents::new(translator, base, 0);
+    thread.open(Some(at), &Options::with_interrupts(), (events, |_| url)).await
+}
+
+fn url(translator: &super::translate::Translator) -> String {
+    format!("{}/responses/{}?stream=true", super::BASE, translator.response().id)
+}
+
+/// The response when it is over, or after the longest time. Nothing is held meanwhile but a stream.
+async fn awaited(begun: Begun) -> Result<Response, ApiError> {
+    let Begun { thread, translator, at, .. } = begun;
+    let until = Instant::now() + thread.app.state.config.wait();
+    let url = url(&translator);
+    let mut response = thread
+        .open(Some(at), &Options::with_interrupts(), (Waiting::new(translator, until), |_| url))
+        .await?;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// The parameters of `GET /responses/{id}`; the others say what a client wants to have besides.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Retrieval {
+    #[serde(default)]
+    stream: bool,
+    #[serde(default)]
+    starting_after: u64,
+}
+
+/// `GET /responses/{id}`: the response, or its events after `starting_after`.
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+    Query(query): Query<Retrieval>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    if !query.stream {
+        return Ok(Json(found.read().await?.response()).into_response());
+    }
+    let (mut events, at) = found.resume(query.starting_after).await?;
+    if events.translator.is_over() {
+        let headers = [(header::CONTENT_TYPE, "text/event-stream")];
+        return Ok((headers, events.take_missing()).into_response());
+    }
+    let Found { app, caller, path, .. } = found;
+    let url = url(&events.translator);
+    open_as(app, caller, path, Some(at), &Options::with_interrupts(), (events, |_| url)).await
+}
+
+/// `POST /responses/{id}/cancel`.
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    let (app, run) = (&found.app, id.run);
+    let asked = app.store(caller).cancel_run(run).await?;
+    if let Some((agentable, kind)) = &asked {
+        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        app.publish_cancel(*agentable, run);
+        app.send_hint(*agentable, urgency);
+    }
+    let mut response = found.read().await?.response();
+    if asked.is_some() && !response.status.is_final() {
+        // Nothing stops it any more.
+        response.status = Status::Cancelled;
+    } else if asked.is_none() && found.run.status != RunStatus::Cancelled {
+        return Err(ApiError::InvalidState { status: found.run.status });
+    }
+    Ok(Json(response).into_response())
+}
+
+/// `DELETE /responses/{id}`: the model reads the whole thread, so a part of it cannot be taken out.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    Found::new(&app, caller, id).await?;
+    let reason =
+        "a response cannot be deleted by itself, only its conversation: `DELETE /conversations/{id}`";
+    Err(ApiError::field("", reason))
+}
+
+/// `GET /responses/{id}/input_items`.
+pub(super) async fn input_items(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ResponseId>,
+) -> Result<Response, ApiError> {
+    let found = Found::new(&app, caller, id).await?;
+    let items = found.input().await?.into_iter().filter_map(|event| {
+        let (id, body) = (event.event.message_id()?, event.body?);
+        let role = if body.source == Source::User { Role::User } else { Role::System };
+        Some(InputMessage::new(id.to_string(), role, body.content))
+    });
+    Ok(Json(List::new(items.collect(), false, |item: &InputMessage| item.id.clone())).into_response())
+}
+
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "response" };
+
+/// A response of the caller's tenant. Whose it is besides was checked by the route, or is by its thread.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) app: Arc<App>,
+    pub(super) caller: Caller,
+    pub(super) path: AgentablePath,
+    pub(super) run: Run,
+    id: ResponseId,
+}
+
+impl Found {
+    /// Reads the run of a response.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`], or the store's errors.
+    pub(super) async fn new(app: &Arc<App>, caller: Caller, id: ResponseId) -> Result<Self, ApiError> {
+        let app = app.with_shard(shard(id.run));
+        let run = match app.store(caller).run(id.run).await {
+            Err(houston_store::Error::NotFound { .. }) => return Err(NOT_FOUND),
+            run => run?,
+        };
+        let path =
+            AgentablePath::of_kind(&app.state.agent_types, &run.kind, run.agentable).ok_or(NOT_FOUND)?;
+        Ok(Self { app, caller, path, run, id })
+    }
+
+    /// The position before the first event of the run.
+    fn base(&self) -> i64 {
+        self.run.first_seq - 1
+    }
+
+    /// The response as it is.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when the run has not waited there, or the store's errors.
+    pub(super) async fn read(&self) -> Result<Translator, ApiError> {
+        Ok(self.replay(None).await?.translator)
+    }
+
+    /// The stream after the event with this number, and where it goes on.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) async fn resume(&self, number: u64) -> Result<(ResponseEvents, Position), ApiError> {
+        let mut place = Place::of(number);
+        if place.at.seq <= self.id.after {
+            place = Place { at: Position::after(self.id.after), follow: 0, voided: 0 };
+        }
+        let events = self.replay(Some((number, place))).await?;
+        Ok((events, Position { seq: place.at.seq + self.base(), ..place.at }))
+    }
+
+    /// Reads the events of the response: all of them, or those that the client has.
+    async fn replay(&self, has: Option<(u64, Place)>) -> Result<ResponseEvents, ApiError> {
+        let store = || self.app.store(self.caller);
+        let (thread, mut seq) = (self.path.public_id(), self.base());
+        let mut replay = Replay::new((&thread, &self.path.kind), self.id, seq, has);
+        loop {
+            let page = store().events_after(self.path.id, seq, PAGE).await?;
+            for (nth, event) in page.iter().enumerate() {
+                let mut needed = Needed::default();
+                if replay.needs_questions(event) {
+                    needed.questions = store().questions_at_wait(self.path.id, event.seq).await?;
+                }
+                match replay.step(&page[nth..], &needed) {
+                    Next::More => {}
+                    Next::Missing => return Err(NOT_FOUND),
+                    Next::Over => return replay.finish().ok_or(NOT_FOUND),
+                    Next::Reached => {
+                        let iteration = store().open_iteration_at(self.path.id, event.seq - 1).await?;
+                        return replay.up_to(event, iteration, &needed).ok_or(NOT_FOUND);
+                    }
+                }
+                seq = event.seq;
+            }
+            if i64::try_from(page.len()).is_ok_and(|read| read < PAGE) {
+                return replay.finish().ok_or(NOT_FOUND);
+            }
+        }
+    }
+
+    /// The messages that were posted to the response.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(super) async fn input(&self) -> Result<Vec<Committed>, ApiError> {
+        let from = self.base() + self.id.after;
+        let events = self.app.store(self.caller).events_after(self.path.id, from, PAGE).await?;
+        let of_run = events.into_iter().take_while(|event| event.run_id == self.run.id);
+        Ok(of_run.filter(|event| matches!(event.event, Durable::MessagePosted { .. })).collect())
+    }
+}

@@ -1,0 +1,554 @@
+//! Threads of clients that speak another protocol: what all their endpoints share.
+//!
+//! A request names a target (a kind that is conversational, or an agent of the tenant by name or id), a thread in the words of
+//! its client, and a user. [`find_or_create`] turns them into a [`Thread`], which posts, answers, cancels and streams; the
+//! endpoint only translates.
+//!
+//! - The thread id is any text of at most [`MAX_THREAD_CHARS`] characters: the same tenant, user, target and id always find the
+//!   same agentable, in one query. Houston's own ids, such as `goal_…`, are used as they are.
+//! - The user is the one of the key, for client tokens, JWTs and keys of one user; or else the one in the header
+//!   [`USER_HEADER`], or the one that the protocol names ([`Asker::for_user`]): by Houston's id, or by an external id, for which
+//!   a user is created. All that is named must be the same user ([`named_user`]); the thread, too, must be this user's.
+//! - A caller of one user reaches that user's threads only, and a client token for some agentables only these.
+//!
+//! ```text
+//! Asker (extractor) → find_or_create(app, asker, target, (pointer, thread id)) → Thread::post → Thread::open
+//! ```
+//!
+//! Routes that use it are added with [`THREAD`](crate::request::access::THREAD): the scope is checked there, and
+//! whose thread it is here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::Response;
+use houston_domain::agentable::{AgentType, DoubleTexting};
+use houston_domain::client_offer::ClientOffer;
+use houston_domain::id::{AgentId, AgentableId, QuestionId, Shard, UserId, shard};
+use houston_protocol::message::MessageImage;
+use houston_protocol::run::CancelledRunsResponse;
+use houston_protocol::user::CreateUser;
+use houston_store::Error;
+use houston_store::agentable::NewAgentable;
+use houston_store::client_thread::{ClientThread, FoundThread, ThreadTarget, ThreadUser};
+use houston_store::creation::{Creation, NewUser};
+use houston_store::message::Posted;
+use houston_store::rate::Whose;
+use houston_store::serving::ServedBy;
+use houston_store::user::User;
+use serde_json::{Map, Value};
+
+use crate::caller::USER_HEADER;
+use crate::caller::{Authority, Caller};
+use crate::error::ApiError;
+use crate::events::position::Position;
+use crate::events::stream::Dialect;
+use crate::events::{Options, open_as};
+use crate::request::agentable_path::AgentablePath;
+use crate::request::auth::authenticate;
+use crate::request::checks::check_storable_value;
+use crate::request::checks::{check_line, check_text};
+use crate::request::idempotency::Key;
+use crate::request::named_user;
+use crate::request::rates::ask;
+use crate::resources::messages::{CheckedMessage, check_content, store_offering, with_images};
+use crate::resources::questions::closed_otherwise;
+use crate::resources::users::{new_user, own_agentables};
+use crate::state::App;
+
+/// The most characters of a client's thread id.
+const MAX_THREAD_CHARS: usize = 200;
+
+/// Who asks for a thread: the caller, and whom the request is for. Taking it checks the access of the route.
+#[derive(Debug, Clone)]
+pub(crate) struct Asker {
+    authority: Authority,
+    /// The user whom header or protocol name, for a caller of no user.
+    named: Option<String>,
+}
+
+impl Asker {
+    pub(crate) fn caller(&self) -> Caller {
+        self.authority.caller
+    }
+
+    /// With the user whom the protocol of the request names besides, if it does. `pointer` says where.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when the caller is bound to another user, [`ApiError::InvalidRequest`] when the request has
+    /// named another one before; the store's errors.
+    pub(crate) async fn for_user(
+        mut self,
+        app: &App,
+        (pointer, name): (&str, Option<&str>),
+    ) -> Result<Self, ApiError> {
+        let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else { return Ok(self) };
+        if self.caller().user().is_some() {
+            named_user::narrowed(app, self.caller(), name).await?;
+            return Ok(self);
+        }
+        if let Some(before) = self.named.as_deref().filter(|before| *before != name) {
+            let same = named_user::are_same(app, self.caller(), [before, name]).await?;
+            if !same {
+                let reason =
+                    "names another user than the rest of the request (a field, or the header `Houston-User`)";
+                return Err(ApiError::field(pointer, reason));
+            }
+            return Ok(self);
+        }
+        self.named = Some(name.to_owned());
+        Ok(self)
+    }
+
+    /// The idempotency key of the request, as one of the user whom it is for.
+    pub(crate) fn own_key(&self, key: Option<Key>) -> Option<Key> {
+        // That of a caller of one user is, already.
+        let named = self.named.as_deref().filter(|_| self.caller().user().is_none());
+        match named {
+            Some(user) => key.map(|key| key.of_user(user)),
+            None => key,
+        }
+    }
+
+    /// The user whom the request is for, if anything says it.
+    pub(crate) fn named_user(&self) -> Option<ThreadUser<'_>> {
+        let own = self.caller().user().map(ThreadUser::Id);
+        own.or_else(|| self.named.as_deref().map(named_user::read))
+    }
+
+    /// The user whom the request is for.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] when nothing names one.
+    pub(crate) fn user(&self) -> Result<ThreadUser<'_>, ApiError> {
+        self.named_user().ok_or_else(|| {
+            let missing = "is missing: this key is of no user. Send the id of a user (`user_…`), or your own id for the user, \
+                           which creates the user if there is none; or use a client token or a JWT";
+            ApiError::parameter(USER_HEADER.as_str(), missing)
+        })
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Asker {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        // Checks the access of the route, and that the header names no other user than the caller's.
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let authority = authenticate(parts, app).await?;
+        let named = match caller.user() {
+            Some(_) => None,
+            None => named_user::in_header(&parts.headers)?,
+        };
+        Ok(Self { authority, named })
+    }
+}
+
+/// A thread that the caller may read and post to. `app` is that of its cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Thread {
+    pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
+    pub(crate) path: AgentablePath,
+}
+
+/// A message to a thread.
+#[derive(Debug)]
+pub(crate) struct NewMessage<'a> {
+    /// Where the request has the text and the images, for errors: JSON Pointers.
+    pub(crate) pointers: (&'a str, &'a str),
+    pub(crate) content: String,
+    pub(crate) images: &'a [MessageImage],
+    pub(crate) metadata: Map<String, Value>,
+    /// What it does to an open run; `None`: what its kind says.
+    pub(crate) double_texting: Option<DoubleTexting>,
+    /// What the client offers the run that answers it, if anything; checked ([`Thread::check_offer`]).
+    pub(crate) offer: Option<&'a ClientOffer>,
+    /// Makes it safe to repeat ([`Key::of_message`]).
+    pub(crate) key: Option<&'a Key>,
+}
+
+impl Thread {
+    /// Posts a message, as `POST /v1/{kinds}/{id}/messages` does. Its run is open or queued then; its stream begins after
+    /// `run_seq - 1`. Also whether it was posted before.
+    ///
+    /// # Errors
+    /// Those of a message that is not accepted.
+    pub(crate) async fn post(&self, message: NewMessage<'_>) -> Result<(Posted, bool), ApiError> {
+        let NewMessage {
+            pointers: (at_text, at_images),
+            content,
+            images,
+            metadata,
+            double_texting,
+            offer,
+            key,
+        } = message;
+        check_content(at_text, &content, !images.is_empty())?;
+        let Self { app, caller, path } = self;
+        if !images.is_empty() {
+            // Before images are fetched and stored.
+            ask(app, *caller, Whose::Agentable(path.id), key).await?;
+        }
+        let content = with_images(app, *caller, path, at_images, (content, images), key).await?;
+        let double_texting = double_texting.unwrap_or(path.double_texting);
+        let post = CheckedMessage { content: &content, metadata: &Value::Object(metadata), double_texting };
+        let offer = offer.filter(|offer| !offer.is_empty());
+        store_offering(app, *caller, path, post, offer, key).await
+    }
+
+    /// Checks what a client offers: counts, sizes, names, and that the agent has no tool with one of the names.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] with the JSON Pointer.
+    pub(crate) fn check_offer(&self, offer: &ClientOffer) -> Result<(), ApiError> {
+        if offer.is_empty() {
+            return Ok(());
+        }
+        let own = self.app.state.agent_types.get(&self.path.kind).map_or(&[][..], |kind| &kind.tools);
+        let all = &self.app.state.agents.tools;
+        let is_taken = |name: &str| own.iter().chain(all).any(|tool| tool == name);
+        offer.check(is_taken).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+        let storable = |text: &str| check_text("/tools", text);
+        offer.tools.iter().try_for_each(|tool| {
+            storable(&tool.description)?;
+            check_storable_value("/tools", &tool.parameters)
+        })?;
+        if let Some(output) = &offer.output {
+            check_storable_value("/output", &output.schema)?;
+        }
+        if let Some(data) = offer.focus.as_ref().and_then(|focus| focus.data.as_ref()) {
+            check_storable_value("/context", data)?;
+        }
+        offer.context.iter().try_for_each(|item| {
+            check_text("/context", &item.description)?;
+            check_text("/context", &item.value)
+        })
+    }
+
+    /// Answers questions of the thread, all of them or none; the same answer again is accepted. The answers were checked
+    /// ([`check_answer`](houston_domain::question::NewQuestion::check_answer)), and that the questions are of this thread.
+    ///
+    /// # Errors
+    /// [`ApiError::QuestionClosed`].
+    pub(crate) async fn answer(&self, answers: &[(QuestionId, Value)]) -> Result<(), ApiError> {
+        let Self { app, caller, path } = self;
+        if let Some(closed) = app.store(*caller).answer_questions(answers).await? {
+            return Err(closed_otherwise(closed));
+        }
+        app.publish_nudge(path.id);
+        app.send_hint(path.id, path.urgency);
+        Ok(())
+    }
+
+    /// Cancels the open run, and those of its tasks. Without one it does nothing.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse, ApiError> {
+        let Self { app, caller, path } = self;
+        let cancelled = app.store(*caller).cancel_agentable(&path.kind, path.id, false).await?;
+        Ok(app.notify_cancelled(cancelled))
+    }
+
+    /// Opens a stream in the protocol of the endpoint; see [`open_as`].
+    ///
+    /// # Errors
+    /// As [`open_as`].
+    pub(crate) async fn open<D: Dialect>(
+        self,
+        at: Option<Position>,
+        options: &Options,
+        written: (D, impl FnOnce(Position) -> String),
+    ) -> Result<Response, ApiError> {
+        open_as(self.app, self.caller, self.path, at, options, written).await
+    }
+}
+
+/// The most characters of a target; names of agents have no more.
+const MAX_TARGET_CHARS: usize = 100;
+
+/// A thread that was looked for.
+struct Looked<'a> {
+    app: Arc<App>,
+    asker: &'a Asker,
+    of: ClientThread<'a>,
+    found: FoundThread,
+}
+
+/// The thread of the client; `None`: there is none yet. `pointer`: where the request has its id.
+///
+/// # Errors
+/// As [`find_or_create`], without those of creating.
+pub(crate) async fn find(
+    app: &Arc<App>,
+    asker: &Asker,
+    target: &str,
+    (pointer, thread): (&str, &str),
+) -> Result<Option<Thread>, ApiError> {
+    match look(app, asker, target, (pointer, thread)).await? {
+        Ok(thread) => Ok(Some(thread)),
+        Err(looked) => looked.thread(),
+    }
+}
+
+/// The thread of the client, which is created if there is none. Of several requests at once, one creates it.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when there is no such target, or the thread or the user is not the caller's;
+/// [`ApiError::InvalidRequest`] when the thread id is wrong or no user is named; [`ApiError::BoundKey`] when the caller may not
+/// create one; [`ApiError::NotCreatable`]; the store's errors.
+pub(crate) async fn find_or_create(
+    app: &Arc<App>,
+    asker: &Asker,
+    target: &str,
+    (pointer, thread): (&str, &str),
+) -> Result<Thread, ApiError> {
+    let mut looked = match look(app, asker, target, (pointer, thread)).await? {
+        Ok(thread) => return Ok(thread),
+        Err(looked) => looked,
+    };
+    // Another request may create the user, and then the thread, at the same time.
+    for _ in 0..3 {
+        if let Some(thread) = looked.thread()? {
+            return Ok(thread);
+        }
+        if let Some(created) = create(&looked).await? {
+            return Ok(created);
+        }
+        looked = looked.again().await?;
+    }
+    looked.thread()?.ok_or(ApiError::Unavailable(None))
+}
+
+/// A thread that Houston's own id names, or else what there is of it.
+async fn look<'a>(
+    app: &Arc<App>,
+    asker: &'a Asker,
+    target: &'a str,
+    (pointer, thread): (&str, &'a str),
+) -> Result<Result<Thread, Looked<'a>>, ApiError> {
+    let types = &app.state.agent_types;
+    let target = target_of(types, target)?;
+    if let Some(path) = AgentablePath::of_public_id(types, thread) {
+        return of_public_id(app, asker, target, (pointer, path)).await.map(Ok);
+    }
+    check_line(pointer, thread, MAX_THREAD_CHARS)?;
+    let user = asker.user()?;
+    let shard = match user {
+        ThreadUser::Id(id) => shard(id),
+        ThreadUser::External(id) => {
+            check_line("/user", id, 255)?;
+            Shard::of_external_id(asker.caller().tenant(), id)
+        }
+    };
+    let (app, of) = (app.with_shard(shard), ClientThread { user, target, thread });
+    let found = app.store(asker.caller()).client_thread(&of).await?;
+    Ok(Err(Looked { app, asker, of, found }))
+}
+
+fn target_of<'t>(types: &BTreeMap<String, AgentType>, target: &'t str) -> Result<ThreadTarget<'t>, ApiError> {
+    if let Some(kind) = types.get(target) {
+        let accepts = kind.conversational.then_some(ThreadTarget::Kind(target));
+        return accepts.ok_or(ApiError::NotFound { what: "conversation" });
+    }
+    if target.chars().count() > MAX_TARGET_CHARS || check_text("", target).is_err() {
+        return Err(ApiError::NotFound { what: "agent" });
+    }
+    Ok(target.parse::<AgentId>().map_or(ThreadTarget::AgentNamed(target), ThreadTarget::Agent))
+}
+
+/// The thread with Houston's own id.
+async fn of_public_id(
+    app: &Arc<App>,
+    asker: &Asker,
+    target: ThreadTarget<'_>,
+    (pointer, path): (&str, AgentablePath),
+) -> Result<Thread, ApiError> {
+    let (app, caller) = (app.with_shard(shard(path.id)), asker.caller());
+    let is_there = match target {
+        ThreadTarget::Kind(kind) if kind == path.kind => true,
+        ThreadTarget::Kind(kind) => {
+            return Err(ApiError::field(
+                pointer,
+                format!("is a `{}`; this address is that of `{kind}`", path.kind),
+            ));
+        }
+        ThreadTarget::Agent(id) => !app.store(caller).agents_among(&[id]).await?.is_empty(),
+        ThreadTarget::AgentNamed(name) => app.store(caller).id_of_name("agent", name).await?.is_some(),
+    };
+    if !is_there {
+        return Err(ApiError::NotFound { what: "agent" });
+    }
+    if !path.conversational {
+        return Err(ApiError::NotFound { what: "conversation" });
+    }
+    if let Some(user) = asker.named_user() {
+        let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
+        let owner = owner.map_err(|error| unless_missing(error.into()))?;
+        let user = match user {
+            ThreadUser::Id(id) => Some(id),
+            ThreadUser::External(id) => named_user::known(&app, caller, id).await?,
+        };
+        if user != Some(owner) {
+            return Err(NOT_FOUND);
+        }
+    }
+    asker.check_agentable(path.id)?;
+    Ok(Thread { app, caller, path })
+}
+
+impl Asker {
+    /// # Errors
+    /// [`ApiError::NotFound`] when the caller's token is for other agentables.
+    fn check_agentable(&self, id: AgentableId) -> Result<(), ApiError> {
+        let is_allowed = self.authority.agentables.as_ref().is_none_or(|allowed| allowed.contains(&id));
+        if is_allowed { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}
+
+/// What is said of another user's thread and of what does not exist.
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "agentable" };
+
+fn unless_missing(error: ApiError) -> ApiError {
+    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
+}
+
+impl Looked<'_> {
+    /// The thread, if there is one.
+    fn thread(&self) -> Result<Option<Thread>, ApiError> {
+        self.kind()?;
+        let Some((id, kind)) = &self.found.agentable else { return Ok(None) };
+        self.asker.check_agentable(*id)?;
+        let path = AgentablePath::of_kind(&self.app.state.agent_types, kind, *id);
+        let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
+        Ok(Some(Thread { app: Arc::clone(&self.app), caller: self.asker.caller(), path }))
+    }
+
+    /// The kind of the target.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] when there is no such agent, or its kind accepts no messages.
+    fn kind(&self) -> Result<&AgentType, ApiError> {
+        let types = &self.app.state.agent_types;
+        let kind = match (self.of.target, &self.found.agent) {
+            (ThreadTarget::Kind(kind), _) => types.get(kind),
+            (_, Some(agent)) => types.get(&agent.kind),
+            (_, None) => return Err(ApiError::NotFound { what: "agent" }),
+        };
+        kind.filter(|kind| kind.conversational).ok_or(ApiError::NotFound { what: "conversation" })
+    }
+
+    async fn again(self) -> Result<Self, ApiError> {
+        let found = self.app.store(self.asker.caller()).client_thread(&self.of).await?;
+        Ok(Self { found, ..self })
+    }
+}
+
+/// Creates the thread; `None`: another request has created it, or its user, meanwhile.
+async fn create(looked: &Looked<'_>) -> Result<Option<Thread>, ApiError> {
+    let kind = looked.kind()?;
+    if looked.asker.authority.agentables.is_some() {
+        return Err(ApiError::BoundKey);
+    }
+    if let Some(agent) = looked.found.agent.as_ref().filter(|agent| !agent.enabled) {
+        let detail = format!("{} is disabled; enable it first", agent.id);
+        return Err(ApiError::parameter("target", detail));
+    }
+    let new = match looked.found.user {
+        Some(_) => None,
+        None => Some(new_owner(looked)?),
+    };
+    let id = if kind.made_with_user {
+        of_user(looked, kind, new.as_ref()).await?
+    } else if kind.user_creatable() {
+        of_thread(looked, kind, new.as_ref()).await?
+    } else {
+        return Err(ApiError::NotCreatable { kind: kind.kind.clone(), made_with_user: false });
+    };
+    let Some(id) = id else { return Ok(None) };
+    let path = AgentablePath::of_kind(&looked.app.state.agent_types, &kind.kind, id);
+    let path = path.ok_or(ApiError::NotFound { what: "agentable" })?;
+    Ok(Some(Thread { app: Arc::clone(&looked.app), caller: looked.asker.caller(), path }))
+}
+
+/// The user who is created with the thread.
+fn new_owner(looked: &Looked<'_>) -> Result<User, ApiError> {
+    let ThreadUser::External(external_id) = looked.of.user else {
+        return Err(ApiError::NotFound { what: "user" });
+    };
+    let body = CreateUser {
+        external_id: Some(external_id.to_owned()),
+        name: external_id.chars().take(200).collect(),
+        time_zone: None,
+    };
+    new_user(&looked.app, looked.asker.caller(), "/user", body, None)
+}
+
+/// A new agentable for the thread.
+async fn of_thread(
+    looked: &Looked<'_>,
+    kind: &AgentType,
+    new: Option<&User>,
+) -> Result<Option<AgentableId>, ApiError> {
+    let (app, store) = (&looked.app, looked.app.store(looked.asker.caller()));
+    let Some(user) = owner(looked, new) else { return Ok(None) };
+    let agentable = NewAgentable {
+        id: app.state.ids.beside(user),
+        user,
+        kind: &kind.kind,
+        title: if kind.titles { "" } else { looked.of.thread },
+        description: "",
+        status: kind.initial_status(),
+        tools: None,
+        created_at: app.now(),
+    };
+    let own = new.map_or_else(Vec::new, |user| own_agentables(app, user));
+    let agent = looked.found.agent.as_ref().map(|agent| agent.id);
+    let creation = Creation {
+        user: new.map(|user| NewUser { user, own: &own }),
+        agentable: Some(&agentable),
+        served_by: ServedBy { agent, team: None },
+        message: None,
+    };
+    match store.create_client_thread(&creation, &target(looked), looked.of.thread).await {
+        Ok(is_first) => Ok(is_first.then_some(agentable.id)),
+        Err(Error::Exists { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The agentable that was created with the user.
+async fn of_user(
+    looked: &Looked<'_>,
+    kind: &AgentType,
+    new: Option<&User>,
+) -> Result<Option<AgentableId>, ApiError> {
+    let (app, store) = (&looked.app, looked.app.store(looked.asker.caller()));
+    if let Some(user) = new {
+        let own = own_agentables(app, user);
+        let created = store.create_user(user, &own, None, &serde_json::Value::Null).await;
+        if let Err(Error::Exists { .. }) = created {
+            return Ok(None);
+        }
+        created?;
+    }
+    let Some(user) = owner(looked, new) else { return Ok(None) };
+    let thread = (target(looked), looked.of.thread);
+    Ok(Some(store.own_client_thread(user, &kind.kind, (&thread.0, thread.1)).await?))
+}
+
+fn owner(looked: &Looked<'_>, new: Option<&User>) -> Option<UserId> {
+    looked.found.user.or(new.map(|user| user.id))
+}
+
+/// The target as it is stored: an agent by its id, because names change.
+fn target(looked: &Looked<'_>) -> String {
+    match (looked.of.target, &looked.found.agent) {
+        (_, Some(agent)) => agent.id.0.to_string(),
+        (ThreadTarget::Kind(target) | ThreadTarget::AgentNamed(target), None) => target.to_owned(),
+        (ThreadTarget::Agent(id), None) => id.0.to_string(),
+    }
+}

@@ -1,0 +1,294 @@
+//! Authentication by API key or client token: looked up by its prefix, compared by its hash in constant time; or by a JWT of
+//! an issuer that the tenant trusts ([`crate::state::issuers`]). Then what it may do is compared with what the endpoint needs
+//! ([`access`](crate::request::access)): the scope, for whom the request is ([`named_user`]), and whose resource the path names.
+//! What is another user's is 404 with the words for what does not exist; a missing scope is 403.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
+use houston_domain::api_key::{SecretKind, kind_of};
+use houston_domain::id::{AgentableId, Shard, UserId};
+use houston_domain::jwt::{self, JwtError, Unverified};
+use houston_domain::scope::Scope;
+use houston_store::{Error, api_key};
+use uuid::Uuid;
+
+use crate::admission;
+use crate::caller::{self, Authority, Caller};
+use crate::error::ApiError;
+use crate::request::access::{Access, Subject};
+use crate::request::agentable_path::{AgentablePath, params};
+use crate::request::named_user;
+use crate::state::App;
+use crate::state::issuers::SignedToken;
+use crate::state::peers::Peer;
+
+/// The parameter of the query with a client token.
+const QUERY_TOKEN: &str = "access_token";
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        caller(parts, app).await
+    }
+}
+
+/// Boxed, so that it is compiled once and not with each of the handlers.
+fn caller<'r>(
+    parts: &'r mut Parts,
+    app: &'r Arc<App>,
+) -> Pin<Box<dyn Future<Output = Result<Caller, ApiError>> + Send + 'r>> {
+    Box::pin(async move {
+        let authority = authenticate(parts, app).await?;
+        caller::note(authority.caller);
+        admission::identified(authority.caller.tenant(), &parts.headers).await;
+        // Every route that takes a caller is added with its access; without one, it is refused.
+        let access = parts.extensions.get::<Access>().copied().ok_or(ApiError::NotFound { what: "route" })?;
+        let caller = access.check(&authority, parts, app).await?;
+        parts.extensions.insert(caller);
+        Ok(caller)
+    })
+}
+
+/// The key of a request, if it is valid. What it may do is not checked.
+///
+/// # Errors
+/// [`ApiError::Unauthorized`], [`ApiError::InvalidJwt`] when there is none or it is not valid, [`ApiError::TooManyKeys`] when the address has sent
+/// too many wrong ones, [`ApiError::Unavailable`] when it cannot be looked up, or the store's errors.
+pub(crate) async fn authenticate(parts: &mut Parts, app: &App) -> Result<Authority, ApiError> {
+    if let Some(authority) = parts.extensions.get::<Authority>() {
+        return Ok(authority.clone());
+    }
+    let takes_query_token = parts.extensions.get::<Access>().is_some_and(|access| access.takes_query_token());
+    let from_query = || query_token(&parts.uri).filter(|_| takes_query_token).map(Credential::Key);
+    let credential = bearer(&parts.headers).or_else(from_query).ok_or(ApiError::Unauthorized)?;
+    let hash = api_key::hash(credential.text());
+    let authority = match app.keys.trusted(&hash) {
+        Some(authority) => authority,
+        None => {
+            let peer = parts.extensions.get::<Peer>().map(|peer| app.peers.client(*peer, &parts.headers));
+            look_up(app, peer.as_ref(), credential, hash).await?
+        }
+    };
+    if authority.issuer.is_some() {
+        return Err(ApiError::Unauthorized);
+    }
+    parts.extensions.insert(authority.clone());
+    Ok(authority)
+}
+
+/// What a request says to authenticate itself.
+#[derive(Clone, Copy)]
+enum Credential<'r> {
+    /// An API key or a client token.
+    Key(&'r str),
+    Jwt(&'r str),
+}
+
+impl<'r> Credential<'r> {
+    fn text(self) -> &'r str {
+        match self {
+            Self::Key(text) | Self::Jwt(text) => text,
+        }
+    }
+}
+
+/// The bearer token, if it has the form of an API key, a client token or a JWT.
+fn bearer(headers: &HeaderMap) -> Option<Credential<'_>> {
+    let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let text = text.trim();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    let key = kind_of(text).map(|_| Credential::Key(text));
+    key.or_else(|| jwt::has_form(text).then_some(Credential::Jwt(text)))
+}
+
+/// The client token in the query. API keys and JWTs are not taken from there: addresses are stored in histories and logs of
+/// proxies.
+fn query_token(uri: &Uri) -> Option<&str> {
+    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    let token = pairs.into_iter().find(|(name, _)| *name == QUERY_TOKEN).map(|(_, token)| token)?;
+    (kind_of(token) == Some(SecretKind::ClientToken)).then_some(token)
+}
+
+/// Looks up a key or a token that is not cached as valid, unless its address has sent too many wrong ones.
+async fn look_up(
+    app: &App,
+    peer: Option<&Peer>,
+    credential: Credential<'_>,
+    hash: [u8; 32],
+) -> Result<Authority, ApiError> {
+    // What is wrong with a token by itself costs no look-up, like a mistyped key.
+    let jwt = match credential {
+        Credential::Jwt(text) => Some(Unverified::parse(text, app.now()).map_err(ApiError::InvalidJwt)?),
+        Credential::Key(_) => None,
+    };
+    // A key that was valid before is not counted as a guess, whatever else the address sends.
+    let is_guess = !app.keys.was_valid(&hash);
+    let attempt = peer.filter(|_| is_guess).map(|peer| app.peers.attempt(peer)).transpose()?;
+    let found = match jwt {
+        Some(jwt) => authority_of_token(app, jwt, hash).await,
+        None => app.keys.look_up(app.api_store(), api_key::prefix(credential.text()), hash).await,
+    };
+    if let Err(ApiError::Unauthorized | ApiError::InvalidJwt(_)) = found {
+        app.keys.log_refusal();
+    } else if let Some(attempt) = attempt {
+        attempt.uncount();
+    }
+    found
+}
+
+/// What a token allows. It is cached under `hash`, that of its text.
+///
+/// # Errors
+/// [`ApiError::InvalidJwt`] when it is not accepted, [`ApiError::NoIssuerKeys`] when the keys of its issuer are not there,
+/// [`ApiError::TooManyKeys`], [`ApiError::Unavailable`], or the store's errors.
+async fn authority_of_token(app: &App, jwt: Unverified<'_>, hash: [u8; 32]) -> Result<Authority, ApiError> {
+    let accepted = accept(app, jwt).await;
+    match &accepted {
+        Ok(authority) => app.keys.keep(hash, authority.clone()),
+        Err(ApiError::InvalidJwt(_)) => app.keys.forget(&hash),
+        Err(_) => {}
+    }
+    accepted
+}
+
+/// Verifies a token, and finds its user.
+async fn accept(app: &App, jwt: Unverified<'_>) -> Result<Authority, ApiError> {
+    let SignedToken { of_issuer, token, user_claim, user: name } =
+        app.issuers.verify(&app.keys, app.api_store(), jwt).await?;
+    let cell = app.cell_of(Shard::of_external_id(of_issuer.caller.tenant(), &name));
+    let store = cell.as_deref().unwrap_or(app).store(of_issuer.caller);
+    let user = store.user_with_external_id(&name).await.map_err(|error| match error {
+        Error::NotFound { .. } => ApiError::InvalidJwt(JwtError::UnknownUser(user_claim)),
+        error => error.into(),
+    })?;
+    app.keys.note_use_of_issuer(app.api_store(), of_issuer.caller.key()).await;
+    Ok(of_issuer.of_token(&token, user, app.now()))
+}
+
+/// A valid key, of the user whom the request names, if it does. What it may do has not been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct ValidKey(Authority);
+
+impl FromRequestParts<Arc<App>> for ValidKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let authority = authenticate(parts, app).await?;
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(Self(authority)) };
+        let caller = named_user::narrowed(app, authority.caller, &name).await?;
+        Ok(Self(Authority { caller, ..authority }))
+    }
+}
+
+impl ValidKey {
+    /// Whether the key has the scope.
+    pub(crate) fn allows(&self, scope: Scope) -> bool {
+        self.0.caller.scopes().allow(scope)
+    }
+
+    /// The only user that the request reads and writes for.
+    pub(crate) fn user(&self) -> Option<UserId> {
+        self.0.caller.user()
+    }
+}
+
+impl Access {
+    /// Checks the scope, and for a caller of one user, whose resource it is. Returns the caller: one of the user whom the request
+    /// names, if it does and the route is of a user.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingScope`], [`ApiError::NeverShown`], [`ApiError::BoundKey`], [`ApiError::NotFound`] for what is another
+    /// user's, or the store's errors.
+    pub(crate) async fn check(
+        self,
+        authority: &Authority,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<Caller, ApiError> {
+        let caller = authority.caller;
+        let scope = self.scope(&parts.method);
+        let is_whole = self.subject == Subject::Installation && caller.scopes().allow(scope);
+        let scope = if is_whole { Scope::Installation } else { scope };
+        if !caller.scopes().allow(scope) {
+            return Err(ApiError::MissingScope { needed: scope, scopes: caller.scopes() });
+        }
+        if self.unshown && caller.is_for_client() {
+            return Err(ApiError::NeverShown);
+        }
+        let caller = if self.is_of_user() { self.of_named(caller, parts, app).await? } else { caller };
+        match caller.user() {
+            Some(user) => self.check_owner(authority, user, parts, app).await.map(|()| caller),
+            None => Ok(caller),
+        }
+    }
+
+    /// The caller, as one of the user in the header. Threads may be of a user who is created with them.
+    async fn of_named(self, caller: Caller, parts: &Parts, app: &App) -> Result<Caller, ApiError> {
+        let Some(name) = named_user::in_header(&parts.headers)? else { return Ok(caller) };
+        if self.subject == Subject::Thread && caller.user().is_none() {
+            return Ok(caller);
+        }
+        named_user::narrowed(app, caller, &name).await
+    }
+
+    async fn check_owner(
+        self,
+        authority: &Authority,
+        user: UserId,
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<(), ApiError> {
+        let id = path_id(parts).await;
+        let (owner, agentable) = match self.subject {
+            Subject::Tenant | Subject::Installation => return Err(ApiError::BoundKey),
+            Subject::User if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named if authority.agentables.is_some() => return Err(ApiError::BoundKey),
+            Subject::Named => (user, None),
+            Subject::Thread => return Ok(()),
+            Subject::User => (id.and_then(|id| id.parse().ok()).ok_or(NOT_FOUND)?, None),
+            Subject::Agentable => {
+                let kinds = &app.state.agent_types;
+                let path = AgentablePath::of_params(kinds, &params(parts).ok_or(NOT_FOUND)?);
+                let path = path.ok_or(NOT_FOUND)?;
+                let caller = authority.caller;
+                let owner = app.owners.user_of(app.store(caller), caller.tenant(), path.id).await;
+                (owner.map_err(|error| unless_missing(error.into()))?, Some(path.id))
+            }
+            Subject::Row => {
+                let id = id.as_deref().and_then(uuid_of).ok_or(NOT_FOUND)?;
+                let owner = app.store(authority.caller).owner_of_row(id).await;
+                let owner = owner.map_err(|error| unless_missing(error.into()))?;
+                (owner.user, owner.agentable)
+            }
+        };
+        let is_allowed = |allowed: &Arc<[AgentableId]>| agentable.is_some_and(|id| allowed.contains(&id));
+        let is_own = owner == user && authority.agentables.as_ref().is_none_or(is_allowed);
+        if is_own { Ok(()) } else { Err(NOT_FOUND) }
+    }
+}
+
+/// What a caller of one user is told of another's and of what does not exist: in the same words, so that nobody learns which it is.
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "resource" };
+
+fn unless_missing(error: ApiError) -> ApiError {
+    if matches!(error, ApiError::NotFound { .. }) { NOT_FOUND } else { error }
+}
+
+/// The parameter `id` of the path.
+async fn path_id(parts: &mut Parts) -> Option<String> {
+    let params = params(parts)?;
+    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned())
+}
+
+/// The UUID of a public id such as `run_0190…`.
+fn uuid_of(id: &str) -> Option<Uuid> {
+    let (_, digits) = id.rsplit_once('_')?;
+    Uuid::try_parse(digits).ok()
+}

@@ -1,0 +1,168 @@
+//! Endpoints: where each is, what handles it, and what it needs of the key; with the feature `openapi`, also what the
+//! document says of it. A server answers with the checked-in document, so that programs contain nothing that generates it.
+//!
+//! Handlers have a type that does not name their function ([`erase`]). axum makes some hundred functions for each handler that a
+//! router gets, and for each of them the compiler proves anew that the future of the handler can be sent to another thread,
+//! which means going through all that it awaits. With one type for all handlers, that is done once for each of them: it took
+//! two thirds of the time in which this crate was compiled.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::response::Response;
+use axum::routing::MethodRouter;
+use axum::{Extension, Router};
+
+use crate::request::access::Access;
+use crate::state::App;
+
+/// The OpenAPI document: a test compares it with the endpoints.
+pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
+
+/// Handlers of a path: [`endpoint!`] makes one of a function.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) path: Cow<'static, str>,
+    pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
+    /// Adds the operations to the document, and the schemas that they name.
+    #[cfg(feature = "openapi")]
+    pub(crate) describe: fn(&mut utoipa::openapi::OpenApi),
+}
+
+/// Endpoints of several paths.
+#[derive(Default)]
+pub(crate) struct Endpoints {
+    /// Those in the document, with what they need of the key; `None`: they need none.
+    documented: Vec<(Endpoint, Option<Access>)>,
+    /// Those of other protocols.
+    undocumented: Vec<(String, Access, MethodRouter<Arc<App>>)>,
+    /// Earlier paths of endpoints that have another one in the document.
+    earlier: Vec<(String, Access, MethodRouter<Arc<App>>)>,
+}
+
+impl Endpoints {
+    /// Adds an endpoint that needs no key.
+    pub(crate) fn open(mut self, endpoint: Endpoint) -> Self {
+        self.documented.push((endpoint, None));
+        self
+    }
+
+    /// Adds endpoints, with what they need of the key.
+    pub(crate) fn routes(mut self, access: Access, endpoints: &[Endpoint]) -> Self {
+        self.documented.extend(endpoints.iter().map(|endpoint| (endpoint.clone(), Some(access))));
+        self
+    }
+
+    /// Adds handlers of another protocol, whose contract is another document.
+    pub(crate) fn undocumented(
+        mut self,
+        access: Access,
+        path: &str,
+        handlers: MethodRouter<Arc<App>>,
+    ) -> Self {
+        self.undocumented.push((path.to_owned(), access, handlers));
+        self
+    }
+
+    /// Adds the earlier path of an endpoint that has another one now.
+    pub(crate) fn earlier(mut self, access: Access, path: &str, handlers: MethodRouter<Arc<App>>) -> Self {
+        self.earlier.push((path.to_owned(), access, handlers));
+        self
+    }
+
+    pub(crate) fn merge(mut self, others: Self) -> Self {
+        self.documented.extend(others.documented);
+        self.undocumented.extend(others.undocumented);
+        self.earlier.extend(others.earlier);
+        self
+    }
+
+    pub(crate) fn into_router(self) -> Router<Arc<App>> {
+        let others = self.undocumented.into_iter().chain(self.earlier);
+        let router = others.fold(Router::new(), |router, (path, access, handlers)| {
+            router.route(&path, handlers.route_layer(Extension(access)))
+        });
+        self.documented.into_iter().fold(router, |router, (endpoint, access)| {
+            let handlers = (endpoint.handlers)();
+            let handlers = match access {
+                Some(access) => handlers.route_layer(Extension(access)),
+                None => handlers,
+            };
+            router.route(&endpoint.path, handlers)
+        })
+    }
+
+    /// The paths of other protocols, which the document does not have.
+    pub(crate) fn undocumented_paths(&self) -> Vec<String> {
+        self.undocumented.iter().map(|(path, ..)| path.clone()).collect()
+    }
+
+    /// Those in the document, with what they need of the key.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn documented(&self) -> &[(Endpoint, Option<Access>)] {
+        &self.documented
+    }
+}
+
+/// `LIST: get "/v1/things" => list, …`: the constant `LIST` is the endpoint whose requests the function `list` handles. The
+/// rest describes it in the document: what `#[utoipa::path]` takes after method and path.
+macro_rules! endpoint {
+    ($name:ident: $method:ident $path:literal => $handler:ident, $($description:tt)*) => {
+        pub(crate) const $name: $crate::request::endpoint::Endpoint = $crate::request::endpoint::Endpoint {
+            path: std::borrow::Cow::Borrowed($path),
+            handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
+            #[cfg(feature = "openapi")]
+            describe: {
+                struct Described;
+
+                #[utoipa::path($method, path = $path, impl_for = Described, $($description)*)]
+                fn describe(document: &mut utoipa::openapi::OpenApi) {
+                    $crate::request::endpoint::describe::<Described>(document);
+                }
+                describe
+            },
+        };
+    };
+}
+
+/// Adds the operation of [`endpoint!`] to the document, and the schemas that it names.
+#[cfg(feature = "openapi")]
+pub(crate) fn describe<P>(document: &mut utoipa::openapi::OpenApi)
+where
+    P: utoipa::Path + for<'t> utoipa::__dev::Tags<'t> + utoipa::__dev::SchemaReferences,
+{
+    let mut operation = P::operation();
+    operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
+    document.paths.add_path_operation(P::path(), P::methods(), operation);
+    let mut schemas = Vec::new();
+    P::schemas(&mut schemas);
+    document.components.get_or_insert_default().schemas.extend(schemas);
+}
+
+/// What a handler returns: for a function, that is what axum makes of it.
+type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Any handler. Calling it costs a reference count more than calling the function.
+#[derive(Clone)]
+pub(crate) struct AnyHandler(Arc<dyn Fn(Request, Arc<App>) -> Answer + Send + Sync>);
+
+/// `handler` without its type. `Arguments` are those of the function.
+pub(crate) fn erase<Arguments, H>(handler: H) -> AnyHandler
+where
+    H: Handler<Arguments, Arc<App>, Future = Answer>,
+{
+    AnyHandler(Arc::new(move |request, app| handler.clone().call(request, app)))
+}
+
+impl Handler<AnyHandler, Arc<App>> for AnyHandler {
+    type Future = Answer;
+
+    fn call(self, request: Request, app: Arc<App>) -> Self::Future {
+        (self.0)(request, app)
+    }
+}
+
+pub(crate) use endpoint;

@@ -1,0 +1,102 @@
+//! The user whom a request names: in the header [`USER_HEADER`], or in the words of its protocol (`user`, `tenant`, …).
+//!
+//! - A caller of one user may name this user only: another one is 404, whether there is one or not, and never ignored.
+//! - Any other caller becomes one of the user whom it names ([`narrowed`]): for this request it reaches what a key of this user does.
+//!
+//! [Authentication](crate::request::auth) asks here for every route that is not of the whole tenant, and
+//! [`Asker`](crate::dialects::threads::Asker) for what protocols name besides. No handler reads the header.
+
+use axum::http::HeaderMap;
+use houston_domain::id::{Shard, UserId, shard};
+use houston_store::Error;
+use houston_store::client_thread::ThreadUser;
+
+use crate::caller::{Caller, USER_HEADER};
+use crate::error::ApiError;
+use crate::request::checks::check_line;
+use crate::state::App;
+
+/// The most characters of an external id.
+const MAX_CHARS: usize = 255;
+
+const NOT_FOUND: ApiError = ApiError::NotFound { what: "user" };
+
+/// The user in the header; external ids may have other characters than ASCII.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it cannot be one.
+pub(crate) fn in_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(USER_HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let wrong = |reason: &'static str| Err(ApiError::parameter(USER_HEADER.as_str(), reason));
+    if values.next().is_some() {
+        return wrong("must be sent once");
+    }
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(user) if !user.trim().is_empty() => Ok(Some(user.trim().to_owned())),
+        _ => wrong("must be the id of a user, or your own id for one, as UTF-8"),
+    }
+}
+
+/// A name as what it is: Houston's id, or an external id.
+pub(crate) fn read(name: &str) -> ThreadUser<'_> {
+    name.parse::<UserId>().map_or(ThreadUser::External(name), ThreadUser::Id)
+}
+
+/// The shard with what the user has.
+pub(crate) fn shard_of(caller: Caller, name: &str) -> Shard {
+    match read(name) {
+        ThreadUser::Id(id) => shard(id),
+        ThreadUser::External(id) => Shard::of_external_id(caller.tenant(), id),
+    }
+}
+
+/// The user with this name; an id of Houston is taken as it is.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when there is none, [`ApiError::InvalidRequest`] when it cannot be a name, or the store's errors.
+pub(crate) async fn found(app: &App, caller: Caller, name: &str) -> Result<UserId, ApiError> {
+    let external = match read(name) {
+        ThreadUser::Id(id) => return Ok(id),
+        ThreadUser::External(id) => id,
+    };
+    check_line("/user", external, MAX_CHARS)?;
+    let cell = app.cell_of(shard_of(caller, external));
+    match cell.as_deref().unwrap_or(app).store(caller).user_with_external_id(external).await {
+        Err(Error::NotFound { .. }) => Err(NOT_FOUND),
+        user => Ok(user?),
+    }
+}
+
+/// The caller, for the user with this name alone.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when the caller is of another user, or there is no such user; or as [`found`].
+pub(crate) async fn narrowed(app: &App, caller: Caller, name: &str) -> Result<Caller, ApiError> {
+    let user = found(app, caller, name).await?;
+    if caller.user().is_some_and(|own| own != user) {
+        return Err(NOT_FOUND);
+    }
+    Ok(caller.for_user(user))
+}
+
+/// As [`found`]; `None`: there is no such user.
+///
+/// # Errors
+/// As [`found`], without [`ApiError::NotFound`].
+pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Option<UserId>, ApiError> {
+    match found(app, caller, name).await {
+        Err(ApiError::NotFound { .. }) => Ok(None),
+        user => user.map(Some),
+    }
+}
+
+/// Whether both names are those of one user.
+///
+/// # Errors
+/// As [`known`].
+pub(crate) async fn are_same(app: &App, caller: Caller, names: [&str; 2]) -> Result<bool, ApiError> {
+    let [a, b] = names;
+    let (a, b) = (known(app, caller, a).await?, known(app, caller, b).await?);
+    Ok(a.is_some() && a == b)
+}

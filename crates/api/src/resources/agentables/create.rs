@@ -1,0 +1,301 @@
+//! `POST /v1/{kinds}`: creates an agentable of a kind that users may create, a goal or a kind of `jobs/agents`; with its
+//! user and its first message, if the request has them, in one transaction.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::MAX_TITLE_CHARS;
+use houston_domain::id::{MessageId, RunId, UserId, shard};
+use houston_domain::run::RunStatus;
+use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
+use houston_protocol::time::Time;
+use houston_protocol::user::CreateUser;
+use houston_store::Error;
+use houston_store::agentable::NewAgentable;
+use houston_store::creation::{Creation, FirstMessage, NewUser};
+use houston_store::idempotency::{Created, IdempotencyKey};
+use houston_store::message::Posted;
+use houston_store::rate::Whose;
+use houston_store::serving::ServedBy;
+use houston_store::user::User;
+use rust_decimal::Decimal;
+use serde_json::Value;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{AgentablePath, KindPath};
+use crate::request::body;
+use crate::request::checks::check_line;
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::rates::ask;
+use crate::request::request_trace::Posting;
+use crate::resources::agentables::{check_description, check_serving, tools};
+use crate::resources::messages::{accepted, check_content, check_metadata};
+use crate::resources::users::external_id_taken;
+use crate::resources::users::{new_user, own_agentables};
+use crate::state::App;
+
+/// The title of the new agentable; empty if the kind generates titles and none is given.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when the title is missing and the kind generates none, or when it is too long.
+fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiError> {
+    match given {
+        None | Some("") if kind.titles => Ok(""),
+        None => Err(ApiError::field("/title", "missing field `title`")),
+        Some(title) => check_line("/title", title, MAX_TITLE_CHARS).map(|()| title),
+    }
+}
+
+endpoint! {
+    CREATE: post "/v1/{kinds}" => create,
+    tag = "agentables",
+    operation_id = "create_agentable",
+    summary = "Create an agentable, with its user and its first message if they are given.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = CreateAgentable,
+    responses(
+        (status = 201, description = "The new agentable.", body = AgentableResponse),
+        (status = 409, description = "`not_creatable`: agentables of this kind are created by agents or with their user. `already_exists`: the user was created meanwhile by another request."),
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
+    ),
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    kind: KindPath,
+    request: body::Creation<CreateAgentable>,
+) -> Result<Response, ApiError> {
+    let body::Creation { value: body, key } = request;
+    if !kind.user_creatable {
+        return Err(ApiError::NotCreatable { kind: kind.name, made_with_user: kind.made_with_user });
+    }
+    body.message.as_ref().map_or(Ok(()), |first| check_message(&kind, first))?;
+    let title = title(&kind, body.title.as_deref())?;
+    check_description(&body.description)?;
+    let served_by = check_serving(&app, caller, &kind.name, (body.agent_id, body.team_id)).await?;
+    if let Some(names) = &body.tools {
+        tools::check(&app, caller, &kind.name, "/tools", names).await?;
+    }
+    let stored_key = key.as_ref().map(Key::as_stored);
+    let mut owner = owner(&app, caller, (body.user_id, body.user), stored_key).await?;
+    let app = app.with_shard(shard(owner.id()));
+    if body.message.is_some() {
+        let whose = match &owner {
+            Owner::Existing(user) => Whose::User(*user),
+            Owner::New(user) => Whose::NewUser(user.id),
+        };
+        ask(&app, caller, whose, key.as_ref()).await?;
+    }
+    let key = stored_key;
+    let posting =
+        body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(app.urgency(&kind.name)));
+    let traceparent = posting.traceparent.clone();
+    let mut message = body.message.map(|first| Message::of(&app, owner.id(), first, traceparent));
+    let new =
+        New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };
+    let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+    if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
+        // Another request has created the user meanwhile.
+        owner = owner_of(&app, caller, user.clone()).await?;
+        message = message.map(|message| message.of_user(&app, owner.id()));
+        made = new.create(&app, caller, &owner, message.as_ref(), key).await;
+    }
+    let (path, done) = made.map_err(external_id_taken)?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    if let (false, Some(message)) = (replayed, message) {
+        app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
+        app.count_run(path.urgency);
+        posting.end(message.id, message.run);
+        app.send_hint(path.id, path.urgency);
+    }
+    created(stored, replayed, &format!("/v1/{}s", kind.name))
+}
+
+/// The agentable to be created, without its user.
+struct New<'a> {
+    kind: &'a KindPath,
+    title: &'a str,
+    description: &'a str,
+    tools: Option<&'a [String]>,
+    served_by: ServedBy,
+}
+
+impl New<'_> {
+    /// Creates the agentable under a new id.
+    async fn create(
+        &self,
+        app: &App,
+        caller: Caller,
+        owner: &Owner,
+        message: Option<&Message>,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<(AgentablePath, Created<Value>), Error> {
+        let user = owner.id();
+        let path = self.kind.agentable(app.state.ids.beside(user));
+        let new_user = match owner {
+            Owner::Existing(_) => None,
+            Owner::New(user) => Some(user),
+        };
+        let agentable = NewAgentable {
+            id: path.id,
+            user,
+            kind: &self.kind.name,
+            title: self.title,
+            description: self.description,
+            status: self.kind.initial_status.as_deref(),
+            tools: self.tools,
+            created_at: app.now(),
+        };
+        let own = new_user.map_or_else(Vec::new, |user| own_agentables(app, user));
+        let creation = Creation {
+            user: new_user.map(|user| NewUser { user, own: &own }),
+            agentable: Some(&agentable),
+            served_by: self.served_by,
+            message: message.map(Message::first),
+        };
+        let response = stored_body(&response(app, &agentable, &path, self.served_by, message));
+        let done = app.store(caller).create(&creation, key, &response).await?;
+        Ok((path, done))
+    }
+}
+
+/// # Errors
+/// [`ApiError`] when agentables of the kind accept no messages, or the message is invalid.
+fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<(), ApiError> {
+    if !kind.conversational {
+        return Err(ApiError::field("/message", "agentables of this kind accept no messages"));
+    }
+    check_content("/message/content", &first.content, false)?;
+    check_metadata("/message/metadata", &first.metadata)
+}
+
+/// A first message.
+struct Message {
+    id: MessageId,
+    run: RunId,
+    content: String,
+    metadata: Value,
+    created_at: DateTime<Utc>,
+    traceparent: Option<String>,
+}
+
+impl Message {
+    fn of(app: &App, user: UserId, first: CreateFirstMessage, traceparent: Option<String>) -> Self {
+        Self {
+            id: app.state.ids.beside(user),
+            run: app.state.ids.beside(user),
+            content: first.content,
+            metadata: Value::Object(first.metadata),
+            created_at: app.now(),
+            traceparent,
+        }
+    }
+
+    /// The same message, for an agentable of another user.
+    fn of_user(self, app: &App, user: UserId) -> Self {
+        Self { id: app.state.ids.beside(user), run: app.state.ids.beside(user), ..self }
+    }
+
+    fn first(&self) -> FirstMessage<'_> {
+        let Self { id, run, content, metadata, created_at, traceparent } = self;
+        let traceparent = traceparent.as_deref();
+        FirstMessage { id: *id, run: *run, content, metadata, created_at: *created_at, traceparent }
+    }
+
+    /// The message once it is stored.
+    fn posted(&self) -> Posted {
+        Posted {
+            id: self.id,
+            run: self.run,
+            answered_by: self.run,
+            seq: FirstMessage::SEQ,
+            run_seq: FirstMessage::SEQ - 1,
+            opened: true,
+            created_at: self.created_at,
+            needs_hint: true,
+            is_started: false,
+        }
+    }
+}
+
+/// The user for whom an agentable is created.
+enum Owner {
+    Existing(UserId),
+    New(User),
+}
+
+impl Owner {
+    fn id(&self) -> UserId {
+        match self {
+            Self::Existing(id) => *id,
+            Self::New(user) => user.id,
+        }
+    }
+}
+
+async fn owner(
+    app: &Arc<App>,
+    caller: Caller,
+    user: (Option<UserId>, Option<CreateUser>),
+    key: Option<IdempotencyKey<'_>>,
+) -> Result<Owner, ApiError> {
+    match user {
+        (Some(id), None) => caller.check_user(id).map(|()| Owner::Existing(id)),
+        (None, Some(_)) if caller.user().is_some() => Err(ApiError::BoundKey),
+        (None, Some(user)) => {
+            let new = new_user(app, caller, "/user", user, key)?;
+            Ok(owner_of(&app.with_shard(shard(new.id)), caller, new).await?)
+        }
+        (None, None) => Err(ApiError::field("/user_id", "missing field `user_id`, or `user`")),
+        (Some(_), Some(_)) => Err(ApiError::field("/user", "either `user_id` or `user`, not both")),
+    }
+}
+
+/// The user with the external id of `new`, or else `new`.
+async fn owner_of(app: &App, caller: Caller, new: User) -> Result<Owner, Error> {
+    let Some(external_id) = &new.external_id else { return Ok(Owner::New(new)) };
+    let existing = app.store(caller).users(Some(external_id), None, 1).await?;
+    Ok(existing.first().map(|user| Owner::Existing(user.id)).unwrap_or(Owner::New(new)))
+}
+
+fn response(
+    app: &App,
+    agentable: &NewAgentable<'_>,
+    path: &AgentablePath,
+    served_by: ServedBy,
+    message: Option<&Message>,
+) -> AgentableResponse {
+    let run_status = message.map(|_| RunStatus::Queued);
+    let status = app.state.agent_types.get(&path.kind).map(|kind| kind.status(agentable.status, run_status));
+    AgentableResponse {
+        result: None,
+        cost: Some(Decimal::ZERO),
+        unpriced_calls: 0,
+        last_seq: Some(message.map_or(0, |_| FirstMessage::SEQ)),
+        read_seq: path.conversational.then_some(0),
+        unread: path.conversational.then_some(0),
+        id: path.public_id(),
+        user_id: agentable.user,
+        parent_id: None,
+        title: agentable.title.to_owned(),
+        description: agentable.description.to_owned(),
+        status: status.unwrap_or_else(|| agentable.status.map(str::to_owned)),
+        run_id: message.map(|message| message.run),
+        agent_id: served_by.agent,
+        team_id: served_by.team,
+        tools: agentable.tools.map(<[String]>::to_vec),
+        created_at: Time(agentable.created_at),
+        message: message.map(|message| {
+            let Message { content, metadata, .. } = message;
+            Box::new(accepted(path, &message.posted(), content.clone(), metadata.clone()))
+        }),
+    }
+}

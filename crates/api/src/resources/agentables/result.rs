@@ -1,0 +1,104 @@
+//! `GET /v1/{kinds}/{id}/results/{result_id}?offset=&limit=`: reads a large tool result in parts. Offsets are bytes, as
+//! in the history and in `read_result`; a part begins and ends between two characters. A result can be read through its
+//! own agentable, its parent and its tasks.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::response::IntoResponse;
+use houston_domain::id::ResultId;
+use houston_domain::tool_result::{ResultPart, part};
+use houston_protocol::session::ResultPartResponse;
+use houston_protocol::time::Time;
+use serde::Deserialize;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{AgentablePath, Owner, params};
+use crate::request::endpoint::endpoint;
+use crate::request::query::Query;
+use crate::state::App;
+
+/// Default length of a part, in bytes.
+const DEFAULT_BYTES: usize = 16 * 1024;
+/// Maximum length of a part, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The query: offset and maximum length of the part, in bytes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Range {
+    offset: Option<String>,
+    limit: Option<String>,
+}
+
+impl Range {
+    fn read(&self) -> Result<(usize, usize), ApiError> {
+        let number = |name: &str, given: &Option<String>, usual, allowed: std::ops::RangeInclusive<usize>| {
+            let Some(given) = given else { return Ok(usual) };
+            given.parse::<usize>().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
+                let detail =
+                    format!("must be a number of bytes from {} to {}", allowed.start(), allowed.end());
+                ApiError::parameter(name, detail)
+            })
+        };
+        let offset = number("offset", &self.offset, 0, 0..=usize::MAX / 2)?;
+        Ok((offset, number("limit", &self.limit, DEFAULT_BYTES, 4..=MAX_BYTES)?))
+    }
+}
+
+endpoint! {
+    GET: get "/v1/{kinds}/{id}/results/{result_id}" => get,
+    tag = "sessions",
+    operation_id = "get_result",
+    summary = "Read a part of a large tool result.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("result_id" = houston_protocol::schema::ResultId, Path, description = "Id of the result, as the history names it."),
+        ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
+        ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default.")
+    ),
+    responses((status = 200, description = "The part.", body = ResultPartResponse)),
+}
+
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    ResultPath(id): ResultPath,
+    Query(range): Query<Range>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (offset, limit) = range.read()?;
+    app.confirm(caller, &path).await?;
+    let result = app.store(caller).tool_result(path.id, id).await?;
+    let ResultPart { start: offset, text: content, next: next_offset } = part(&result.content, offset, limit);
+    Ok(Json(ResultPartResponse {
+        id,
+        owner: Owner { kind: path.kind, id: path.id },
+        tool: result.tool,
+        call_id: result.call,
+        bytes: result.content.len(),
+        offset,
+        content: content.to_owned(),
+        next_offset,
+        created_at: Time(result.created_at),
+    }))
+}
+
+/// Extracts `result_id` from the path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResultPath(ResultId);
+
+impl<S: Send + Sync> FromRequestParts<S> for ResultPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        const NOT_FOUND: ApiError = ApiError::NotFound { what: "result" };
+        let params = params(parts).ok_or(NOT_FOUND)?;
+        let id = params.iter().find(|(name, _)| *name == "result_id").and_then(|(_, id)| id.parse().ok());
+        id.map(Self).ok_or(NOT_FOUND)
+    }
+}

@@ -1,0 +1,435 @@
+//! `/v1/agents`: named configurations of a tenant, each of a kind of `jobs/agents`. Each kind has a default agent, which
+//! answers where no other agent is chosen and follows the kind's file until it is changed.
+//!
+//! A change applies from the next run on: workers read the agent together with each run's context.
+
+pub(crate) mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use houston_domain::agent_settings::AgentSettings;
+use houston_domain::agentable::AgentType;
+use houston_domain::id::AgentId;
+use houston_protocol::agent::{AgentResponse, AgentSettingsRequest, ResyncResponse};
+use houston_protocol::time::Time;
+use houston_store::Error;
+use houston_store::agent::{Agent, AgentChange, Changed, DefaultAgent, Deletion, Synced, UsedBy};
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::Creation;
+use crate::request::checks::{suggestion, truncated};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::request::reads::get_by_id;
+use crate::resources::agentables::tools::with_own;
+use crate::resources::fields::Change;
+use crate::resources::models::sampling::check_agent;
+use crate::state::App;
+
+/// How often a change is repeated that conflicts with concurrent changes.
+const MAX_ATTEMPTS: u32 = 10;
+
+endpoint! {
+    LIST: get "/v1/agents" => list,
+    tag = "agents",
+    operation_id = "list_agents",
+    summary = "List the agents of the tenant, default agents included, newest first.",
+    params(
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses(
+        (status = 200, description = "A page of agents.", body = houston_protocol::page::Page<houston_protocol::agent::AgentResponse>)
+    ),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, before) = (query.limit()?, query.id(List::Agents)?.map(Into::into));
+    ensure_defaults(&app, caller).await?;
+    let agents = app.store(caller).agents(before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Agents, limit, agents, |agent: &Agent| agent.id.0.as_u128(), response)))
+}
+
+endpoint! {
+    CREATE: post "/v1/agents" => create,
+    tag = "agents",
+    operation_id = "create_agent",
+    summary = "Create an agent; fields that are not given come from the file of its kind.",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = AgentSettingsRequest,
+    responses(
+        (status = 201, description = "The new agent.", body = houston_protocol::agent::AgentResponse),
+        (status = 409, description = "`already_exists`: another agent has the name; `full`: the tenant has the maximum number of agents.")
+    ),
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    request: Creation<AgentSettingsRequest>,
+) -> Result<Response, ApiError> {
+    let Creation { value: mut body, key } = request;
+    let kind = kind(&app, body.kind.take())?;
+    let name = body.name.take().ok_or_else(|| ApiError::field("/name", "missing field `name`"))?;
+    settings::check_name(&name)?;
+    if body.version.is_some() {
+        return Err(ApiError::field("/version", "is only allowed in changes; a new agent has version 1"));
+    }
+    if app.state.agent_types.contains_key(&name) {
+        return Err(reserved_name(&app, caller, &name).await);
+    }
+    let enabled = body.enabled.unwrap_or(true);
+    let tools_of = with_own(&app, caller, kind, body.tools.as_deref()).await?;
+    let settings = settings::apply(body, AgentSettings::of(kind), &tools_of, &app.state.agents)?;
+    check_agent(&app, &settings, |setting| format!("/sampling/{setting}")).await?;
+    let now = app.now();
+    let agent = Agent {
+        id: app.state.ids.next(),
+        kind: kind.kind.clone(),
+        name,
+        is_default: false,
+        changed: true,
+        enabled,
+        settings,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    ensure_defaults(&app, caller).await?;
+    let body = stored_body(&response(agent.clone()));
+    let key = key.as_ref().map(Key::as_stored);
+    let done = app.store(caller).create_agent(&agent, key, &body).await.map_err(name_taken)?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    created(stored, replayed, "/v1/agents")
+}
+
+fn kind(app: &App, given: Option<String>) -> Result<&AgentType, ApiError> {
+    let given = given.ok_or_else(|| ApiError::field("/kind", "missing field `kind`"))?;
+    app.state.agent_types.get(&given).ok_or_else(|| {
+        let kinds: Vec<&str> = app.state.agent_types.keys().map(String::as_str).collect();
+        let (given, suggestion, kinds) = (truncated(&given), suggestion(&given, &kinds), kinds.join(", "));
+        ApiError::field("/kind", format!("there is no kind `{given}`; there are: {kinds}{suggestion}"))
+    })
+}
+
+get_by_id! {
+    path: "/v1/agents/{id}", tag: "agents", operation: "get_agent",
+    summary: "Get an agent.",
+    id: AgentId, "Id of the agent.",
+    method: agent, body: houston_protocol::agent::AgentResponse, "The agent.",
+}
+
+endpoint! {
+    CHANGE: patch "/v1/agents/{id}" => change,
+    tag = "agents",
+    operation_id = "update_agent",
+    summary = "Change an agent; fields not given stay as they are.",
+    params(
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+    ),
+    request_body = AgentSettingsRequest,
+    responses(
+        (status = 200, description = "The changed agent.", body = houston_protocol::agent::AgentResponse),
+        (status = 409, description = "`already_exists`: another agent has the name; `stale_version`: the agent has another version.")
+    ),
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<AgentId>,
+    Change(body): Change<AgentSettingsRequest>,
+) -> Result<impl IntoResponse, ApiError> {
+    if body.kind.is_some() {
+        return Err(ApiError::field("/kind", "cannot be changed; create an agent of the other kind"));
+    }
+    if settings::is_empty(&body) {
+        let detail = "nothing to change: give at least one of name, description, role, guidelines, tools, use_case, \
+                    provider, model, limits, enabled";
+        return Err(ApiError::field("", detail));
+    }
+    let version = body.version;
+    let changed = retry_on_conflict(version, || change_once(&app, caller, id, body.clone())).await?;
+    Ok(Json(response(changed)))
+}
+
+/// Reads the agent, applies the change and writes it if the version is unchanged.
+async fn change_once(
+    app: &App,
+    caller: Caller,
+    id: AgentId,
+    mut body: AgentSettingsRequest,
+) -> Result<Changed<Agent>, ApiError> {
+    let agent = app.store(caller).agent(id).await?;
+    let name = body.name.take();
+    if let Some(name) = &name {
+        settings::check_name(name)?;
+        if is_reserved(app, &agent, name) {
+            return Err(reserved_name(app, caller, name).await);
+        }
+    }
+    // The new settings are computed from what was read above: a concurrent change must not be overwritten.
+    let version = Some(body.version.unwrap_or(agent.version));
+    let enabled = body.enabled;
+    let changed = agent.changed || settings::changes_file_settings(&body);
+    let settings = match app.state.agent_types.get(&agent.kind) {
+        _ if !settings::changes_settings(&body) => None,
+        Some(kind) => {
+            let kind = with_own(app, caller, kind, body.tools.as_deref()).await?;
+            let settings = settings::apply(body, agent.settings, &kind, &app.state.agents)?;
+            check_agent(app, &settings, |setting| format!("/sampling/{setting}")).await?;
+            Some(settings)
+        }
+        None => {
+            let detail =
+                format!("this server has no kind `{}`, so the agent cannot be changed here", agent.kind);
+            return Err(ApiError::field("", detail));
+        }
+    };
+    let change =
+        AgentChange { name: name.as_deref(), enabled, settings: settings.as_ref(), changed, version };
+    app.store(caller).change_agent(id, &change).await.map_err(name_taken)
+}
+
+/// Whether `name` is the name of a kind, and so reserved for the default agent of that kind.
+fn is_reserved(app: &App, agent: &Agent, name: &str) -> bool {
+    let own = agent.is_default && agent.kind == name;
+    !own && app.state.agent_types.contains_key(name)
+}
+
+endpoint! {
+    DELETE: delete "/v1/agents/{id}" => delete,
+    tag = "agents",
+    operation_id = "delete_agent",
+    summary = "Delete an agent that is not in use.",
+    params(
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+    ),
+    responses(
+        (status = 204, description = "The agent is deleted."),
+        (status = 409, description = "`default_agent`: default agents cannot be deleted; `in_use`: an agentable or a team uses it.")
+    ),
+}
+
+/// An agent in use cannot be deleted, because its agentables would be answered by an agent their users did not choose. A default
+/// agent cannot be deleted either; it can be disabled or reset.
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<AgentId>,
+) -> Result<StatusCode, ApiError> {
+    let agent = app.store(caller).agent(id).await?;
+    if agent.is_default {
+        return Err(ApiError::DefaultAgent { kind: agent.kind });
+    }
+    check_deleted("agent", app.store(caller).delete_agent(id).await?)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+endpoint! {
+    RESET: post "/v1/agents/{id}/reset" => reset,
+    tag = "agents",
+    operation_id = "reset_agent",
+    summary = "Restore a default agent from the file of its kind.",
+    params(
+        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+    ),
+    responses(
+        (status = 200, description = "The restored agent.", body = houston_protocol::agent::AgentResponse),
+        (status = 409, description = "`no_default_agent`: only default agents have a file; `unreadable_files`: jobs/agents cannot be read.")
+    ),
+}
+
+/// The file of the kind is read again.
+async fn reset(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<AgentId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let agent = app.store(caller).agent(id).await?;
+    if !agent.is_default {
+        return Err(ApiError::NoDefaultAgent { name: agent.name });
+    }
+    let files = read_files(&app)?;
+    let kind = files.get(&agent.kind).ok_or_else(|| ApiError::UnreadableFiles {
+        reason: format!("there is no {}.toml any more", agent.kind),
+    })?;
+    // The file does not have the guards of an agent.
+    let settings = AgentSettings { guards: agent.settings.guards, ..AgentSettings::of(kind) };
+    let change = AgentChange {
+        name: Some(&agent.kind),
+        enabled: Some(true),
+        settings: Some(&settings),
+        changed: false,
+        version: None,
+    };
+    let reset = || async { app.store(caller).change_agent(id, &change).await.map_err(name_taken) };
+    Ok(Json(response(retry_on_conflict(None, reset).await?)))
+}
+
+endpoint! {
+    RESYNC: post "/v1/agents/resync" => resync,
+    tag = "agents",
+    operation_id = "resync_agents",
+    summary = "Read jobs/agents again and update the default agents that were not changed.",
+    responses(
+        (status = 200, description = "The kinds, by what happened to their default agents.", body = ResyncResponse),
+        (status = 409, description = "`unreadable_files`: jobs/agents cannot be read.")
+    ),
+}
+
+/// Workers need not be restarted.
+async fn resync(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let mut files = read_files(&app)?;
+    let mut report = ResyncResponse::default();
+    files.retain(|kind, _| {
+        let exists = app.state.agent_types.contains_key(kind);
+        if !exists {
+            report.needs_restart.push(kind.clone());
+        }
+        exists
+    });
+    let synced = app.store(caller).sync_default_agents(&defaults(&app, &files)).await?;
+    for (kind, became) in synced {
+        let list = match became {
+            Synced::Created => &mut report.created,
+            Synced::Updated => &mut report.updated,
+            Synced::Unchanged => &mut report.unchanged,
+            Synced::Customised => &mut report.kept,
+        };
+        list.push(kind);
+    }
+    Ok(Json(report))
+}
+
+/// The response for an agent.
+fn response(agent: Agent) -> AgentResponse {
+    let AgentSettings {
+        description,
+        role,
+        guidelines,
+        tools,
+        use_case,
+        provider,
+        model,
+        limits,
+        sampling,
+        output,
+        model_policy,
+        guards: _,
+    } = agent.settings;
+    let limits = serde_json::to_value(limits).unwrap_or_default();
+    let limits = limits.as_object().cloned().unwrap_or_default();
+    AgentResponse {
+        id: agent.id,
+        name: agent.name,
+        kind: agent.kind,
+        description,
+        role,
+        guidelines,
+        tools,
+        use_case,
+        provider,
+        model,
+        limits: limits.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        sampling,
+        output,
+        model_policy,
+        enabled: agent.enabled,
+        is_default: agent.is_default,
+        changed: agent.changed,
+        version: agent.version,
+        created_at: Time(agent.created_at),
+        updated_at: Time(agent.updated_at),
+    }
+}
+
+/// The default agents of `kinds`, with the settings of their files.
+fn defaults<'a>(app: &App, kinds: &'a BTreeMap<String, AgentType>) -> Vec<DefaultAgent<'a>> {
+    let default = |kind: &'a AgentType| DefaultAgent {
+        id: app.state.ids.next(),
+        kind: &kind.kind,
+        settings: AgentSettings::of(kind),
+    };
+    kinds.values().map(default).collect()
+}
+
+/// Creates the default agents that the tenant does not have yet.
+pub(crate) async fn ensure_defaults(app: &App, caller: Caller) -> Result<(), ApiError> {
+    let defaults = defaults(app, &app.state.agent_types);
+    Ok(app.store(caller).ensure_default_agents(&defaults).await?)
+}
+
+/// Reads the kinds from their files.
+///
+/// # Errors
+/// [`ApiError::UnreadableFiles`] when a file is missing or invalid.
+fn read_files(app: &App) -> Result<BTreeMap<String, AgentType>, ApiError> {
+    (app.state.agents.read_files)().map_err(|reason| ApiError::UnreadableFiles { reason })
+}
+
+/// Converts a store error; a duplicate name becomes [`ApiError::AlreadyExists`].
+pub(crate) fn name_taken(error: Error) -> ApiError {
+    match error {
+        Error::Exists { what, existing } => ApiError::AlreadyExists { what, field: "name", existing },
+        error => error.into(),
+    }
+}
+
+/// The error for a name that is reserved for the default agent of a kind.
+async fn reserved_name(app: &App, caller: Caller, name: &str) -> ApiError {
+    match app.store(caller).id_of_name("agent", name).await {
+        Ok(existing) => ApiError::AlreadyExists { what: "agent", field: "name", existing },
+        Err(error) => error.into(),
+    }
+}
+
+/// Runs a read-modify-write `change` and repeats it after a conflict, unless the client gave a `version`.
+///
+/// # Errors
+/// [`ApiError::StaleVersion`] when the version differs from the client's, or after [`MAX_ATTEMPTS`] conflicts; the
+/// errors of `change`.
+pub(crate) async fn retry_on_conflict<T, F: Future<Output = Result<Changed<T>, ApiError>>>(
+    version: Option<i64>,
+    mut change: impl FnMut() -> F,
+) -> Result<T, ApiError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match change().await? {
+            Changed::Done(changed) => return Ok(changed),
+            Changed::Stale(_) if version.is_none() && tries < MAX_ATTEMPTS => {}
+            Changed::Stale(version) => return Err(ApiError::StaleVersion { version }),
+        }
+    }
+}
+
+/// # Errors
+/// [`ApiError::InUse`] when `what` was not deleted because it is in use.
+pub(crate) fn check_deleted(what: &'static str, deleted: Deletion) -> Result<(), ApiError> {
+    match deleted {
+        Deletion::Deleted => Ok(()),
+        Deletion::InUse(by) => {
+            let ids = by.into_iter().map(|one| match one {
+                UsedBy::Agentable(kind, id) => id.public_id(&kind),
+                UsedBy::Team(id) => id.to_string(),
+            });
+            Err(ApiError::InUse { what, by: ids.collect() })
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Client tokens: short-lived keys that a backend gives to the browser or the phone of one of its users.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use houston_domain::agentable::AgentType;
+use houston_domain::api_key::{RANDOM_BYTES, SecretKind};
+use houston_domain::id::{AgentableId, ApiKeyId, parse_prefixed, shard};
+use houston_domain::scope::{Scope, Scopes};
+use houston_protocol::client_token::{ClientTokenResponse, CreateClientToken};
+use houston_protocol::time::Time;
+use houston_store::Error;
+use houston_store::client_token::NewClientToken;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::Creation;
+use crate::request::endpoint::endpoint;
+use crate::state::App;
+
+/// How long a token is valid, in minutes, unless the request says it, and at most.
+const DEFAULT_MINUTES: u32 = 60;
+const MAX_MINUTES: u32 = 24 * 60;
+/// To how many agentables a token may be restricted.
+const MAX_AGENTABLES: usize = 100;
+
+endpoint! {
+    CREATE: post "/v1/client-tokens" => create,
+    tag = "keys",
+    operation_id = "create_client_token",
+    summary = "Make a short-lived key for the browser or the phone of one user.",
+    request_body = CreateClientToken,
+    responses(
+        (status = 201, description = "The new token; it cannot be read again.", body = ClientTokenResponse),
+        (status = 404, description = "`not_found`: the user does not exist, or an agentable is not the user's.")
+    ),
+}
+
+/// The response is the only place where the token can be read, so requests are not repeated by their `Idempotency-Key`:
+/// a repeated one makes another token.
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Creation { value: body, key: _ }: Creation<CreateClientToken>,
+) -> Result<impl IntoResponse, ApiError> {
+    if caller.is_for_client() {
+        return Err(ApiError::BoundKey);
+    }
+    caller.check_user(body.user_id)?;
+    let scopes = scopes(caller, body.scopes)?;
+    let lifetime = lifetime(body.minutes)?;
+    let ids = body.agentables.as_deref().map(|ids| agentables(&app.state.agent_types, ids)).transpose()?;
+    let mut random = [0; RANDOM_BYTES];
+    app.state.ids.fill(&mut random);
+    let token = SecretKind::ClientToken.secret(random);
+    let new = NewClientToken {
+        id: app.state.ids.beside(body.user_id),
+        parent: caller.key(),
+        token: &token,
+        scopes,
+        user: body.user_id,
+        agentables: ids.as_deref(),
+        lifetime,
+    };
+    let cell = app.with_shard(shard(body.user_id));
+    let expires_at = cell.store(caller).create_client_token(&new).await?;
+    if !Arc::ptr_eq(&cell, &app) {
+        // Requests without an id are answered by the home.
+        app.store(caller).copy_client_token(&new).await?;
+    }
+    let response = ClientTokenResponse {
+        id: new.id,
+        user_id: body.user_id,
+        agentables: body.agentables,
+        scopes: scopes.iter().collect(),
+        expires_at: Time(expires_at),
+        token,
+    };
+    Ok((StatusCode::CREATED, Json(response)))
+}
+
+/// The scopes of the token.
+fn scopes(caller: Caller, asked: Option<Vec<Scope>>) -> Result<Scopes, ApiError> {
+    let scopes: Scopes = asked.unwrap_or_else(|| vec![Scope::Read]).into_iter().collect();
+    if scopes.is_empty() {
+        return Err(ApiError::field("/scopes", "must not be empty; `read`, `post` or both"));
+    }
+    if let Some(scope) = scopes.beyond_a_user().next() {
+        let detail = format!("a client token cannot have `{scope}`; it may have `read` and `post`");
+        return Err(ApiError::field("/scopes", detail));
+    }
+    match scopes.iter().find(|scope| !caller.scopes().allow(*scope)) {
+        Some(needed) => Err(ApiError::MissingScope { needed, scopes: caller.scopes() }),
+        None => Ok(scopes),
+    }
+}
+
+fn lifetime(minutes: Option<u32>) -> Result<Duration, ApiError> {
+    let minutes = minutes.unwrap_or(DEFAULT_MINUTES);
+    if (1..=MAX_MINUTES).contains(&minutes) {
+        Ok(Duration::from_secs(60 * u64::from(minutes)))
+    } else {
+        Err(ApiError::field("/minutes", format!("must be 1 to {MAX_MINUTES}")))
+    }
+}
+
+/// The agentables with these public ids, of any kind.
+fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec<AgentableId>, ApiError> {
+    if ids.is_empty() || ids.len() > MAX_AGENTABLES {
+        return Err(ApiError::field(
+            "/agentables",
+            format!("must have 1 to {MAX_AGENTABLES} ids; leave it out for all"),
+        ));
+    }
+    let parsed = ids.iter().enumerate().map(|(nth, id)| {
+        let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
+        let parsed = types.get(kind).and_then(|_| parse_prefixed(kind, id).ok());
+        let wrong = || {
+            ApiError::field(&format!("/agentables/{nth}"), "must be the id of an agentable, as in `goal_…`")
+        };
+        parsed.map(AgentableId::from).ok_or_else(wrong)
+    });
+    parsed.collect()
+}
+
+endpoint! {
+    DELETE: delete "/v1/client-tokens/{id}" => delete,
+    tag = "keys",
+    operation_id = "delete_client_token",
+    summary = "End a client token before it expires.",
+    params(("id" = houston_protocol::schema::ApiKeyId, Path, description = "Id of the token.")),
+    responses((status = 204, description = "The token is not valid any more.")),
+}
+
+/// Its requests are refused, and its streams end, within `server.key_cache_s`.
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<ApiKeyId>,
+) -> Result<StatusCode, ApiError> {
+    if caller.is_for_client() {
+        return Err(ApiError::BoundKey);
+    }
+    let cell = app.with_shard(shard(id));
+    let ended = cell.store(caller).delete_client_token_of_user(id, caller.user()).await;
+    if !Arc::ptr_eq(&cell, &app) && matches!(ended, Ok(()) | Err(Error::NotFound { .. })) {
+        // The copy of the home may be gone; or it is all that an earlier attempt, which failed here, has left.
+        match app.store(caller).delete_client_token(id, caller.user()).await {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ended?;
+    Ok(StatusCode::NO_CONTENT)
+}

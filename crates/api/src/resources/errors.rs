@@ -1,0 +1,63 @@
+//! `GET /v1/errors?hours=24`: the causes for which runs failed, the most frequent first.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::error_group::{ErrorGroup, grouped};
+use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
+use houston_protocol::time::Time;
+use houston_store::run_error::MOST;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::endpoint::endpoint;
+use crate::request::missing_cells::across;
+use crate::request::query::{Query, Window};
+use crate::state::App;
+
+/// The most groups of an answer.
+const MAX_GROUPS: usize = 200;
+
+endpoint! {
+    LIST: get "/v1/errors" => list,
+    tag = "operate",
+    operation_id = "list_errors",
+    summary = "List why runs failed, with runs of the same cause together.",
+    description = "Of the latest 10,000 failed runs, runs that were given up (dead letters), and runs that are retried; at most 200 \
+                   groups. `GET /v1/runs?fingerprint=…` lists the runs of a group, `POST /v1/runs/retry` tries them again. \
+                   Texts are for keys with the scope `read` besides `operate`.",
+    params(("hours" = Option<u32>, Query, minimum = 1, maximum = 744, description = "Only runs that failed within so many hours; 24 by default.")),
+    responses((status = 200, description = "The groups, the largest first.", body = ErrorGroupsResponse)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(window): Query<Window>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (window_h, window) = window.hours()?;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).failures(window).await?) };
+    let (found, missing) = across(&app, ask).await?;
+    let capped = found.iter().any(|found| i64::try_from(found.len()).is_ok_and(|count| count >= MOST));
+    let failures: Vec<_> = found.into_iter().flatten().collect();
+    // Up to some MB of text.
+    let groups = app.offload.compute(move || grouped(failures)).await?;
+    let data = groups.into_iter().take(MAX_GROUPS).map(|group| response(group, caller)).collect();
+    Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))
+}
+
+fn response(group: ErrorGroup, caller: Caller) -> ErrorGroupResponse {
+    ErrorGroupResponse {
+        fingerprint: group.fingerprint,
+        code: group.code,
+        message: if caller.reads_contents() { group.message } else { String::new() },
+        count: group.count,
+        dead_lettered: group.dead_lettered,
+        retrying: group.retrying,
+        first_seen: Time(group.first_seen),
+        last_seen: Time(group.last_seen),
+        sample_run_id: group.sample,
+    }
+}

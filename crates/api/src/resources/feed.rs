@@ -1,0 +1,140 @@
+//! `POST /v1/users/{id}/feed/generate`: generates a feed now, independent of the schedule. 202 with the run that writes
+//! it, which may have been started before; 200 when nothing happened since the last feed, and none is written. A
+//! repeated `Idempotency-Key` gets the first response again, whatever has happened since. The items of a feed are in
+//! `knowledge`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use houston_domain::id::{AgentableId, MessageId, RunId, UserId};
+use houston_domain::mode::Mode;
+use houston_protocol::feed::{FeedGenerationResponse, GenerateFeed};
+use houston_store::feed::{FeedIds, FeedOutcome, FeedRequestOutcome};
+use houston_store::rate::Whose;
+use serde::{Deserialize, Serialize};
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{Id, Owner};
+use crate::request::body::{Creation, OptionalBody};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, parse_stored_response, respond};
+use crate::request::rates::ask as ask_limits;
+use crate::state::App;
+
+/// The result of the request, as stored under its idempotency key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Outcome {
+    /// A feed is being written. `message_id` is the message that started it; `None` if it was started before.
+    Accepted { run_id: RunId, message_id: Option<MessageId>, kind: String, agentable: AgentableId },
+    /// Nothing happened since the last feed, so none is written.
+    NothingHappened,
+}
+
+impl Outcome {
+    /// `None` for results that are not stored: a repeated request tries again.
+    fn of(begun: &FeedOutcome, ids: FeedIds) -> Option<Self> {
+        match begun {
+            FeedOutcome::Started { agentable, kind } => Some(Self::Accepted {
+                run_id: ids.run,
+                message_id: Some(ids.message),
+                kind: kind.clone(),
+                agentable: *agentable,
+            }),
+            FeedOutcome::Busy { agentable, kind, run, is_feed: true } => Some(Self::Accepted {
+                run_id: *run,
+                message_id: None,
+                kind: kind.clone(),
+                agentable: *agentable,
+            }),
+            FeedOutcome::NothingHappened => Some(Self::NothingHappened),
+            FeedOutcome::Busy { .. } | FeedOutcome::NoAgent | FeedOutcome::NotDue => None,
+        }
+    }
+}
+
+impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Accepted { run_id, message_id, kind, agentable: id } => {
+                let events_url = format!("/v1/{kind}s/{}/events", id.public_id(&kind));
+                let response = FeedGenerationResponse::Accepted {
+                    run_id,
+                    message_id,
+                    owner: Owner { kind, id },
+                    events_url,
+                };
+                (StatusCode::ACCEPTED, Json(response))
+            }
+            Outcome::NothingHappened => (StatusCode::OK, Json(FeedGenerationResponse::NothingHappened)),
+        }
+    }
+}
+
+endpoint! {
+    GENERATE: post "/v1/users/{id}/feed/generate" => generate,
+    tag = "feed",
+    operation_id = "generate_feed",
+    summary = "Generate a feed now, independent of the schedule.",
+    params(
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")
+    ),
+    request_body = Option<GenerateFeed>,
+    responses(
+        (status = 202, description = "The run that writes the feed.", body = FeedGenerationResponse),
+        (status = 200, description = "Nothing happened since the last feed, so none is written.", body = FeedGenerationResponse),
+        (status = 409, description = "`no_feed_agent`: the user has no agent that writes feeds; `run_in_progress`: the agent is busy with another run; `full`: the user has the maximum number of feed items."),
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
+    ),
+}
+
+async fn generate(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+    OptionalBody(request): OptionalBody<GenerateFeed>,
+) -> Result<Response, ApiError> {
+    let Creation { value: GenerateFeed {}, key } = request;
+    ask_limits(&app, caller, Whose::User(user), key.as_ref()).await?;
+    let kinds: Vec<String> = app
+        .state
+        .agent_types
+        .values()
+        .filter(|kind| kind.modes.contains(&Mode::FeedGeneration))
+        .map(|kind| kind.kind.clone())
+        .collect();
+    let ids = FeedIds { message: app.state.ids.beside(user), run: app.state.ids.beside(user) };
+    let ask = async || {
+        let stored = |begun: &FeedOutcome| serde_json::to_value(Outcome::of(begun, ids)?).ok();
+        let key = key.as_ref().map(Key::as_stored);
+        app.store(caller).request_feed(user, &kinds, &app.state.feed, ids, key, stored).await
+    };
+    // A run that began concurrently is found by the second attempt.
+    let mut asked = ask().await?;
+    if asked == FeedRequestOutcome::Now(FeedOutcome::NotDue) {
+        asked = ask().await?;
+    }
+    let begun = match asked {
+        FeedRequestOutcome::Now(begun) => begun,
+        FeedRequestOutcome::Replayed(answered) => {
+            let outcome: Outcome = parse_stored_response(answered)?;
+            return Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), true));
+        }
+        FeedRequestOutcome::KeyReused => return Err(ApiError::IdempotencyKeyReused),
+    };
+    if let FeedOutcome::Started { agentable, kind } = &begun {
+        app.publish_nudge(*agentable);
+        app.send_hint(*agentable, app.urgency(kind));
+    }
+    match (Outcome::of(&begun, ids), begun) {
+        (Some(outcome), _) => Ok(respond(<(StatusCode, Json<FeedGenerationResponse>)>::from(outcome), false)),
+        (None, FeedOutcome::Busy { run, .. }) => Err(ApiError::FeedAgentBusy { run }),
+        (None, FeedOutcome::NoAgent) => Err(ApiError::NoFeedAgent),
+        (None, _) => Err(ApiError::Unavailable(None)),
+    }
+}

@@ -1,0 +1,169 @@
+//! Guards of the tenant, of users, agents and agentables: what agents may do with their tools, below what the operator
+//! allows. `PUT` with `{}` removes them. A change applies from the next run on.
+
+use std::fmt;
+
+use axum::Json;
+use houston_domain::guard::GuardSettings;
+use houston_store::guards::GuardOwner;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::state::App;
+
+/// Settings in a body. Unlike those of a file they could be a list, which serde reads as the first keys.
+#[derive(Debug)]
+struct Given(GuardSettings);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Given;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object of the shape of jobs/guards.toml")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given, A::Error> {
+                GuardSettings::deserialize(MapAccessDeserializer::new(map)).map(Given)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// Generates `get` and `set` for the guards of one owner. `owner` looks up what the path names.
+macro_rules! guards {
+    (
+        path: $path:literal, $get:literal: $got:literal, $set:literal: $replaced:literal, params: ($($params:tt)*),
+        owner: |$app:ident, $caller:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
+    ) => {
+        crate::request::endpoint::endpoint! {
+            GET: get $path => get,
+            tag = "guards",
+            operation_id = $get,
+            summary = $got,
+            params($($params)*),
+            responses((status = 200, description = "The guards.", body = houston_protocol::schema::Guards)),
+        }
+
+        /// The guards; `{}` if there are none.
+        async fn get(
+            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            $caller: crate::caller::Caller,
+            $($pattern: $extracted,)?
+        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+            let owner = $owner;
+            super::read(&$app, $caller, owner).await
+        }
+
+        crate::request::endpoint::endpoint! {
+            SET: put $path => set,
+            tag = "guards",
+            operation_id = $set,
+            summary = $replaced,
+            params($($params)*),
+            request_body = houston_protocol::schema::Guards,
+            responses((status = 200, description = "The new guards.", body = houston_protocol::schema::Guards)),
+        }
+
+        /// Replaces the guards.
+        async fn set(
+            axum::extract::State($app): axum::extract::State<std::sync::Arc<crate::state::App>>,
+            $caller: crate::caller::Caller,
+            $($pattern: $extracted,)?
+            // A PUT is idempotent, so the Idempotency-Key is ignored.
+            crate::request::body::Creation { value: super::Given(guards), key: _ }: crate::request::body::Creation<super::Given>,
+        ) -> Result<axum::Json<houston_domain::guard::GuardSettings>, crate::error::ApiError> {
+            let owner = $owner;
+            super::replace(&$app, $caller, owner, guards).await
+        }
+    };
+}
+
+/// `/v1/guards`: the guards of the tenant.
+pub(crate) mod tenant {
+    guards! {
+        path: "/v1/guards",
+        "get_guards_of_tenant": "Get the guards of the tenant; `{}`: there are none.",
+        "set_guards_of_tenant": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
+        params: (),
+        owner: |app, caller| app.store(caller).guard_owner(),
+    }
+}
+
+/// `/v1/users/{id}/guards`: the guards of a user.
+pub(crate) mod user {
+    use houston_domain::id::UserId;
+    use houston_store::guards::GuardOwner;
+
+    use crate::request::agentable_path::Id;
+
+    guards! {
+        path: "/v1/users/{id}/guards",
+        "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
+        "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
+        params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+        owner: |app, caller, Id(id) => Id<UserId>| GuardOwner::User(id),
+    }
+}
+
+/// `/v1/agents/{id}/guards`: the guards of an agent.
+pub(crate) mod agent {
+    use houston_domain::id::AgentId;
+    use houston_store::guards::GuardOwner;
+
+    use crate::request::agentable_path::Id;
+
+    guards! {
+        path: "/v1/agents/{id}/guards",
+        "get_guards_of_agent": "Get the guards of an agent; `{}`: there are none.",
+        "set_guards_of_agent": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
+        params: (("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")),
+        owner: |app, caller, Id(id) => Id<AgentId>| GuardOwner::Agent(id),
+    }
+}
+
+/// `/v1/{kinds}/{id}/guards`: the guards of an agentable and its tasks.
+pub(crate) mod agentable {
+    use houston_store::guards::GuardOwner;
+
+    use crate::request::agentable_path::AgentablePath;
+
+    guards! {
+        path: "/v1/{kinds}/{id}/guards",
+        "get_guards_of_agentable": "Get the guards of an agentable and its tasks; `{}`: there are none.",
+        "set_guards_of_agentable": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
+        params: (
+            ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+            ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ),
+        owner: |app, caller, path => AgentablePath| {
+            app.confirm(caller, &path).await?;
+            GuardOwner::Agentable(path.id)
+        },
+    }
+}
+
+async fn read(app: &App, caller: Caller, owner: GuardOwner) -> Result<Json<GuardSettings>, ApiError> {
+    Ok(Json(app.store(caller).guards(owner).await?.unwrap_or_default()))
+}
+
+async fn replace(
+    app: &App,
+    caller: Caller,
+    owner: GuardOwner,
+    guards: GuardSettings,
+) -> Result<Json<GuardSettings>, ApiError> {
+    let layer = owner.layer();
+    // Compiling many patterns takes too long for a thread of the runtime.
+    let checked = app.offload.compute(move || guards.check(layer).map(|()| guards)).await?;
+    let guards = checked.map_err(|error| ApiError::field("", error.to_string()))?;
+    app.store(caller).set_guards(owner, (!guards.is_empty()).then_some(&guards)).await?;
+    Ok(Json(guards))
+}

@@ -1,0 +1,338 @@
+//! Liveness and readiness probes and the version, without an API key; the health of the installation and its history, with one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, SecondsFormat, Utc};
+use houston_domain::cell::CellName;
+use houston_domain::health::{Check, HealthStatus, worst};
+use houston_protocol::health::{
+    HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessChecks, ReadinessResponse,
+    VersionResponse,
+};
+use houston_protocol::time::Time;
+use houston_store::Error;
+use houston_store::health::check::{After, Change};
+use serde::Deserialize;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::endpoint::endpoint;
+use crate::request::missing_cells::across;
+use crate::request::page::{HexText, List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::state::App;
+
+/// Time limit for the queries of a probe.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time after which a probe without an answer connects to Postgres itself: the pool repeats refused attempts until its own
+/// time limit, and does not report them before.
+const CONNECTS_AFTER: Duration = Duration::from_millis(300);
+
+/// A newer release has migrated since this process began.
+const NEWER: &str = "newer than this binary";
+/// A release whose functions differ has migrated since this process began.
+const OTHER_FUNCTIONS: &str = "functions of another version";
+
+endpoint! {
+    LIVE: get "/livez" => live,
+    tag = "health",
+    operation_id = "get_livez",
+    summary = "Liveness probe: the process answers.",
+    responses(
+        (status = 200, description = "The process answers.", body = String),
+        (status = 431, description = "The head of the request is too long.")
+    ),
+    security(()),
+}
+
+/// `GET /livez`: the process answers; nothing else is checked.
+async fn live() -> &'static str {
+    "ok\n"
+}
+
+endpoint! {
+    HEALTHY: get "/healthz" => healthy,
+    tag = "health",
+    operation_id = "get_healthz",
+    summary = "Alias of /livez.",
+    responses(
+        (status = 200, description = "The process answers.", body = String),
+        (status = 431, description = "The head of the request is too long.")
+    ),
+    security(()),
+}
+
+/// `GET /healthz`: an alias of `/livez` for load balancers that expect this name.
+async fn healthy() -> &'static str {
+    live().await
+}
+
+endpoint! {
+    READY: get "/readyz" => ready,
+    tag = "health",
+    operation_id = "get_readyz",
+    summary = "Readiness probe: whether the process should get requests.",
+    responses(
+        (status = 200, description = "The process is ready.", body = ReadinessResponse),
+        (status = 431, description = "The head of the request is too long."),
+        (status = 503, description = "The process is not ready; `checks` says why.", body = ReadinessResponse)
+    ),
+    security(()),
+}
+
+/// `GET /readyz`: 503 while Postgres is unreachable or cannot write, its schema is older, or the process is draining. Without
+/// Redis everything works, only slower; the response says so. A newer release may migrate while this process runs: it goes on
+/// until it is replaced, and only a process of this release that starts now is refused.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    let PostgresChecks { postgres, schema, disk } = checked(&app).await;
+    let draining = app.state.draining.is_cancelled();
+    let fits = ["ok", NEWER, OTHER_FUNCTIONS].contains(&schema);
+    let ready = [postgres, disk] == ["ok"; 2] && fits && !draining;
+    let takes_hints = app.state.redis.is_up() && app.state.hints.health().is_up();
+    let redis = if takes_hints { "hints" } else { "polling postgres each second" };
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let checks = ReadinessChecks {
+        postgres: postgres.to_owned(),
+        schema: schema.to_owned(),
+        disk: disk.to_owned(),
+        redis: redis.to_owned(),
+    };
+    let label = if ready { "ready" } else { "not_ready" };
+    let body = ReadinessResponse { status: label.to_owned(), checks, draining };
+    (status, Json(body)).into_response()
+}
+
+/// What `postgres`, `schema` and `disk` of [`ReadinessChecks`] say.
+struct PostgresChecks {
+    postgres: &'static str,
+    schema: &'static str,
+    disk: &'static str,
+}
+
+async fn checked(app: &App) -> PostgresChecks {
+    const UNAVAILABLE: PostgresChecks =
+        PostgresChecks { postgres: "unavailable", schema: "unknown", disk: "unknown" };
+    let asked = async {
+        let (postgres, schema) = match app.api_store().check_schema().await {
+            Ok(()) => ("ok", "ok"),
+            Err(Error::SchemaOlder { .. }) => ("ok", "older than this binary"),
+            Err(Error::SchemaNewer { .. }) => ("ok", NEWER),
+            Err(Error::FunctionsDiffer { .. }) => ("ok", OTHER_FUNCTIONS),
+            Err(_) => return UNAVAILABLE,
+        };
+        let disk = if app.disk.is_full(app.api_store()).await { "full" } else { "ok" };
+        PostgresChecks { postgres, schema, disk }
+    };
+    let refused = async {
+        tokio::time::sleep(CONNECTS_AFTER).await;
+        if !is_unreachable(app).await {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        found = asked => found,
+        () = refused => UNAVAILABLE,
+        () = tokio::time::sleep(ANSWERS_WITHIN) => PostgresChecks { postgres: "slow", ..UNAVAILABLE },
+    }
+}
+
+/// Whether Postgres cannot be reached. One probe at a time finds out: a slow Postgres gets one connection more, not one for
+/// each probe.
+async fn is_unreachable(app: &App) -> bool {
+    let Ok(_alone) = app.connecting.try_lock() else { return false };
+    let Err(error) = app.api_store().check_connection().await else { return false };
+    // A server that refuses has been reached, unless it starts or stops (class 57P).
+    error.sqlstate().is_none_or(|code| code.starts_with("57P"))
+}
+
+endpoint! {
+    VERSION: get "/version" => version,
+    tag = "health",
+    operation_id = "get_version",
+    summary = "Get the version of the running release.",
+    responses(
+        (status = 200, description = "The release.", body = VersionResponse),
+        (status = 431, description = "The head of the request is too long.")
+    ),
+    security(()),
+}
+
+/// `GET /version`: name and version of the running release.
+async fn version() -> impl IntoResponse {
+    Json(VersionResponse { name: "houston".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+}
+
+endpoint! {
+    GET: get "/v1/health" => get,
+    tag = "health",
+    operation_id = "get_health",
+    summary = "Get the health of the installation.",
+    responses(
+        (status = 200, description = "The latest results of the health monitor.", body = HealthResponse)
+    ),
+}
+
+async fn get(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let mut health = app.api_store().health().await?;
+    if health.checks.is_empty() {
+        // No check has ever run: there is no worker and no `houston monitor`.
+        let (id, detail) = ("monitor".to_owned(), String::new());
+        health.checks.push(Check { id, status: HealthStatus::Red, detail, since: app.now() });
+    }
+    Ok(Json(HealthResponse {
+        status: worst(&health.checks),
+        checked_at: health.checked_at.map(Time),
+        checks: health.checks.into_iter().map(response).collect(),
+    }))
+}
+
+fn response(check: Check) -> HealthCheckResponse {
+    HealthCheckResponse { id: check.id, status: check.status, since: Time(check.since) }
+}
+
+/// The query: page parameters and the check.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Filter {
+    check: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+endpoint! {
+    LIST: get "/v1/health/history" => list,
+    tag = "health",
+    operation_id = "list_health_changes",
+    summary = "List when checks changed their status, newest first.",
+    description = "The health monitor notes a change when it finds one; while no monitor runs, nothing is noted. The newest 200 changes of \
+                   each check are kept, for 90 days. What was found is about all tenants: only keys with the scope `installation` see it.",
+    params(
+        ("check" = Option<String>, Query, description = "Only this check.", example = "stuck_runs"),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of changes.", body = houston_protocol::page::Page<HealthChangeResponse>)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<Filter>,
+) -> Result<impl IntoResponse, ApiError> {
+    let check = query.check;
+    if check.as_deref().is_some_and(|check| check.contains('\0')) {
+        return Err(ApiError::parameter("check", "must not contain the character U+0000"));
+    }
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let limit = page.limit()?;
+    let last = page.text(List::HealthChanges)?.map(|text| Place::read(&text)).transpose()?;
+    let (check, last) = (check.as_deref(), last.as_ref());
+    let cells = app.cells_by_name();
+    let ask = |cell: Arc<App>| {
+        let name = name(&cells, &cell);
+        async move {
+            let after = last.map(|last| last.after(name.as_deref()));
+            let found = cell.api_store().health_changes(check, after.as_ref(), rows(limit)).await?;
+            Ok(found.into_iter().map(|change| (name.clone(), change)).collect::<Vec<_>>())
+        }
+    };
+    let (found, missing) = across(&app, ask).await?;
+    let mut found: Vec<(Option<String>, Change)> = found.into_iter().flatten().collect();
+    found.sort_unstable_by(|(cell, one), (other_cell, other)| {
+        (other.at, &other.check, other_cell).cmp(&(one.at, &one.check, cell))
+    });
+    let shows_detail = caller.operates_installation();
+    let show = |(cell, change)| change_response(cell, change, shows_detail);
+    let page = Page::of(
+        List::HealthChanges,
+        limit,
+        found,
+        |(cell, change)| Place::of(cell.as_deref(), change).position(),
+        show,
+    );
+    Ok((missing, Json(page)))
+}
+
+/// The name of a cell, if there are several.
+fn name(cells: &[(CellName, Arc<App>)], cell: &Arc<App>) -> Option<String> {
+    let named = cells.iter().find(|(_, other)| Arc::ptr_eq(other, cell));
+    named.filter(|_| cells.len() > 1).map(|(name, _)| name.to_string())
+}
+
+/// The place of a change in the list, the last of a page in a cursor. Of changes of the same check at the same time, that of the
+/// cell whose name comes last is the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    at: DateTime<Utc>,
+    check: String,
+    /// Empty: there is only one.
+    cell: String,
+}
+
+impl Place {
+    fn of(cell: Option<&str>, change: &Change) -> Self {
+        Self { at: change.at, check: change.check.clone(), cell: cell.unwrap_or_default().to_owned() }
+    }
+
+    fn position(&self) -> HexText {
+        let at = self.at.to_rfc3339_opts(SecondsFormat::Micros, true);
+        HexText(format!("{at} {} {}", self.check, self.cell))
+    }
+
+    fn read(text: &str) -> Result<Self, ApiError> {
+        let (at, rest) = text.split_once(' ').ok_or(ApiError::InvalidCursor)?;
+        let at = DateTime::parse_from_rfc3339(at).map_err(|_| ApiError::InvalidCursor)?;
+        // Names of cells have no blank. A cursor of an earlier release has no cell.
+        let (check, cell) = rest.rsplit_once(' ').unwrap_or((rest, ""));
+        Ok(Self { at: at.to_utc(), check: check.to_owned(), cell: cell.to_owned() })
+    }
+
+    /// What comes after it in a cell.
+    fn after(&self, cell: Option<&str>) -> After {
+        let is_inclusive = cell.unwrap_or_default() < self.cell.as_str();
+        After { at: self.at, check: self.check.clone(), is_inclusive }
+    }
+}
+
+fn change_response(cell: Option<String>, change: Change, shows_detail: bool) -> HealthChangeResponse {
+    HealthChangeResponse {
+        check: change.check,
+        cell,
+        status: change.status,
+        at: Time(change.at),
+        detail: shows_detail.then_some(change.detail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::health::HealthStatus;
+
+    use super::*;
+
+    #[test]
+    fn cursor_goes_on_after_its_change_in_each_cell() {
+        let at = DateTime::from_timestamp_micros(1_793_523_600_000_001).unwrap();
+        let change =
+            Change { check: "redis".to_owned(), status: HealthStatus::Warn, detail: String::new(), at };
+        for cell in [None, Some("8000-ffff")] {
+            let place = Place::of(cell, &change);
+            assert_eq!(Place::read(&place.position().0).unwrap(), place);
+        }
+        let last = Place::of(Some("8000-ffff"), &change);
+        let rest = ["0000-7fff", "8000-ffff", "added"].map(|cell| last.after(Some(cell)).is_inclusive);
+        assert_eq!(rest, [true, false, false], "only the first cell has yet to list its change of that time");
+        assert!(!Place::of(None, &change).after(None).is_inclusive);
+        let earlier = Place::read("2026-11-01T09:00:00.000001Z redis").unwrap();
+        assert_eq!((earlier.check.as_str(), earlier.cell.as_str()), ("redis", ""));
+        for bad in ["", "redis", "now redis "] {
+            assert!(Place::read(bad).is_err(), "{bad}");
+        }
+    }
+}

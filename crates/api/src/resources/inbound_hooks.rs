@@ -1,0 +1,294 @@
+//! `/v1/inbound-hooks`, and `/hooks/{id}`: addresses at which other programs post messages to an agentable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use houston_domain::id::{AgentableId, InboundHookId, parse_prefixed, shard};
+use houston_domain::inbound_hook::{HookMessage, MAX_BYTES, MAX_ID, MAX_INSTRUCTIONS, name_problem};
+use houston_domain::masks::Masks;
+use houston_domain::scope::Scope;
+use houston_domain::storable::storable;
+use houston_protocol::inbound_hook::{
+    CreateInboundHook, InboundHookList, InboundHookResponse, InboundHookWithSecret, ReceivedResponse,
+};
+use houston_protocol::time::Time;
+use houston_protocol::webhook::RotateSecret;
+use houston_store::inbound_hook::{InboundHook, ReceivedMessage};
+use houston_web::webhook::ID;
+use http_body_util::LengthLimitError;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::{Creation, OptionalBody};
+use crate::request::checks::check_text;
+use crate::request::endpoint::endpoint;
+use crate::request::query::Query;
+use crate::request::request_trace::Posting;
+use crate::resources::webhooks::secret;
+use crate::state::App;
+use crate::state::peers::Peer;
+
+/// The query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    #[serde(default)]
+    agentable_id: String,
+}
+
+endpoint! {
+    LIST: get "/v1/inbound-hooks" => list,
+    tag = "webhooks",
+    operation_id = "list_inbound_hooks",
+    summary = "List the inbound hooks of an agentable, the oldest first.",
+    params(("agentable_id" = houston_protocol::schema::AgentableId, Query, description = "Id of the agentable.")),
+    responses((status = 200, description = "All its hooks.", body = InboundHookList)),
+}
+
+/// The inbound hooks of an agentable; there are at most 20.
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(Of { agentable_id }): Query<Of>,
+) -> Result<Json<InboundHookList>, ApiError> {
+    let wrong = || no_agentable(|why| ApiError::parameter("agentable_id", why));
+    let (agentable, _) = agentable(&app, &agentable_id).ok_or_else(wrong)?;
+    let hooks = cell_of(&app, agentable).store(caller).inbound_hooks(agentable).await?;
+    Ok(Json(InboundHookList { data: hooks.into_iter().map(|hook| response(&app, hook)).collect() }))
+}
+
+endpoint! {
+    CREATE: post "/v1/inbound-hooks" => create,
+    tag = "webhooks",
+    operation_id = "create_inbound_hook",
+    summary = "Make an address at which another program posts messages to an agentable.",
+    description = "Needs the scope `post` besides `operate`.",
+    request_body = CreateInboundHook,
+    responses(
+        (status = 201, description = "The hook; its secret cannot be read again.", body = InboundHookWithSecret),
+        (status = 404, description = "`not_found`: there is no such agentable."),
+        (status = 409, description = "`full`: the agentable has the maximum number of inbound hooks.")
+    ),
+}
+
+/// The response is the only place where the secret can be read, so requests are not repeated by their `Idempotency-Key`.
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Creation { value: body, key: _ }: Creation<CreateInboundHook>,
+) -> Result<impl IntoResponse, ApiError> {
+    // Who knows its secret posts messages.
+    caller.needs(Scope::Post)?;
+    if let Some(problem) = name_problem(&body.name) {
+        return Err(ApiError::field("/name", problem));
+    }
+    check_text("/instructions", &body.instructions)?;
+    if body.instructions.chars().count() > MAX_INSTRUCTIONS {
+        return Err(ApiError::field(
+            "/instructions",
+            format!("must have at most {MAX_INSTRUCTIONS} characters"),
+        ));
+    }
+    let wrong = || no_agentable(|why| ApiError::field("/agentable_id", why));
+    let agentable = agentable(&app, &body.agentable_id).ok_or_else(wrong)?;
+    if !app.state.agent_types.get(&agentable.1).is_some_and(|kind| kind.conversational) {
+        return Err(ApiError::field(
+            "/agentable_id",
+            format!("agentables of kind `{}` take no messages", agentable.1),
+        ));
+    }
+    let id: InboundHookId = app.state.ids.beside(agentable.0);
+    let secret = secret::make(&app, caller.tenant(), &id.to_string())?;
+    let hook = InboundHook {
+        id,
+        tenant: caller.tenant(),
+        agentable,
+        name: body.name,
+        instructions: body.instructions,
+        sealed: secret.sealed,
+        old_sealed: None,
+        old_until: None,
+        created_at: app.now(),
+    };
+    cell_of(&app, hook.agentable.0).store(caller).create_inbound_hook(&hook).await?;
+    let created = InboundHookWithSecret { hook: response(&app, hook), secret: secret.text };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+endpoint! {
+    GET: get "/v1/inbound-hooks/{id}" => get,
+    tag = "webhooks",
+    operation_id = "get_inbound_hook",
+    summary = "Get an inbound hook, without its secret.",
+    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    responses((status = 200, description = "The hook.", body = InboundHookResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<InboundHookId>,
+) -> Result<Json<InboundHookResponse>, ApiError> {
+    let hook = app.store(caller).inbound_hook(id).await?;
+    Ok(Json(response(&app, hook)))
+}
+
+endpoint! {
+    DELETE: delete "/v1/inbound-hooks/{id}" => delete,
+    tag = "webhooks",
+    operation_id = "delete_inbound_hook",
+    summary = "Delete an inbound hook.",
+    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    responses((status = 204, description = "It is deleted.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<InboundHookId>,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_inbound_hook(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+endpoint! {
+    ROTATE: post "/v1/inbound-hooks/{id}/secret" => rotate,
+    tag = "webhooks",
+    operation_id = "rotate_inbound_secret",
+    summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
+    description = "Needs the scope `post` besides `operate`.",
+    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    request_body = RotateSecret,
+    responses((status = 200, description = "The hook with its new secret.", body = InboundHookWithSecret)),
+}
+
+async fn rotate(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<InboundHookId>,
+    OptionalBody(body): OptionalBody<RotateSecret>,
+) -> Result<Json<InboundHookWithSecret>, ApiError> {
+    caller.needs(Scope::Post)?;
+    let old_until = secret::old_until(&app, body.value)?;
+    let secret = secret::make(&app, caller.tenant(), &id.to_string())?;
+    app.store(caller).rotate_inbound_secret(id, &secret.sealed, old_until).await?;
+    let hook = app.store(caller).inbound_hook(id).await?;
+    Ok(Json(InboundHookWithSecret { hook: response(&app, hook), secret: secret.text }))
+}
+
+/// The path.
+pub(crate) const PATH: &str = "/hooks/{id}";
+/// Time limit for receiving a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Posts what another program has sent, if it is signed with the secret of the hook (Standard Webhooks), as a message that is
+/// marked as what strangers wrote. The same `webhook-id` posts nothing a second time. Wrong signatures count as wrong keys do.
+pub(crate) async fn receive(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, PathRejection>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<ReceivedResponse>), ApiError> {
+    const NOT_FOUND: ApiError = ApiError::NotFound { what: "inbound hook" };
+    let id = path.ok().and_then(|Path(id)| id.parse::<InboundHookId>().ok()).ok_or(NOT_FOUND)?;
+    let attempt = peer.as_deref().map(|peer| app.peers.attempt(peer)).transpose()?;
+    let body = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BYTES)).await;
+    let body = match body {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
+            let is_too_long = error.into_inner().is::<LengthLimitError>();
+            let too_large = ApiError::BodyTooLarge { limit: MAX_BYTES };
+            return Err(if is_too_long { too_large } else { ApiError::BrokenBody });
+        }
+        Err(_) => return Err(ApiError::BodyMissing),
+    };
+    let (hook, store) = app.api_store().inbound_hook(id).await?.ok_or(NOT_FOUND)?;
+    let what = id.to_string();
+    let old = hook.old_sealed.as_deref().zip(hook.old_until);
+    let secrets = secret::opened(&app, (hook.tenant, &what), &hook.sealed, old)?;
+    let signer = secret::signer(&secrets)?;
+    let now = app.now();
+    let seconds = u64::try_from(now.timestamp()).unwrap_or(0);
+    signer.verify(&headers, &body, seconds).map_err(ApiError::InvalidSignature)?;
+    if let Some(attempt) = attempt {
+        attempt.uncount();
+    }
+    let webhook_id = headers.get(ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    if webhook_id.is_empty() || webhook_id.len() > MAX_ID {
+        return Err(ApiError::field("", format!("`webhook-id` must have 1 to {MAX_ID} characters")));
+    }
+    let mut text = String::from_utf8(body.to_vec())
+        .map_err(|_| ApiError::field("", "the body must be text in UTF-8, such as JSON"))?;
+    storable(&mut text);
+    // Some programs send their settings, too.
+    let text = masks(&secrets).text(&text).into_owned();
+    let (agentable, kind) = &hook.agentable;
+    let posting = Posting::begin(app.urgency(kind));
+    let message =
+        HookMessage { hook: id, name: &hook.name, instructions: &hook.instructions, text: &text, webhook_id };
+    let received = ReceivedMessage {
+        webhook_id,
+        message: app.state.ids.beside(*agentable),
+        run: app.state.ids.beside(*agentable),
+        content: &message.frame(),
+        metadata: &message.metadata(),
+        traceparent: posting.traceparent.as_deref(),
+        now,
+    };
+    let (message_id, run) = store.receive(&hook, &received).await?;
+    if let Some(run) = run {
+        posting.end(message_id, run);
+        app.publish_nudge(*agentable);
+        app.send_hint(*agentable, app.urgency(kind));
+    }
+    Ok((StatusCode::ACCEPTED, Json(ReceivedResponse { message_id })))
+}
+
+/// What takes the secrets of a hook out of what is posted to it, with and without what their text begins with.
+fn masks(secrets: &[SecretString]) -> Masks {
+    let texts = secrets.iter().map(|secret| secret.expose_secret());
+    Masks::of(texts.flat_map(|text| [Some(text), text.strip_prefix("whsec_")]).flatten())
+}
+
+/// A hook without its secrets.
+fn response(app: &App, hook: InboundHook) -> InboundHookResponse {
+    let now = app.now();
+    let (agentable, kind) = &hook.agentable;
+    InboundHookResponse {
+        id: hook.id,
+        agentable_id: agentable.public_id(kind),
+        name: hook.name,
+        instructions: hook.instructions,
+        path: format!("/hooks/{}", hook.id),
+        old_secret_until: hook.old_until.filter(|until| *until > now).map(Time),
+        created_at: Time(hook.created_at),
+    }
+}
+
+/// The agentable with a public id, and its kind.
+fn agentable(app: &App, id: &str) -> Option<(AgentableId, String)> {
+    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
+    let found = app.state.agent_types.get(kind)?;
+    Some((parse_prefixed(kind, id).ok()?.into(), found.kind.clone()))
+}
+
+/// The app of the cell of an agentable.
+fn cell_of(app: &Arc<App>, agentable: AgentableId) -> Arc<App> {
+    app.with_shard(shard(agentable))
+}
+
+/// An id that is no agentable's.
+fn no_agentable(wrong: impl FnOnce(&str) -> ApiError) -> ApiError {
+    wrong("must be the id of an agentable, as in `goal_…`")
+}

@@ -1,0 +1,468 @@
+//! Messages of a thread, what users and agents write to each other: reading them, and posting one with its images and files.
+//!
+//! `POST /v1/{kinds}/{id}/messages`: commits the message, then publishes its events to open streams and sends a hint to
+//! workers, without waiting for either, and responds. A lost hint costs seconds, because the sweep finds the message.
+//! If the commit also started the run on a worker of this process ([`houston_store::direct_start`]), that worker publishes
+//! the events, and no hint is needed.
+//!
+//! `double_texting` is what the message does to an open run; without it the setting of the agent type applies:
+//! - `enqueue`: the run reads the message at its next step.
+//! - `interrupt`: the run is cancelled, and the message opens the next one. What the run did stays; messages it had
+//!   not read yet are cancelled with it.
+//! - `reject`: 409 `run_in_progress`, and nothing is stored, not even the idempotency key.
+//! - `rollback`: like `interrupt`, and the run is removed from what the model reads. Its messages stay in the thread
+//!   with `"rolled_back": true` in their metadata. What its tools did (notes, learnings, mails, …) is not undone.
+//!
+//! `run_id` of the response is the run that will answer the message: the one that is open now, or if that is being cancelled the one
+//! that opens when it has ended ([`RunId::successor`](houston_domain::id::RunId::successor)). `GET /v1/runs/{id}` knows it until then
+//! as queued.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::try_join_all;
+use houston_domain::agentable::{DoubleTexting, Urgency};
+use houston_domain::attachment::{self, reference};
+use houston_domain::client_offer::ClientOffer;
+use houston_domain::id::{AttachmentId, ImageId};
+use houston_domain::image::{self, ImageHeader, MAX_IMAGE_BYTES, from_base64};
+use houston_domain::message::{
+    MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source, result_of,
+};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage, MessageResponse};
+use houston_protocol::time::Time;
+use houston_store::image::NewImage;
+use houston_store::message::{NewPost, Posted, ThreadMessage};
+use houston_store::rate::Whose;
+use houston_web::{Client, ContentTypes, Limits, Request, Tls};
+use serde_json::{Map, Value};
+
+use crate::admission;
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{AgentablePath, Owner};
+use crate::request::body::{Creation, WithImages};
+use crate::request::checks::{check_storable, check_storable_value, check_text};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, respond, unless_key_reused};
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::request::rates::ask;
+use crate::request::reads::get_by_id;
+use crate::request::request_trace::Posting;
+use crate::resources::models::sampling;
+use crate::state::App;
+use crate::state::documents::DocumentPermit;
+
+/// The response for a message.
+fn response(thread: ThreadMessage) -> MessageResponse {
+    let ThreadMessage { message, agentable, kind, status, processed_at } = thread;
+    let result = result_of(&message.metadata, &message.content);
+    MessageResponse {
+        result,
+        id: message.id,
+        owner: Owner { kind, id: agentable },
+        source: message.source,
+        message_type: message.message_type,
+        content: message.content,
+        metadata: message.metadata,
+        status,
+        run_id: message.run_id,
+        seq: message.seq,
+        created_at: Time(message.created_at),
+        processed_at: processed_at.map(Time),
+    }
+}
+
+endpoint! {
+    LIST: get "/v1/{kinds}/{id}/messages" => list,
+    tag = "messages",
+    operation_id = "list_messages",
+    summary = "List the messages of a thread, newest first.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses(
+        (status = 200, description = "A page of messages.", body = houston_protocol::page::Page<houston_protocol::message::MessageResponse>)
+    ),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let usual = app.state.config.thread_messages;
+    let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
+    app.confirm(caller, &path).await?;
+    let messages = app.store(caller).messages(path.id, before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, response)))
+}
+
+get_by_id! {
+    path: "/v1/messages/{id}", tag: "messages", operation: "get_message",
+    summary: "Get a message and its status.",
+    id: MessageId, "Id of the message.",
+    method: message, body: houston_protocol::message::MessageResponse, "The message.",
+}
+
+endpoint! {
+    POST: post "/v1/{kinds}/{id}/messages" => post,
+    tag = "messages",
+    operation_id = "create_message",
+    summary = "Post a message: it is stored, and a run is queued or the open run reads it.",
+    params(
+        ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = CreateMessage,
+    responses(
+        (status = 202, description = "The message is stored, and a run is queued or open.", body = AcceptedMessageResponse),
+        (status = 409, description = "`run_in_progress`: a run is open and `double_texting` is `reject`."),
+        (status = 429, description = "`rate_limited`: the user sends too many requests. `too_many_pending`: the user has too many unread messages.")
+    ),
+}
+
+async fn post(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    path: AgentablePath,
+    request: WithImages<CreateMessage>,
+) -> Result<Response, ApiError> {
+    let WithImages { creation: Creation { value: body, key }, permit: _permit } = request;
+    if !path.conversational {
+        return Err(ApiError::NotFound { what: "conversation" });
+    }
+    let has_files = !(body.images.is_empty() && body.attachments.is_empty());
+    check_content("/content", &body.content, has_files)?;
+    check_metadata("/metadata", &body.metadata)?;
+    let offer = ClientOffer {
+        focus: body.context,
+        output: body.output,
+        sampling: body.sampling,
+        limits: body.limits,
+        model_policy: body.model_policy,
+        ..ClientOffer::default()
+    };
+    check_offer(&offer)?;
+    sampling::check(&app, caller, &path, &offer.sampling, |setting| format!("/sampling/{setting}")).await?;
+    if !body.images.is_empty() {
+        // Before images are fetched and stored.
+        ask(&app, caller, Whose::Agentable(path.id), key.as_ref()).await?;
+    }
+    let mut content =
+        with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
+    content = with_attachments(&app, caller, &path, (content, &body.attachments), key.as_ref()).await?;
+    let metadata = Value::Object(body.metadata);
+    let double_texting = body.double_texting.unwrap_or(path.double_texting);
+    let post = CheckedMessage { content: &content, metadata: &metadata, double_texting };
+    let offer = Some(&offer).filter(|offer| !offer.is_empty());
+    let (posted, replayed) = store_offering(&app, caller, &path, post, offer, key.as_ref()).await?;
+    if replayed && has_files {
+        // An address may have another image now, and a file another name.
+        content = app.store(caller).message(posted.id).await?.message.content;
+    }
+    let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
+    let body = accepted(&path, &posted, content, metadata);
+    Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
+}
+
+/// A message that was checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CheckedMessage<'a> {
+    pub(crate) content: &'a str,
+    pub(crate) metadata: &'a Value,
+    /// What it does to an open run.
+    pub(crate) double_texting: DoubleTexting,
+}
+
+/// Stores a message that was checked, with what its client offers the run that answers it, and publishes it; whether it was
+/// stored before under the same key.
+pub(crate) async fn store_offering(
+    app: &Arc<App>,
+    caller: Caller,
+    path: &AgentablePath,
+    CheckedMessage { content, metadata, double_texting }: CheckedMessage<'_>,
+    offer: Option<&ClientOffer>,
+    key: Option<&Key>,
+) -> Result<(Posted, bool), ApiError> {
+    ask(app, caller, Whose::Agentable(path.id), key).await?;
+    let is_confirmed = app.agentables.is_confirmed(caller.tenant(), &path.kind, path.id);
+    // The statement checks it, unless an earlier post has.
+    let kind = (!is_confirmed).then_some(path.kind.as_str());
+    let posting = Posting::begin(path.urgency);
+    let post = NewPost {
+        traceparent: posting.traceparent.as_deref(),
+        id: app.state.ids.beside(path.id),
+        run: app.state.ids.beside(path.id),
+        content,
+        metadata,
+        double_texting,
+        starts: path.urgency == Urgency::Interactive,
+        kind,
+    };
+    let key = key.map(Key::as_stored);
+    houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
+    let created = match offer {
+        None => app.store(caller).post_message(path.id, &post, key).await?,
+        Some(offer) => app.store(caller).post_message_with_offer(path.id, &post, offer, key).await?,
+    };
+    let (posted, replayed) = unless_key_reused(created)?;
+    posting.end(posted.id, posted.run);
+    if kind.is_some() {
+        app.agentables.remember(caller.tenant(), &path.kind, path.id);
+    }
+    houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
+    if !replayed && posted.opened {
+        app.count_run(path.urgency);
+    }
+    if !replayed && !posted.is_started {
+        app.publish_events(path.id, posted.events(content, metadata));
+        if double_texting.cancels() && !posted.opened {
+            app.publish_cancel(path.id, posted.run);
+        }
+        if posted.needs_hint {
+            app.send_hint(path.id, path.urgency);
+        }
+    }
+    houston_faults::fault!("C2").map_err(houston_store::Error::from)?;
+    Ok((posted, replayed))
+}
+
+/// Checks ranges and sizes, and that Postgres can store its values.
+fn check_offer(offer: &ClientOffer) -> Result<(), ApiError> {
+    offer.check(|_| false).map_err(|wrong| ApiError::field(&wrong.pointer, wrong.reason))?;
+    let ClientOffer { focus, output, .. } = offer;
+    if let Some(data) = focus.as_ref().and_then(|focus| focus.data.as_ref()) {
+        check_storable_value("/context/data", data)?;
+    }
+    output.as_ref().map_or(Ok(()), |output| check_storable_value("/output/schema", &output.schema))
+}
+
+/// `may_be_empty`: there are images.
+///
+/// # Errors
+/// [`ApiError::MessageTooLarge`], [`ApiError::EmptyMessage`], or [`ApiError::InvalidRequest`] when Postgres could not store
+/// the text.
+pub(crate) fn check_content(pointer: &str, content: &str, may_be_empty: bool) -> Result<(), ApiError> {
+    let bytes = content.len();
+    if bytes > MAX_MESSAGE_BYTES {
+        return Err(ApiError::MessageTooLarge { bytes, limit: MAX_MESSAGE_BYTES });
+    }
+    if !may_be_empty && content.trim().is_empty() {
+        return Err(ApiError::EmptyMessage);
+    }
+    check_text(pointer, content)
+}
+
+/// # Errors
+/// [`ApiError::InvalidRequest`] when it is too large, or Postgres could not store it.
+pub(crate) fn check_metadata(pointer: &str, metadata: &Map<String, Value>) -> Result<(), ApiError> {
+    // The size first: the next check, and counting all bytes, would take long for large metadata.
+    if serde_json::to_writer(AtMost(MAX_METADATA_BYTES), metadata).is_err() {
+        let detail = format!("is too large as JSON; at most {MAX_METADATA_BYTES} bytes are allowed");
+        return Err(ApiError::field(pointer, detail));
+    }
+    check_storable(pointer, metadata)
+}
+
+/// A writer that counts bytes and fails when there are more than this.
+struct AtMost(usize);
+
+impl io::Write for AtMost {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The body of the response; a replay gets the same, whatever the message's status is now.
+pub(crate) fn accepted(
+    path: &AgentablePath,
+    posted: &Posted,
+    content: String,
+    metadata: Value,
+) -> AcceptedMessageResponse {
+    let message = MessageResponse {
+        result: None,
+        id: posted.id,
+        owner: Owner { kind: path.kind.clone(), id: path.id },
+        source: Source::User,
+        message_type: MessageType::Text,
+        content,
+        metadata,
+        status: Some(MessageStatus::Pending),
+        run_id: Some(posted.answered_by),
+        seq: posted.seq,
+        created_at: Time(posted.created_at),
+        processed_at: None,
+    };
+    AcceptedMessageResponse {
+        message,
+        events_url: format!("{}/events?after={}", path.url_path(), posted.run_seq - 1),
+    }
+}
+
+/// What servers say that images are; the bytes decide.
+const IMAGE_TYPES: &[&str] = &[
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/gif",
+    "application/octet-stream",
+    "binary/octet-stream",
+];
+
+/// The text of a message with references to its images, which are stored. Without images nothing is done. If the message was
+/// posted before under `key`, its text is returned: the images are not fetched again, and may not be there any more.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when an image is not accepted, [`ApiError::Full`] when the user has too many bytes of images,
+/// [`ApiError::NotFound`] when there is no such agentable, [`ApiError::MessageTooLarge`], [`ApiError::TooManyDocuments`] when there
+/// is no memory for images that are fetched.
+pub(crate) async fn with_images(
+    app: &Arc<App>,
+    caller: Caller,
+    path: &AgentablePath,
+    pointer: &str,
+    (content, images): (String, &[MessageImage]),
+    key: Option<&Key>,
+) -> Result<String, ApiError> {
+    if images.is_empty() {
+        return Ok(content);
+    }
+    let limits = app.state.config.images;
+    let most = limits.max_per_message;
+    if images.len() > most {
+        let why = format!("has {} images; at most {most} are allowed in one message", images.len());
+        return Err(ApiError::field(pointer, why));
+    }
+    if let Some(key) = key
+        && let Some(text) = app.store(caller).text_posted_before(key.as_stored()).await?
+    {
+        return Ok(text);
+    }
+    let user = app.store(caller).agentable(&path.kind, path.id).await?.user;
+    // Those in the body have their memory already.
+    let fetched = images.iter().filter(|image| image.url.is_some()).count();
+    let _permit = match fetched * MAX_IMAGE_BYTES {
+        0 => None,
+        bytes => Some(DocumentPermit::new(&app.documents, caller.tenant(), bytes).await?),
+    };
+    let read =
+        images.iter().enumerate().map(|(nth, image)| read_image(app, format!("{pointer}/{nth}"), image));
+    let read = try_join_all(read).await?;
+    let new: Vec<NewImage<'_>> = read
+        .iter()
+        .map(|(header, data)| NewImage { id: ImageId::of(user, data), header: *header, data })
+        .collect();
+    let content = image::with_references(&content, new.iter().map(|image| image.id));
+    check_content(pointer, &content, false)?;
+    app.store(caller).put_images((path.id, user), &new, limits.max_bytes_of_user).await?;
+    Ok(content)
+}
+
+/// The bytes of an image, and what their header says.
+async fn read_image(
+    app: &Arc<App>,
+    pointer: String,
+    image: &MessageImage,
+) -> Result<(ImageHeader, Vec<u8>), ApiError> {
+    let refused = |why: String| ApiError::field(&pointer, why);
+    let bytes = match image {
+        MessageImage { data: Some(data), url: None } => {
+            let data = data.clone();
+            let decoded = app.offload.compute(move || from_base64(&data)).await?;
+            decoded.map_err(|error| refused(error.to_string()))?
+        }
+        MessageImage { data: None, url: Some(url) } => fetch_image(app, url).await.map_err(refused)?,
+        _ => return Err(refused("needs either `data` (Base64) or `url`".to_owned())),
+    };
+    let header = ImageHeader::read_whole(&bytes).map_err(|error| refused(error.to_string()))?;
+    Ok((header, bytes))
+}
+
+/// Fetches an image from the public internet.
+async fn fetch_image(app: &App, url: &str) -> Result<Vec<u8>, String> {
+    let client = match app.images.get() {
+        Some(client) => client,
+        None => {
+            let tls = Tls::system().map_err(|_| "images cannot be fetched: TLS does not start".to_owned())?;
+            let limits = Limits {
+                whole: Duration::from_secs(app.state.config.images.fetch_timeout_s.max(1)),
+                body: MAX_IMAGE_BYTES + 1,
+                ..Limits::default()
+            };
+            app.images.get_or_init(|| Client::guarded(tls).limits(limits).build())
+        }
+    };
+    let mut request = Request::get(url);
+    request.accepts = ContentTypes::TextAnd(IMAGE_TYPES);
+    let response = admission::without_place(client.send(request)).await;
+    let response = response.map_err(|error| format!("cannot be fetched: {error}"))?;
+    if !response.status.is_success() {
+        return Err(format!("cannot be fetched: its server answered {}", response.status));
+    }
+    Ok(response.body.to_vec())
+}
+
+/// The text of a message with references to its files. Without files nothing is done. If the message was posted before under
+/// `key`, its text is returned: the files may not be there any more.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when the user has no such file, or there are too many, [`ApiError::NotFound`] when there is no
+/// such agentable, [`ApiError::MessageTooLarge`].
+async fn with_attachments(
+    app: &Arc<App>,
+    caller: Caller,
+    path: &AgentablePath,
+    (content, ids): (String, &[AttachmentId]),
+    key: Option<&Key>,
+) -> Result<String, ApiError> {
+    if ids.is_empty() {
+        return Ok(content);
+    }
+    let most = app.state.config.attachments.max_per_message;
+    if ids.len() > most {
+        let why = format!("has {} files; at most {most} are allowed in one message", ids.len());
+        return Err(ApiError::field("/attachments", why));
+    }
+    if let Some(key) = key
+        && let Some(text) = app.store(caller).text_posted_before(key.as_stored()).await?
+    {
+        return Ok(text);
+    }
+    app.confirm(caller, path).await?;
+    let used = app.store(caller).use_attachments(path.id, ids).await?;
+    let used: HashMap<AttachmentId, String> =
+        used.into_iter().map(|file| (file.id, reference(file.id, &file.name, file.kind))).collect();
+    let lines: Result<Vec<String>, ApiError> = ids
+        .iter()
+        .enumerate()
+        .map(|(nth, id)| {
+            let missing = || {
+                let why = "the user has no such file; post it to /v1/users/{id}/attachments first";
+                ApiError::field(&format!("/attachments/{nth}"), why)
+            };
+            used.get(id).cloned().ok_or_else(missing)
+        })
+        .collect();
+    let content = attachment::with_references(&content, lines?);
+    check_content("/content", &content, false)?;
+    Ok(content)
+}

@@ -1,0 +1,50 @@
+//! One file for each resource: its endpoints, the checks of their bodies, and what other modules may do with it.
+//!
+//! Resources use each other in one direction. What two of them need of each other is in [`crate::request`], or in the state.
+
+pub(crate) mod agentables;
+pub(crate) mod agents;
+pub(crate) mod approve;
+pub(crate) mod attachments;
+pub(crate) mod audit;
+pub(crate) mod check_ins;
+pub(crate) mod client_tokens;
+pub(crate) mod conversation;
+pub(crate) mod erasures;
+pub(crate) mod errors;
+pub(crate) mod feed;
+pub(crate) mod fields;
+pub(crate) mod files;
+pub(crate) mod grants;
+pub(crate) mod guards;
+pub(crate) mod health;
+pub(crate) mod images;
+pub(crate) mod inbound_hooks;
+pub(crate) mod insight;
+pub(crate) mod kinds;
+pub(crate) mod knowledge;
+pub(crate) mod mcp_servers;
+pub(crate) mod messages;
+pub(crate) mod models;
+pub(crate) mod overview;
+pub(crate) mod plans;
+pub(crate) mod profile;
+pub(crate) mod questions;
+pub(crate) mod queues;
+pub(crate) mod read_marks;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod shared_state;
+pub(crate) mod skills;
+pub(crate) mod snippets;
+pub(crate) mod table_records;
+pub(crate) mod tables;
+pub(crate) mod teams;
+pub(crate) mod tenant_keys;
+pub(crate) mod todos;
+pub(crate) mod tool_sources;
+pub(crate) mod triggers;
+pub(crate) mod usage;
+pub(crate) mod users;
+pub(crate) mod webhooks;
+pub(crate) mod workers;

@@ -1,0 +1,223 @@
+//! `/v1/plans/{id}/steps`: the steps of a plan in the order of its document, those of loops for each turn, with their results; and
+//! what people do to single steps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::plan::{ByHandError, Document, MAX_RESULT, States, Step, repeat, skip as skip_step};
+use houston_protocol::plan::{PlanResponse, PlanStepError, PlanStepResponse};
+use houston_protocol::time::Time;
+use houston_store::plan::{PlanStep, StepsChange};
+use serde_json::Value;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::endpoint::endpoint;
+use crate::request::page::{HexText, List, Page, PageQuery};
+use crate::request::query::Query;
+use crate::resources::plans::{PlanPath, StepPath, listed, refused, tell};
+use crate::state::App;
+
+endpoint! {
+    LIST: get "/v1/plans/{id}/steps" => list,
+    tag = "plans",
+    operation_id = "list_plan_steps",
+    summary = "List the steps of a plan in the order of its document, those of loops for each turn so far.",
+    params(
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses(
+        (status = 200, description = "A page of steps, with up to 16 KiB of each result.", body = houston_protocol::page::Page<houston_protocol::plan::PlanStepResponse>)
+    ),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PlanPath(id): PlanPath,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, after) = (query.limit()?, query.text(List::PlanSteps)?);
+    let plan = app.store(caller).plan(id).await?;
+    let rows =
+        app.store(caller).plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();
+    let document = plan.read()?;
+    let all = lines(&document, &rows);
+    // The document may have been changed since: then the step before the page may be gone.
+    let start = match &after {
+        None => 0,
+        Some(path) => all.iter().position(|line| line.path == *path).ok_or(ApiError::InvalidCursor)? + 1,
+    };
+    let page: Vec<Line<'_>> = all.into_iter().skip(start).take(limit + 1).collect();
+    let position = |line: &Line<'_>| HexText(line.path.clone());
+    Ok(Json(Page::of(List::PlanSteps, limit, page, position, |line| line.response(MAX_RESULT))))
+}
+
+endpoint! {
+    RETRY: post "/v1/plans/{id}/steps/{path}/retry" => retry,
+    tag = "plans",
+    operation_id = "retry_plan_step",
+    summary = "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
+    params(
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
+    ),
+    responses(
+        (status = 200, description = "The plan.", body = PlanResponse),
+        (status = 409, description = "`invalid_state`: the plan has ended. `invalid_step_status`: the step did not fail.")
+    ),
+}
+
+async fn retry(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    plan: PlanPath,
+    StepPath(path): StepPath,
+) -> Result<Json<PlanResponse>, ApiError> {
+    let now = app.now();
+    change(&app, caller, plan, |document, states| repeat(document, states, &path, now)).await
+}
+
+endpoint! {
+    SKIP: post "/v1/plans/{id}/steps/{path}/skip" => skip,
+    tag = "plans",
+    operation_id = "skip_plan_step",
+    summary = "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
+    params(
+        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
+    ),
+    responses(
+        (status = 200, description = "The plan.", body = PlanResponse),
+        (status = 409, description = "`invalid_state`: the plan has ended. `invalid_step_status`: the step runs, or has a result.")
+    ),
+}
+
+async fn skip(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    plan: PlanPath,
+    StepPath(path): StepPath,
+) -> Result<Json<PlanResponse>, ApiError> {
+    change(&app, caller, plan, |document, states| skip_step(document, states, &path)).await
+}
+
+async fn change(
+    app: &App,
+    caller: Caller,
+    PlanPath(id): PlanPath,
+    rule: impl Fn(&Document, &States) -> Result<StepsChange, ByHandError>,
+) -> Result<Json<PlanResponse>, ApiError> {
+    let plan = app.store(caller).plan(id).await?;
+    let done = app.store(caller).change_plan_steps(id, rule).await?;
+    done.map_err(|refusal| {
+        refused(refusal, |error| match error {
+            ByHandError::Unknown => ApiError::NotFound { what: "step of the plan" },
+            ByHandError::Status(reason) => ApiError::InvalidStepStatus(reason),
+        })
+    })?;
+    tell(app, &plan);
+    listed(app, caller, id).await
+}
+
+/// How many steps are listed with a plan itself.
+const LISTED: usize = 200;
+/// Length of a result that is listed with a plan itself, in characters.
+const BEGINNING: usize = 400;
+
+/// A step, with its state.
+struct Line<'p> {
+    path: String,
+    step: &'p Step,
+    row: Option<&'p PlanStep>,
+}
+
+/// All steps.
+fn lines<'p>(document: &'p Document, rows: &'p [PlanStep]) -> Vec<Line<'p>> {
+    let rows: HashMap<&str, &PlanStep> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
+    let turns = |path: &str| rows.get(path).map_or(0, |row| row.state.turns.len());
+    let steps = houston_domain::plan::listed(document, turns).into_iter();
+    steps.map(|(path, step)| Line { row: rows.get(path.as_str()).copied(), path, step }).collect()
+}
+
+/// The first steps, with the beginnings of their results.
+pub(super) fn beginnings(document: &Document, rows: &[PlanStep]) -> Vec<PlanStepResponse> {
+    lines(document, rows).iter().take(LISTED).map(|line| line.response(BEGINNING)).collect()
+}
+
+impl Line<'_> {
+    /// The response, with at most so many characters of the result.
+    fn response(&self, longest: usize) -> PlanStepResponse {
+        let state = self.row.map(|row| row.state.clone()).unwrap_or_default();
+        let (result, is_cut) = cut(state.result, longest);
+        PlanStepResponse {
+            path: self.path.clone(),
+            title: self.step.title.clone(),
+            kind: self.step.action.kind().to_owned(),
+            status: state.status.as_str().to_owned(),
+            attempt: state.attempt,
+            result,
+            is_cut,
+            error: state.error.map(|error| PlanStepError { code: error.code, message: error.message }),
+            due_at: state.due.map(Time),
+            task_id: self.row.and_then(|row| row.task.as_ref()).map(|(kind, id)| id.public_id(kind)),
+            question_id: self.row.and_then(|row| row.question),
+            started_at: self.row.and_then(|row| row.started_at).map(Time),
+            ended_at: self.row.and_then(|row| row.ended_at).map(Time),
+        }
+    }
+}
+
+/// A result; a longer one as the beginning of its text or JSON.
+fn cut(result: Value, longest: usize) -> (Option<Value>, bool) {
+    if result.is_null() {
+        return (None, false);
+    }
+    let text = match &result {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(longest) {
+        Some((at, _)) => (Some(Value::String(text[..at].to_owned())), true),
+        None => (Some(result), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use houston_domain::plan::{Offer, State, Status};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn steps_have_the_order_of_the_document_and_loops_their_turns() {
+        let document = json!({"v": 1, "goal": "g", "steps": [
+            {"id": "z", "type": "llm", "prompt": "p"},
+            {"id": "each", "type": "loop", "over": "z.result", "as": "item", "max": 3, "steps": [
+                {"id": "read", "type": "llm", "prompt": "{{ item }}"}]},
+            {"id": "if", "type": "condition", "if": "1", "then": [{"id": "a", "type": "llm", "prompt": "p"}]}]});
+        let document = Document::parse(&document.to_string(), Offer { tools: &[], steps: 10 }).unwrap();
+        let row = |path: &str, state| PlanStep {
+            path: path.to_owned(),
+            state,
+            task: None,
+            question: None,
+            started_at: None,
+            ended_at: None,
+        };
+        let looped = State { status: Status::Running, turns: vec![json!(1), json!(2)], ..State::default() };
+        let long = State { status: Status::Succeeded, result: json!("ä".repeat(500)), ..State::default() };
+        let rows = [row("z", long), row("each", looped)];
+        let listed = beginnings(&document, &rows);
+        let paths: Vec<&str> = listed.iter().map(|step| step.path.as_str()).collect();
+        assert_eq!(paths, ["z", "each", "each[0].read", "each[1].read", "if", "if.a"]);
+        assert_eq!((listed[0].is_cut, listed[0].result.clone()), (true, Some(json!("ä".repeat(400)))));
+        assert_eq!((listed[2].status.as_str(), listed[2].is_cut), ("pending", false));
+    }
+}

@@ -1,0 +1,228 @@
+//! `/v1/questions`: what runs ask people. An answer wakes the run.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use houston_domain::id::{QuestionId, UserId};
+use houston_domain::question::approval;
+use houston_domain::question::{MAX_ANSWERED_BY_CHARS, Question, QuestionKind, QuestionState};
+use houston_domain::storable::storable_value;
+use houston_protocol::question::{AnswerQuestion, ApprovalLink, CreateApprovalLink, QuestionResponse};
+use houston_protocol::time::Time;
+use houston_store::TenantStore;
+use houston_store::answer::{Answered, AskedQuestion};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{Id, Owner};
+use crate::request::body::Creation;
+use crate::request::checks::check_line;
+use crate::request::endpoint::endpoint;
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::request::reads::get_by_id;
+use crate::state::App;
+
+/// The query: page parameters, a user and a kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Filter {
+    user_id: Option<String>,
+    kind: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+endpoint! {
+    LIST: get "/v1/questions" => list,
+    tag = "questions",
+    operation_id = "list_questions",
+    summary = "List open questions of the tenant or of one user, newest first.",
+    params(
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only questions of this user's agents."),
+        ("kind" = Option<houston_protocol::schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of open questions.", body = houston_protocol::page::Page<houston_protocol::question::QuestionResponse>)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<Filter>,
+) -> Result<impl IntoResponse, ApiError> {
+    let Filter { user_id, kind, limit, cursor } = query;
+    let user = user_id
+        .map(|id| id.parse::<UserId>().map_err(|error| ApiError::parameter("user_id", error.to_string())))
+        .transpose()?;
+    let user = caller.list_of(user)?;
+    let kind = kind
+        .map(|name| {
+            let unknown = || ApiError::parameter("kind", "must be approval, input or budget".to_owned());
+            QuestionKind::from_name(&name).ok_or_else(unknown)
+        })
+        .transpose()?;
+    let page = PageQuery { limit, cursor };
+    let (limit, before) = (page.limit()?, page.id(List::Questions)?.map(Into::into));
+    let questions = app.store(caller).open_questions(user, kind, before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Questions, limit, questions, |row| row.question.asked.id.0.as_u128(), response)))
+}
+
+get_by_id! {
+    path: "/v1/questions/{id}", tag: "questions", operation: "get_question",
+    summary: "Get a question.",
+    id: QuestionId, "Id of the question.",
+    method: question, body: houston_protocol::question::QuestionResponse, "The question.",
+}
+
+endpoint! {
+    ANSWER: post "/v1/questions/{id}/answer" => answer,
+    tag = "questions",
+    operation_id = "answer_question",
+    summary = "Answer a question; its run goes on.",
+    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
+    request_body = AnswerQuestion,
+    responses(
+        (status = 200, description = "The question with the answer. The same answer again is no error.", body = houston_protocol::question::QuestionResponse),
+        (status = 409, description = "`question_closed`: it was answered otherwise, has expired, or is not asked any more.")
+    ),
+}
+
+/// Of several answers at once one is accepted.
+async fn answer(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<QuestionId>,
+    // A repeated answer is recognised without the Idempotency-Key, which is ignored.
+    Creation { value: AnswerQuestion { answer, answered_by }, key: _ }: Creation<AnswerQuestion>,
+) -> Result<impl IntoResponse, ApiError> {
+    if let Some(name) = &answered_by {
+        check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
+    }
+    let mut storable = answer.clone();
+    storable_value(&mut storable);
+    if storable != answer {
+        return Err(ApiError::field("/answer", "must not contain the character U+0000"));
+    }
+    let store = app.store(caller);
+    // The schema of a question never changes.
+    let asked = store.question(id).await?;
+    let question = asked.question.asked;
+    question
+        .check_answer(&answer)
+        .map_err(|wrong| ApiError::field(&format!("/answer{}", wrong.pointer), wrong.reason))?;
+    if question.is_client_call() {
+        // The client had chosen the function for this call; without this, its run would have to call it again.
+        store.release_client_choice(asked.agentable).await?;
+    }
+    let asked = match accept(&app, store, id, &answer, answered_by.as_deref()).await? {
+        Answered::Now(asked) => asked,
+        Answered::Closed(asked) if asked.question.answer.as_ref() == Some(&answer) => asked,
+        Answered::Closed(asked) => return Err(closed_otherwise(asked)),
+    };
+    Ok(Json(response(asked)))
+}
+
+endpoint! {
+    CREATE_LINK: post "/v1/questions/{id}/links" => create_link,
+    tag = "questions",
+    operation_id = "create_approval_link",
+    summary = "Make a link with which a person decides an open question without an API key.",
+    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
+    request_body = CreateApprovalLink,
+    responses(
+        (status = 201, description = "The link. Only its hash is stored, so it cannot be read again.", body = ApprovalLink),
+        (status = 409, description = "`question_closed`: it is not open any more; `full`: it has the maximum number of links.")
+    ),
+}
+
+async fn create_link(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<QuestionId>,
+    // Each request makes a link, with the Idempotency-Key as well: the first one cannot be shown again.
+    Creation { value: CreateApprovalLink { answered_by }, key: _ }: Creation<CreateApprovalLink>,
+) -> Result<impl IntoResponse, ApiError> {
+    if let Some(name) = &answered_by {
+        check_line("/answered_by", name, MAX_ANSWERED_BY_CHARS)?;
+    }
+    let store = app.store(caller);
+    let asked = store.question(id).await?;
+    let state = asked.question.state;
+    if state != QuestionState::Open {
+        let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
+        return Err(ApiError::QuestionClosed { id, state, answer });
+    }
+    if !is_decidable(&asked) {
+        let reason = "needs another answer than yes or no; POST /v1/questions/{id}/answer answers it";
+        return Err(ApiError::parameter("id", reason.to_owned()));
+    }
+    let token = approval::link_token(&app.state.ids);
+    store.create_approval_link(id, &token, answered_by.as_deref()).await?;
+    let expires_at = asked.question.asked.expires_at.map(Time);
+    Ok((
+        StatusCode::CREATED,
+        Json(ApprovalLink { path: approval::link_path(id, &token), answered_by, expires_at }),
+    ))
+}
+
+/// Whether the question can be decided with a link.
+pub(crate) fn is_decidable(asked: &AskedQuestion) -> bool {
+    asked.question.asked.plain_answer(true, None).is_some()
+}
+
+/// Answers a question, and wakes its run if the answer counts.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn accept(
+    app: &App,
+    store: TenantStore<'_>,
+    id: QuestionId,
+    answer: &Value,
+    by: Option<&str>,
+) -> Result<Answered, ApiError> {
+    let answered = store.answer_question(id, answer, by).await?;
+    if let Answered::Now(asked) = &answered {
+        app.publish_nudge(asked.agentable);
+        app.send_hint(asked.agentable, app.urgency(&asked.kind));
+    }
+    Ok(answered)
+}
+
+/// Why an answer to a question that is closed does not count.
+pub(crate) fn closed_otherwise(asked: AskedQuestion) -> ApiError {
+    let (id, state) = (asked.question.asked.id, asked.question.state);
+    let answer = asked.question.answer.filter(|_| state == QuestionState::Answered);
+    ApiError::QuestionClosed { id, state, answer }
+}
+
+/// The response for a question.
+pub(crate) fn response(asked: AskedQuestion) -> QuestionResponse {
+    let AskedQuestion { question, user, agentable, kind, run } = asked;
+    let Question { asked, state, answer, answered_by, created_at, closed_at } = question;
+    QuestionResponse {
+        id: asked.id,
+        owner: Owner { kind, id: agentable },
+        user_id: user,
+        run_id: run,
+        kind: asked.kind,
+        subject: asked.subject,
+        text: asked.text,
+        schema: asked.schema,
+        default_value: asked.default_value,
+        expires_at: asked.expires_at.map(Time),
+        state,
+        answer,
+        answered_by,
+        created_at: Time(created_at),
+        closed_at: closed_at.map(Time),
+        approval: asked.approval.map(|approval| (*approval).into()),
+    }
+}

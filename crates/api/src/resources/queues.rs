@@ -1,0 +1,200 @@
+//! `/v1/queues`: the work in the lanes. A key with the scope `installation` sees that of all tenants, any other that of its own.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use houston_domain::agentable::Urgency;
+use houston_domain::lane_work::LaneWork;
+use houston_protocol::queue::{QueueResponse, QueuesResponse, Scaling};
+use houston_queue::Lane;
+use houston_store::worker_list::RegisteredWorker;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::endpoint::endpoint;
+use crate::request::missing_cells::{Missing, across};
+use crate::state::App;
+
+/// The lanes in which agentables wait, the most urgent first.
+pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
+
+endpoint! {
+    LIST: get "/v1/queues" => list,
+    tag = "operate",
+    operation_id = "list_queues",
+    summary = "List the lanes with the work that waits in each.",
+    description = "For a key with the scope `installation` that of all tenants, else that of the key's tenant. Counted in \
+                   Postgres, so that it is right even while Redis is away.",
+    responses((status = 200, description = "The lanes, the most urgent first.", body = QueuesResponse)),
+}
+
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let (missing, data) = queues(&app, caller, &LANES).await?;
+    Ok((missing, Json(QueuesResponse { data })))
+}
+
+endpoint! {
+    STATS: get "/v1/queues/{lane}/stats" => stats,
+    tag = "operate",
+    operation_id = "get_queue_stats",
+    summary = "Get the work of one lane, for autoscalers.",
+    description = "`scaling.pending_slots` and `scaling.wanted_slots` are what KEDA's metrics-api trigger reads as `valueLocation`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "interactive")),
+    responses((status = 200, description = "The work of the lane.", body = houston_protocol::queue::QueueResponse)),
+}
+
+async fn stats(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(lane): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    let lane = lane_named(&lane)?;
+    let (missing, mut lanes) = queues(&app, caller, &[lane]).await?;
+    let lane = lanes.pop().ok_or(ApiError::NotFound { what: "lane" })?;
+    Ok((missing, Json(lane)))
+}
+
+endpoint! {
+    PAUSE: post "/v1/queues/{lane}/pause" => pause,
+    tag = "operate",
+    operation_id = "pause_queue",
+    summary = "Pause a lane: workers claim nothing new of it.",
+    description = "Runs that workers hold go on, and what is posted waits. Workers read it within a second. Idempotent. Needs the scope \
+                   `installation` besides `operate`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
+    responses((status = 200, description = "The lane.", body = QueueResponse)),
+}
+
+/// Workers claim nothing new of a paused lane.
+async fn pause(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(lane): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    set(&app, caller, &lane, true).await.map(Json)
+}
+
+endpoint! {
+    RESUME: post "/v1/queues/{lane}/resume" => resume,
+    tag = "operate",
+    operation_id = "resume_queue",
+    summary = "Let a paused lane go on.",
+    description = "Idempotent. Needs the scope `installation` besides `operate`.",
+    params(("lane" = String, Path, description = "`interactive` or `background`.", example = "background")),
+    responses((status = 200, description = "The lane.", body = QueueResponse)),
+}
+
+async fn resume(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(lane): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    set(&app, caller, &lane, false).await.map(Json)
+}
+
+async fn set(app: &Arc<App>, caller: Caller, lane: &str, is_paused: bool) -> Result<QueueResponse, ApiError> {
+    let lane = lane_named(lane)?;
+    for cell in app.all_cells() {
+        cell.api_store().set_lane_paused(Lane::from(lane).as_str(), is_paused).await?;
+    }
+    queues(app, caller, &[lane]).await?.1.pop().ok_or(ApiError::NotFound { what: "lane" })
+}
+
+/// The work of lanes, over all cells.
+pub(crate) struct Works {
+    /// In the order of the lanes.
+    pub(crate) lanes: Vec<LaneWork>,
+    /// None, unless the work is that of all tenants.
+    pub(crate) workers: Vec<RegisteredWorker>,
+    /// The cells that are away.
+    pub(crate) missing: Missing,
+}
+
+/// The work of these lanes: `whole` is that of all tenants, with the workers.
+pub(crate) async fn works(
+    app: &Arc<App>,
+    caller: Caller,
+    whole: bool,
+    lanes: &[Urgency],
+) -> Result<Works, ApiError> {
+    let mut works = vec![LaneWork::default(); lanes.len()];
+    let mut workers = Vec::new();
+    let ask = |cell: Arc<App>| async move {
+        if !whole {
+            return Ok((cell.store(caller).work().await?, Vec::new()));
+        }
+        let store = cell.api_store();
+        let (work, workers) = tokio::try_join!(store.work(), store.list_workers())?;
+        Ok((work, workers))
+    };
+    let (found, missing) = across(app, ask).await?;
+    for (work, of_cell) in found {
+        for (sum, lane) in works.iter_mut().zip(lanes) {
+            let urgency_of = |kind: &str| app.state.agent_types.get(kind).map(|kind| kind.urgency);
+            *sum = sum.with(LaneWork::of(*lane, &work.kinds, urgency_of, work.at));
+        }
+        // Each process has a worker in every cell, and they share its slots: those of one cell are all.
+        if workers.is_empty() {
+            workers = of_cell;
+        }
+    }
+    Ok(Works { lanes: works, workers, missing })
+}
+
+async fn queues(
+    app: &Arc<App>,
+    caller: Caller,
+    lanes: &[Urgency],
+) -> Result<(Missing, Vec<QueueResponse>), ApiError> {
+    let whole = caller.operates_installation();
+    let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
+    let (Works { lanes: works, workers, missing }, (paused, _)) =
+        tokio::try_join!(works(app, caller, whole, lanes), across(app, ask))?;
+    let paused: Vec<String> = paused.into_iter().flatten().collect();
+    let show = |(work, lane): (LaneWork, &Urgency)| {
+        let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
+        response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
+    };
+    Ok((missing, works.into_iter().zip(lanes).map(show).collect()))
+}
+
+/// The lane of this name.
+fn lane_named(name: &str) -> Result<Urgency, ApiError> {
+    let found = LANES.into_iter().find(|lane| Lane::from(*lane).as_str() == name);
+    found.ok_or(ApiError::NotFound { what: "lane" })
+}
+
+/// The slots for a lane of workers that claim.
+pub(crate) fn slots(workers: &[RegisteredWorker], lane: Urgency) -> i64 {
+    let slots_of = |worker: &RegisteredWorker| match lane {
+        Urgency::Interactive => worker.slots,
+        Urgency::Background => worker.background_slots,
+    };
+    workers.iter().filter(|worker| worker.claims()).filter_map(slots_of).map(i64::from).sum()
+}
+
+fn response(
+    lane: Urgency,
+    whole: bool,
+    (work, paused): (LaneWork, bool),
+    slots: Option<i64>,
+) -> QueueResponse {
+    let pending_slots = if paused { 0 } else { work.claimable };
+    QueueResponse {
+        lane: Lane::from(lane).as_str().to_owned(),
+        of: if whole { "installation" } else { "tenant" }.to_owned(),
+        depth: work.queued,
+        oldest_age_s: work.oldest_age_s,
+        running: work.running,
+        orphaned: work.orphaned,
+        retrying: work.retrying,
+        put_off: work.put_off,
+        waiting: work.asking,
+        slots,
+        paused,
+        capped: work.is_capped,
+        scaling: Scaling { pending_slots, wanted_slots: work.running + pending_slots },
+    }
+}

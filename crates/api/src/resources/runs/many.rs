@@ -1,0 +1,397 @@
+//! `/v1/runs`: the runs of all agentables of the tenant, newest first; and `POST /v1/runs/cancel` and `POST /v1/runs/retry`, which
+//! change many runs at once, by their ids or by a filter. With `dry_run` they only say how many it would be.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::{AgentableId, RunId, shard};
+use houston_domain::run::RunStatus;
+use houston_domain::scope::Scope;
+use houston_protocol::page::Page;
+use houston_protocol::run_list::{
+    ChangeRuns, ChangedRunsResponse, ListedRunResponse, RunsFilter, SkippedRun,
+};
+use houston_protocol::time::Time;
+use houston_store::run_list::{ListedRun, RunFilter, RunPage};
+use houston_store::run_retry::{DOUBLE_TEXTING, Retry};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::AgentablePath;
+use crate::request::body::Creation;
+use crate::request::checks::check_text;
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::Key;
+use crate::request::missing_cells::across;
+use crate::request::page::{List, PageQuery};
+use crate::request::query::{Query, clamped, time};
+use crate::resources::messages::{CheckedMessage, store_offering};
+use crate::resources::plans::create::make_again;
+use crate::resources::runs::response;
+use crate::state::App;
+
+endpoint! {
+    LIST: get "/v1/runs" => list,
+    tag = "runs",
+    operation_id = "list_all_runs",
+    summary = "List the runs of the tenant, newest first.",
+    description = "A page reads at most 20,000 runs of the installation. One with fewer runs than `limit`, or none, has `has_more` if \
+                   there may be older ones. Titles and texts of errors are for keys with the scope `read` besides `operate`.",
+    params(
+        ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
+        ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
+        ("agent_id" = Option<houston_protocol::schema::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
+        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only runs of this user's agentables."),
+        ("error_code" = Option<String>, Query, description = "Only runs with this error code. Runs that were given up because their workers died have `DEAD_LETTERED`.", example = "RATE_LIMITED"),
+        ("fingerprint" = Option<String>, Query, description = "Only runs of the group of errors with this fingerprint, as `GET /v1/errors` names it.", example = "8c1f06d2b1a94e77"),
+        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted then or later."),
+        ("until" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted before."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of runs.", body = Page<ListedRunResponse>)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<FilterQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let filter = stored(query.filter()?);
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let (limit, before) = (page.limit()?, page.id(List::AllRuns)?.map(RunId));
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let filter = &filter;
+    let ask = |cell: Arc<App>| async move { Ok(cell.store(caller).find_runs(filter, before, rows).await?) };
+    let (pages, missing) = across(&app, ask).await?;
+    let found = merged(pages, limit);
+    let next_cursor = found.next.map(cursor);
+    let data = found.runs.into_iter().map(|run| listed(run, caller)).collect();
+    Ok((missing, Json(Page { data, has_more: next_cursor.is_some(), next_cursor })))
+}
+
+fn cursor(next: RunId) -> String {
+    List::AllRuns.cursor(next.0.as_u128())
+}
+
+/// The newest runs of all cells, of which none may be missing: for what changes them.
+async fn find(
+    app: &Arc<App>,
+    caller: Caller,
+    filter: &RunFilter,
+    before: Option<RunId>,
+    limit: usize,
+) -> Result<RunPage, ApiError> {
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut pages = Vec::new();
+    for cell in app.all_cells() {
+        pages.push(cell.store(caller).find_runs(filter, before, rows).await?);
+    }
+    Ok(merged(pages, limit))
+}
+
+/// One page of those of all cells: down to where the first of them ends.
+fn merged(pages: Vec<RunPage>, limit: usize) -> RunPage {
+    let end = pages.iter().filter_map(|page| page.next).max();
+    let mut runs: Vec<ListedRun> = pages.into_iter().flat_map(|page| page.runs).collect();
+    runs.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.run.id));
+    runs.retain(|listed| end.is_none_or(|end| listed.run.id >= end));
+    let is_cut = runs.len() > limit;
+    runs.truncate(limit);
+    let next = if is_cut { runs.last().map(|last| last.run.id) } else { end };
+    RunPage { runs, next }
+}
+
+fn listed(found: ListedRun, caller: Caller) -> ListedRunResponse {
+    let kind = found.run.kind.clone();
+    let mut run = response(found.run);
+    if let Some(error) = run.error.as_mut().filter(|_| !caller.reads_contents()) {
+        error.message = None;
+    }
+    ListedRunResponse {
+        kind,
+        run,
+        title: if caller.reads_contents() { found.title } else { String::new() },
+        user_id: found.user,
+        agent_id: found.agent,
+    }
+}
+
+/// The query of the list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilterQuery {
+    status: Option<String>,
+    kind: Option<String>,
+    agent_id: Option<String>,
+    user_id: Option<String>,
+    error_code: Option<String>,
+    fingerprint: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+impl FilterQuery {
+    /// # Errors
+    /// [`ApiError::InvalidRequest`] when a parameter cannot be read.
+    fn filter(&self) -> Result<RunsFilter, ApiError> {
+        let read = |names: &str| names.split(',').map(status).collect::<Result<Vec<_>, _>>();
+        let statuses = self.status.as_deref().map(read);
+        for (name, given) in [("kind", &self.kind), ("error_code", &self.error_code)] {
+            if given.as_deref().is_some_and(|given| given.contains('\0')) {
+                return Err(ApiError::parameter(name, "must not contain the character U+0000"));
+            }
+        }
+        if self.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
+            return Err(ApiError::parameter("fingerprint", NO_FINGERPRINT));
+        }
+        Ok(RunsFilter {
+            status: statuses.transpose()?,
+            kind: self.kind.clone(),
+            agent_id: id("agent_id", self.agent_id.as_deref())?,
+            user_id: id("user_id", self.user_id.as_deref())?,
+            error_code: self.error_code.clone(),
+            fingerprint: self.fingerprint.clone(),
+            since: time("since", self.since.as_deref())?.map(Time),
+            until: time("until", self.until.as_deref())?.map(Time),
+        })
+    }
+}
+
+/// What is wrong with a text that is no fingerprint.
+const NO_FINGERPRINT: &str =
+    "must be a fingerprint as `GET /v1/errors` has it: 16 hexadecimal digits, in lower case";
+
+fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn status(name: &str) -> Result<RunStatus, ApiError> {
+    RunStatus::from_name(name.trim()).ok_or_else(|| {
+        let allowed: Vec<&str> = RunStatus::ALL.into_iter().map(RunStatus::as_str).collect();
+        ApiError::parameter("status", format!("must be statuses with commas between: {}", allowed.join(", ")))
+    })
+}
+
+fn id<T: std::str::FromStr<Err: std::fmt::Display>>(
+    name: &str,
+    given: Option<&str>,
+) -> Result<Option<T>, ApiError> {
+    let id = given.map(str::parse::<T>).transpose();
+    id.map_err(|error| ApiError::parameter(name, error.to_string()))
+}
+
+/// The filter of the store.
+fn stored(filter: RunsFilter) -> RunFilter {
+    RunFilter {
+        statuses: filter.status,
+        kind: filter.kind,
+        agent: filter.agent_id,
+        user: filter.user_id,
+        error_code: filter.error_code,
+        fingerprint: filter.fingerprint,
+        since: filter.since.map(|time| clamped(time.0)),
+        until: filter.until.map(|time| clamped(time.0)),
+        is_not_cancelled: false,
+    }
+}
+
+/// The most runs that one request changes: so it ends well within the time limit of requests.
+const MOST: usize = 100;
+/// The most pages of a filter that one request reads, and runs on a page when they are only counted.
+const PAGES: usize = 10;
+const COUNTED: usize = 1_000;
+
+/// What is done with the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Cancel,
+    Retry,
+}
+
+impl Change {
+    /// The filter, without runs with which nothing could be done.
+    fn narrowed(self, mut filter: RunsFilter) -> RunFilter {
+        let possible: &[RunStatus] = match self {
+            Self::Cancel => &[RunStatus::Queued, RunStatus::Running, RunStatus::Retrying, RunStatus::Waiting],
+            Self::Retry => &[RunStatus::Retrying, RunStatus::Failed, RunStatus::DeadLettered],
+        };
+        let asked = filter.status.take();
+        let is_asked = |status: &RunStatus| asked.as_ref().is_none_or(|asked| asked.contains(status));
+        filter.status = Some(possible.iter().copied().filter(is_asked).collect());
+        RunFilter { is_not_cancelled: true, ..stored(filter) }
+    }
+}
+
+endpoint! {
+    CANCEL: post "/v1/runs/cancel" => cancel,
+    tag = "runs",
+    operation_id = "cancel_runs",
+    summary = "Cancel many runs, by ids or by a filter.",
+    description = "With `dry_run` nothing is changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
+    request_body = ChangeRuns,
+    responses((status = 200, description = "What was requested.", body = ChangedRunsResponse)),
+}
+
+async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Creation { value: request, .. }: Creation<ChangeRuns>,
+) -> Result<impl IntoResponse, ApiError> {
+    change(&app, caller, Change::Cancel, request).await.map(Json)
+}
+
+endpoint! {
+    RETRY: post "/v1/runs/retry" => retry,
+    tag = "runs",
+    operation_id = "retry_runs",
+    summary = "Try many runs again, by ids or by a filter.",
+    description = "A run that waits for its next attempt gets it now. For a failed run, or one that was given up, what its user wrote \
+                   last is posted again, once, and opens a new run, unless its agentable has run since. With `dry_run` nothing is \
+                   changed: `matched` says how many runs match. Needs the scope `post` besides `operate`.",
+    request_body = ChangeRuns,
+    responses((status = 200, description = "What was done.", body = ChangedRunsResponse)),
+}
+
+async fn retry(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Creation { value: request, .. }: Creation<ChangeRuns>,
+) -> Result<impl IntoResponse, ApiError> {
+    change(&app, caller, Change::Retry, request).await.map(Json)
+}
+
+async fn change(
+    app: &Arc<App>,
+    caller: Caller,
+    change: Change,
+    request: ChangeRuns,
+) -> Result<ChangedRunsResponse, ApiError> {
+    // One run needs this scope, too: a retry posts a message, and a cancellation ends the work of a user.
+    caller.needs(Scope::Post)?;
+    let dry_run = request.dry_run;
+    let (runs, matched, next_cursor) = match (request.ids, request.filter) {
+        (Some(ids), None) if ids.len() <= MOST => {
+            let count = ids.len() as u64;
+            (ids, count, None)
+        }
+        (Some(_), None) => return Err(ApiError::field("/ids", format!("has more than {MOST} runs"))),
+        (None, Some(filter)) => {
+            for (pointer, given) in
+                [("/filter/kind", &filter.kind), ("/filter/error_code", &filter.error_code)]
+            {
+                check_text(pointer, given.as_deref().unwrap_or_default())?;
+            }
+            if filter.fingerprint.as_deref().is_some_and(|given| !is_fingerprint(given)) {
+                return Err(ApiError::field("/filter/fingerprint", NO_FINGERPRINT));
+            }
+            let page = PageQuery { limit: None, cursor: request.cursor };
+            let before = page.id(List::AllRuns)?.map(RunId);
+            let filter = change.narrowed(filter);
+            let (runs, next) = matching(app, caller, &filter, before, dry_run).await?;
+            let count = runs.len() as u64;
+            (runs, count, next.map(cursor))
+        }
+        _ => return Err(ApiError::field("", "needs either `ids` or `filter`")),
+    };
+    let (mut changed, mut skipped) = (0, Vec::new());
+    if !dry_run {
+        for run_id in runs {
+            let done = match change {
+                Change::Cancel => cancel_one(app, caller, run_id).await?,
+                Change::Retry => retry_one(app, caller, run_id).await?,
+            };
+            match done {
+                Ok(()) => changed += 1,
+                Err(reason) => skipped.push(SkippedRun { run_id, reason: reason.to_owned() }),
+            }
+        }
+    }
+    Ok(ChangedRunsResponse { dry_run, matched, changed, skipped, next_cursor })
+}
+
+/// The runs that match: as many as one request changes, or counts. Pages without any are passed over.
+async fn matching(
+    app: &Arc<App>,
+    caller: Caller,
+    filter: &RunFilter,
+    mut before: Option<RunId>,
+    counts: bool,
+) -> Result<(Vec<RunId>, Option<RunId>), ApiError> {
+    let most = if counts { PAGES * COUNTED } else { MOST };
+    let mut runs = Vec::new();
+    for _ in 0..PAGES {
+        let page = find(app, caller, filter, before, (most - runs.len()).min(COUNTED)).await?;
+        runs.extend(page.runs.into_iter().map(|listed| listed.run.id));
+        before = page.next;
+        if before.is_none() || runs.len() >= most {
+            break;
+        }
+    }
+    Ok((runs, before))
+}
+
+type Done = Result<(), &'static str>;
+
+/// Requests the cancellation of a run.
+async fn cancel_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, ApiError> {
+    let app = app.with_shard(shard(run.0));
+    match app.store(caller).cancel_run(run).await {
+        Ok(Some((agentable, kind))) => {
+            app.publish_cancel(agentable, run);
+            app.send_hint(agentable, app.urgency(&kind));
+            Ok(Ok(()))
+        }
+        Ok(None) => Ok(Err("ended")),
+        Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tries a run again.
+async fn retry_one(app: &Arc<App>, caller: Caller, run: RunId) -> Result<Done, ApiError> {
+    let app = app.with_shard(shard(run.0));
+    match app.store(caller).retry_run(run).await {
+        Ok(Retry::Due { agentable, kind }) => {
+            let urgency = app.urgency(&kind);
+            app.state.hints.send(urgency.into(), houston_queue::Hint::run(agentable));
+            Ok(Ok(()))
+        }
+        Ok(Retry::Repeat { agentable, kind, content }) => {
+            repeat(&app, caller, run, (&kind, agentable), &content).await
+        }
+        Ok(Retry::MakeAgain { plan }) => {
+            let made = make_again(&app, caller, plan, &Key::of_retry(run)).await?;
+            Ok(made.ok_or("refused"))
+        }
+        Ok(Retry::No(reason)) => Ok(Err(reason.as_str())),
+        Err(houston_store::Error::NotFound { .. }) => Ok(Err("not_found")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Posts the message again, once for each failed run.
+async fn repeat(
+    app: &Arc<App>,
+    caller: Caller,
+    run: RunId,
+    (kind, agentable): (&str, AgentableId),
+    content: &str,
+) -> Result<Done, ApiError> {
+    let path = AgentablePath::of_kind(&app.state.agent_types, kind, agentable);
+    let Some(path) = path.filter(|path| path.conversational) else { return Ok(Err("not_conversational")) };
+    let key = Key::of_retry(run);
+    let metadata = json!({"retry_of": run});
+    let post = CheckedMessage { content, metadata: &metadata, double_texting: DOUBLE_TEXTING };
+    match store_offering(app, caller, &path, post, None, Some(&key)).await {
+        Ok(_) => Ok(Ok(())),
+        Err(ApiError::RateLimited { .. } | ApiError::TooManyPending { .. }) => Ok(Err("refused")),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,401 @@
+//! `/v1/runs/{id}`: one run, i.e. one execution for an agentable, across crashes and hand-overs. It is read (`wait`: once it has
+//! ended or waits for a person), cancelled, and shown with its model calls and its trace. For many runs: [`many`].
+
+pub(crate) mod many;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::Urgency;
+use houston_domain::event::{Event, Live};
+use houston_domain::id::RunId;
+use houston_domain::model::Usage;
+use houston_domain::run::RunStatus;
+use houston_domain::trace::{Header, Snapshot};
+use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunError, RunResponse};
+use houston_protocol::time::Time;
+use houston_queue::{Received, Subscription};
+use houston_store::Error;
+use houston_store::awaited::RunProgress;
+use houston_store::cost::StoredModelCall;
+use houston_store::run::Run;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::admission;
+use crate::caller::Caller;
+use crate::deadline::Deadline;
+use crate::error::ApiError;
+use crate::request::agentable_path::{Id, Owner};
+use crate::request::endpoint::endpoint;
+use crate::request::query::{Query, clamped, time};
+use crate::state::App;
+use crate::state::documents::{DocumentBody, DocumentPermit};
+use crate::state::streams::StreamRegistration;
+use crate::wiring::{ExplainError, ExplainTopic};
+
+/// The response for a run.
+pub(crate) fn response(run: Run) -> RunResponse {
+    let message = run.error_message;
+    RunResponse {
+        id: run.id,
+        owner: Owner { kind: run.kind, id: run.agentable },
+        status: run.status,
+        attempt: run.attempt,
+        iterations: run.iterations,
+        usage: run.usage,
+        cost: run.cost.total.map(|cost| cost.normalize()),
+        unpriced_calls: run.cost.unpriced_calls,
+        model: run.model,
+        error: run.error_code.map(|code| RunError { code, message }),
+        stop_reason: run.stop_reason,
+        cancel_requested: run.cancel_requested,
+        cancelled_by: run.cancelled_by,
+        retry_at: run.retry_at.map(Time),
+        waits_until: run.waits_until.map(Time),
+        created_at: Time(run.created_at),
+        started_at: run.started_at.map(Time),
+        ended_at: run.ended_at.map(Time),
+    }
+}
+
+/// The longest wait, in seconds: proxies take longer silence for a broken connection.
+const MAX_WAIT_S: u64 = 60;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GetOptions {
+    wait: Option<String>,
+}
+
+endpoint! {
+    GET: get "/v1/runs/{id}" => get,
+    tag = "runs",
+    operation_id = "get_run",
+    summary = "Get a run; with `wait`, once it has ended or waits for a person.",
+    params(
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
+        ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")
+    ),
+    responses(
+        (status = 200, description = "The run.", body = houston_protocol::run::RunResponse),
+        (status = 429, description = "`too_many_streams`: the process or the tenant has too many open streams and waiting requests.")
+    ),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+    Query(options): Query<GetOptions>,
+    Extension(deadline): Extension<Deadline>,
+) -> Result<impl IntoResponse, ApiError> {
+    let within = seconds(options.wait.as_deref())?;
+    if !within.is_zero() {
+        deadline.restart_after(within);
+        wait(&app, caller, id, within).await?;
+        deadline.restart_after(Duration::ZERO);
+    }
+    Ok(Json(response(run(&app, caller, id).await?)))
+}
+
+/// The run. One that opens when the run before it has ended, since that is being cancelled, is queued.
+async fn run(app: &App, caller: Caller, id: RunId) -> Result<Run, ApiError> {
+    let store = || app.store(caller);
+    let missing = match store().run(id).await {
+        Err(missing @ Error::NotFound { .. }) => missing,
+        run => return Ok(run?),
+    };
+    match store().run(id.predecessor()).await {
+        Ok(before) if before.ended_at.is_none() && before.cancel_requested => Ok(before.followed_by(id)),
+        // It may have opened meanwhile.
+        Ok(before) if before.ended_at.is_some() => Ok(store().run(id).await?),
+        Ok(_) | Err(Error::NotFound { .. }) => Err(missing.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn seconds(given: Option<&str>) -> Result<Duration, ApiError> {
+    let Some(given) = given else { return Ok(Duration::ZERO) };
+    let seconds = given.parse().ok().filter(|seconds| *seconds <= MAX_WAIT_S);
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        ApiError::parameter("wait", format!("must be a number of seconds from 0 to {MAX_WAIT_S}"))
+    })
+}
+
+/// Returns once the run has ended or waits for a person, after `within`, or when the process drains.
+///
+/// # Errors
+/// [`ApiError::NotFound`] when there is no such run, also when it is erased meanwhile; [`ApiError::TooManyStreams`];
+/// [`ApiError::Unauthorized`] when the key is revoked or expires meanwhile; the store's errors.
+async fn wait(app: &Arc<App>, caller: Caller, run: RunId, within: Duration) -> Result<(), ApiError> {
+    let until = Instant::now() + within;
+    let mut progress = progress_of(app, caller, run).await?;
+    if is_over(&progress) || app.state.draining.is_cancelled() {
+        return Ok(());
+    }
+    let permit = app.streams.permit(caller)?;
+    admission::give_back();
+    let agentable = progress.agentable;
+    let registration = app.streams.register(agentable, progress.last_seq);
+    let mut subscription = app.state.bus.subscribe(agentable);
+    let mut revoked = std::pin::pin!(permit.key.ended(permit.caller.expires()));
+    loop {
+        // What was committed before the subscription began is found by this read, and not waited for.
+        progress = progress_of(app, caller, run).await?;
+        if is_over(&progress) {
+            return Ok(());
+        }
+        registration.watch().reached(progress.last_seq);
+        let mut seen = progress.last_seq;
+        let woken = poll_fn(|cx| poll_change(cx, &mut subscription, &registration, &mut seen));
+        let lagged = tokio::select! {
+            lagged = woken => lagged,
+            () = &mut revoked => return Err(ApiError::Unauthorized),
+            () = app.state.draining.cancelled() => return Ok(()),
+            () = tokio::time::sleep_until(until) => return Ok(()),
+        };
+        if lagged {
+            subscription = app.state.bus.subscribe(agentable);
+        }
+    }
+}
+
+fn is_over(progress: &RunProgress) -> bool {
+    progress.has_ended || progress.asks
+}
+
+/// Reads the run, with as many others at once as streams may.
+async fn progress_of(app: &App, caller: Caller, run: RunId) -> Result<RunProgress, ApiError> {
+    // The semaphore is never closed.
+    let _permit = app.streams.reads.acquire().await.ok();
+    let store = || app.store(caller);
+    match store().run_progress(run).await {
+        Err(Error::NotFound { .. }) => {
+            // It opens when the run before it has ended.
+            let before = store().run_progress(run.predecessor()).await?;
+            if before.has_ended {
+                return Ok(store().run_progress(run).await?);
+            }
+            Ok(RunProgress { asks: false, ..before })
+        }
+        progress => Ok(progress?),
+    }
+}
+
+/// Ready when the run must be read again; whether that is because the subscription has ended. All events up to `seen` were
+/// looked at.
+fn poll_change(
+    cx: &mut Context<'_>,
+    subscription: &mut Subscription,
+    registration: &StreamRegistration,
+    seen: &mut i64,
+) -> Poll<bool> {
+    while let Poll::Ready(received) = subscription.poll_recv(cx) {
+        match received {
+            Received::Lagged => return Poll::Ready(true),
+            Received::Item(item) => match &item.live {
+                Live::Nudge => return Poll::Ready(false),
+                Live::Committed(events) => {
+                    for event in events {
+                        if event.seq <= *seen {
+                            continue;
+                        }
+                        if event.seq > *seen + 1 || may_end_a_wait(&event.event) {
+                            return Poll::Ready(false);
+                        }
+                        *seen = event.seq;
+                    }
+                    // The poll need not wake this for what was looked at.
+                    registration.watch().reached(*seen);
+                }
+                Live::Delta(_) | Live::Progress(_) | Live::TranscriptWanted | Live::CancelRequested(_) => {}
+            },
+        }
+    }
+    let watch = registration.watch();
+    if watch.take_behind(cx) || watch.is_gone() { Poll::Ready(false) } else { Poll::Pending }
+}
+
+fn may_end_a_wait(event: &Event) -> bool {
+    matches!(event, Event::RunFinished { .. } | Event::RunWaiting { .. } | Event::QuestionAsked(_))
+}
+
+endpoint! {
+    CANCEL: post "/v1/runs/{id}/cancel" => cancel,
+    tag = "runs",
+    operation_id = "cancel_run",
+    summary = "Cancel a run.",
+    params(
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
+    ),
+    responses(
+        (status = 202, description = "The cancellation was requested, now or before.", body = houston_protocol::run::RunResponse),
+        (status = 409, description = "`invalid_state`: the run has ended with another status.")
+    ),
+}
+
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let asked = app.store(caller).cancel_run(id).await?;
+    if let Some((agentable, kind)) = &asked {
+        let urgency = app.state.agent_types.get(kind).map_or(Urgency::Interactive, |kind| kind.urgency);
+        app.publish_cancel(*agentable, id);
+        app.send_hint(*agentable, urgency);
+    }
+    let run = app.store(caller).run(id).await?;
+    if asked.is_none() && run.status != RunStatus::Cancelled {
+        return Err(ApiError::InvalidState { status: run.status });
+    }
+    Ok((StatusCode::ACCEPTED, Json(response(run))))
+}
+
+fn call_response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResponse {
+    let cost = call.usage.cost.map(|cost| cost.normalize());
+    ModelCallResponse {
+        iteration: call.iteration,
+        provider: call.provider,
+        model: call.model,
+        usage: Usage { cost: None, ..call.usage },
+        cost,
+        cost_source: cost.map(|_| if call.reported { "provider" } else { "list" }.to_owned()),
+        estimated: call.estimated,
+        created_at: Time(at),
+    }
+}
+
+endpoint! {
+    CALLS: get "/v1/runs/{id}/model_calls" => calls,
+    tag = "runs",
+    operation_id = "list_model_calls",
+    summary = "List the model calls of a run with usage and cost.",
+    params(
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
+    ),
+    responses(
+        (status = 200, description = "The model calls.", body = ModelCallsResponse)
+    ),
+}
+
+async fn calls(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let calls = app.store(caller).model_calls(id).await?;
+    Ok(Json(ModelCallsResponse { data: calls.into_iter().map(call_response).collect() }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceOptions {
+    #[serde(default = "yes")]
+    contents: bool,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+/// The first and the last time.
+type Between = (DateTime<Utc>, DateTime<Utc>);
+
+impl TraceOptions {
+    /// The times between which lines are wanted; `None`: all are.
+    fn between(&self) -> Result<Option<Between>, ApiError> {
+        let (since, until) = (time("since", self.since.as_deref())?, time("until", self.until.as_deref())?);
+        let is_whole = since.is_none() && until.is_none();
+        let (first, last) = (DateTime::UNIX_EPOCH, clamped(DateTime::<Utc>::MAX_UTC));
+        Ok((!is_whole).then(|| (since.unwrap_or(first), until.unwrap_or(last))))
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+endpoint! {
+    TRACE: get "/v1/runs/{id}/trace" => trace,
+    tag = "runs",
+    operation_id = "get_run_trace",
+    summary = "Get the trace of a run: what it was given, what it did, what was answered.",
+    description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
+                   digest. `houston replay` replays them. Texts that look like keys are redacted.",
+    params(
+        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
+        ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
+                                                         without what came before the run. Of a long run it is a hundredth of the \
+                                                         whole; it cannot be replayed."),
+        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
+                                                         thread and what came before the run. Only their texts are read. It cannot \
+                                                         be replayed."),
+        ("until" = Option<houston_protocol::schema::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
+    ),
+    responses(
+        (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),
+        (status = 410, description = "`event_log_expired`: events of the run were deleted by age."),
+        (status = 413, description = "`too_large`: the trace is larger than `server.conversation.max_bytes`.")
+    ),
+}
+
+async fn trace(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RunId>,
+    Query(options): Query<TraceOptions>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (contents, between) = (options.contents, options.between()?);
+    let is_whole = contents && between.is_none();
+    let run = app.store(caller).run(id).await?;
+    let agentable = app.store(caller).agentable(&run.kind, run.agentable).await?;
+    // The snapshot is made of the whole context of a run: an outline and a part do without.
+    let of_kind = app.state.agent_types.get(&run.kind).filter(|_| !is_whole).map(|kind| Snapshot {
+        conversational: kind.conversational,
+        reply: kind.reply,
+        driver: kind.driver.clone(),
+        limits: app.state.agents.limits.with(kind.limits),
+        tools: Vec::new(),
+    });
+    let snapshot = match of_kind {
+        Some(snapshot) => snapshot,
+        None => {
+            let explanation = app.state.explain.get(ExplainTopic::Snapshot, agentable);
+            let parse =
+                |value| serde_json::from_value(value).map_err(|error| ExplainError::SetUp(Box::new(error)));
+            app.offload.drive(async move { Ok(parse(explanation.await?)?) }).await?
+        }
+    };
+    let header = Header::of(id, &run.kind, snapshot, app.state.agents.overseer);
+    let max_bytes = app.state.config.conversation.max_bytes;
+    let permit = DocumentPermit::new(&app.documents, caller.tenant(), max_bytes).await?;
+    let exporting = Arc::clone(&app);
+    let export = async move {
+        let store = exporting.store(caller);
+        let trace = match (contents, between) {
+            (true, None) => store.trace(id, max_bytes, |_| header).await?,
+            (true, Some(between)) => store.trace_between(id, max_bytes, between, |_| header).await?,
+            (false, between) => {
+                let mut outline = store.trace_outline(id, max_bytes, |_| header).await?;
+                if let Some((since, until)) = between {
+                    outline.lines.retain(|line| line.at().is_some_and(|at| since <= at && at <= until));
+                }
+                outline
+            }
+        };
+        Ok(DocumentBody::of_text(trace.to_text(), permit))
+    };
+    let sent = app.offload.drive(export).await?;
+    let name = format!("attachment; filename=\"{id}.trace.jsonl\"");
+    let headers =
+        [(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, "application/jsonl".to_owned())];
+    Ok((headers, Body::new(sent)))
+}

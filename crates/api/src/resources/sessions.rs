@@ -1,0 +1,131 @@
+//! What models read of a conversation, for debugging; it is not part of the thread: the history (`/v1/{kinds}/{id}/history`),
+//! whose end is the open session; closed sessions (`/v1/sessions`), each with its summary; and compressions, i.e. summaries that
+//! replace the beginning of a long conversation in what the model is sent.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use houston_domain::id::{CompressionId, SessionId};
+use houston_protocol::session::{CompressionResponse, HistoryEntryResponse, SessionResponse};
+use houston_protocol::time::Time;
+use houston_store::compression::Compression;
+use houston_store::history::StoredEntry;
+use houston_store::session::Session;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{Id, Owner};
+use crate::request::endpoint::endpoint;
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::request::reads::{get_by_id, list_of_agentable};
+use crate::state::App;
+
+/// The response for a closed session.
+fn response(session: Session) -> SessionResponse {
+    let (first_position, last_position) = session.positions;
+    SessionResponse {
+        id: session.id,
+        owner: Owner { kind: session.kind, id: session.agentable },
+        number: session.number,
+        completion_reason: session.reason,
+        summary: session.summary,
+        summary_source: if session.by_model { "model" } else { "extract" }.to_owned(),
+        pending: session.pending,
+        message_count: session.message_count,
+        token_count: session.token_count,
+        first_position,
+        last_position,
+        started_at: Time(session.started_at),
+        completed_at: Time(session.completed_at),
+    }
+}
+
+list_of_agentable! {
+    path: "/v1/{kinds}/{id}/sessions", tag: "sessions", operation: "list_sessions",
+    summary: "List the closed sessions of an agentable, newest first.",
+    list: Sessions, from: query => query.position(List::Sessions)?, position: |row| i64::from(row.number),
+    method: sessions, body: houston_protocol::session::SessionResponse, "A page of sessions.",
+}
+
+get_by_id! {
+    path: "/v1/sessions/{id}", tag: "sessions", operation: "get_session",
+    summary: "Get a closed session.",
+    id: SessionId, "Id of the session.",
+    method: session, body: houston_protocol::session::SessionResponse, "The session.",
+}
+
+endpoint! {
+    HISTORY: get "/v1/sessions/{id}/history" => history,
+    tag = "sessions",
+    operation_id = "list_session_history",
+    summary = "List the history entries of a closed session, oldest first.",
+    params(
+        ("id" = houston_protocol::schema::SessionId, Path, description = "Id of the session."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses(
+        (status = 200, description = "A page of entries.", body = houston_protocol::page::Page<houston_protocol::session::HistoryEntryResponse>)
+    ),
+}
+
+async fn history(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, after) = (query.limit()?, query.position(List::History)?.unwrap_or(0));
+    let session = app.store(caller).session(id).await?;
+    let entries = app.store(caller).session_history(&session, after, rows(limit)).await?;
+    Ok(Json(Page::of(List::History, limit, entries, |row| row.position, entry_response)))
+}
+
+/// The response for a history entry.
+fn entry_response(placed: StoredEntry) -> HistoryEntryResponse {
+    HistoryEntryResponse {
+        position: placed.position,
+        run_id: placed.run,
+        role: placed.entry.role,
+        content: placed.entry.content,
+        created_at: Time(placed.created_at),
+    }
+}
+
+list_of_agentable! {
+    LIST_HISTORY => list_history, entry_response;
+    path: "/v1/{kinds}/{id}/history", tag: "sessions", operation: "list_history",
+    summary: "List the entries of the history, oldest first.",
+    list: History, from: query => query.position(List::History)?.unwrap_or(0), position: |row| row.position,
+    method: history, body: HistoryEntryResponse, "A page of entries.",
+}
+
+fn compression_response(compression: Compression) -> CompressionResponse {
+    let metrics = compression.metrics;
+    CompressionResponse {
+        id: compression.id,
+        run_id: compression.run,
+        session_position: compression.session_position,
+        through_position: compression.through_position,
+        summary: compression.summary,
+        reason: compression.reason,
+        entries_before: metrics.entries_before,
+        entries_after: metrics.entries_after,
+        tokens_before: metrics.tokens_before,
+        tokens_after: metrics.tokens_after,
+        model: compression.model,
+        cost: compression.cost.map(|cost| cost.normalize()),
+        created_at: Time(compression.created_at),
+    }
+}
+
+list_of_agentable! {
+    LIST_COMPRESSIONS => list_compressions, compression_response;
+    path: "/v1/{kinds}/{id}/compressions", tag: "sessions", operation: "list_compressions",
+    summary: "List the compressions of an agentable's history, newest first.",
+    list: Compressions, from: query => query.id(List::Compressions)?.map(CompressionId), position: |row| row.id.0.as_u128(),
+    method: compressions, body: CompressionResponse, "A page of compressions.",
+}

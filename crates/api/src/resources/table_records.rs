@@ -1,0 +1,325 @@
+//! Records of custom tables, one by one and as CSV.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use houston_domain::custom_table::{CsvFault, MAX_ADDED, Order, Part, TableLimits};
+use houston_domain::id::{RecordId, TableId};
+use houston_protocol::problem::FieldError;
+use houston_protocol::table::{AddRecords, AddedRecords, ImportedRecords, RecordResponse, UpdateRecord};
+use houston_protocol::time::Time;
+use houston_store::custom_record::{CustomRecord, RecordData, RecordSearch};
+use houston_store::custom_table::CustomTable;
+use serde::Deserialize;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::{Creation, content_length, is_of_type, receive};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, respond, stored_body, unless_key_reused};
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::resources::tables::{filter, refused};
+use crate::state::App;
+use crate::state::documents::DocumentPermit;
+
+/// The query parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordsQuery {
+    limit: Option<String>,
+    cursor: Option<String>,
+    #[serde(rename = "where")]
+    conditions: Option<String>,
+    query: Option<String>,
+    order: Option<String>,
+}
+
+endpoint! {
+    LIST: get "/v1/tables/{id}/records" => list,
+    tag = "tables",
+    operation_id = "list_records",
+    summary = "Find records of a custom table, the newest first.",
+    params(
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
+        ("query" = Option<String>, Query, description = "A text in one of the values."),
+        ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page, with the same other parameters.")
+    ),
+    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<houston_protocol::table::RecordResponse>)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TableId>,
+    Query(query): Query<RecordsQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let RecordsQuery { limit, cursor, conditions, query, order } = query;
+    let page = PageQuery { limit, cursor };
+    let (limit, offset) = (page.limit()?, page.position(List::Records)?.unwrap_or(0));
+    let table = app.store(caller).table(id).await?;
+    let filter = filter(&table.fields, conditions.as_deref(), query)?;
+    let order = Order::parse(order.as_deref(), &table.fields)
+        .map_err(|fault| ApiError::parameter("order", fault.to_string()))?;
+    let search = RecordSearch { filter, order, offset, limit: rows(limit) };
+    let (records, _) = app.store(caller).search_records(&table, &search).await?;
+    // The order may be that of values, so the next page is found by the number of records before it.
+    let next = offset.saturating_add(rows(limit) - 1);
+    Ok(Json(Page::of(List::Records, limit, records, |_| next, response)))
+}
+
+endpoint! {
+    ADD: post "/v1/tables/{id}/records" => add,
+    tag = "tables",
+    operation_id = "create_records",
+    summary = "Add records to a custom table, all or none.",
+    params(
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = AddRecords,
+    responses(
+        (status = 201, description = "The new records.", body = AddedRecords),
+        (status = 409, description = "`full`: the table would have more than the maximum number of records.")
+    ),
+}
+
+async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TableId>,
+    request: Creation<AddRecords>,
+) -> Result<Response, ApiError> {
+    let Creation { value: AddRecords { records }, key } = request;
+    if !(1..=MAX_ADDED).contains(&records.len()) {
+        return Err(ApiError::field("/records", format!("must have 1 to {MAX_ADDED} records")));
+    }
+    let table = app.store(caller).table(id).await?;
+    // Ids of one millisecond are in no order, and records are listed in the order of their ids.
+    let mut ids: Vec<RecordId> = records.iter().map(|_| app.state.ids.beside(table.user)).collect();
+    ids.sort();
+    let mut new = Vec::with_capacity(records.len());
+    for ((nth, record), id) in records.iter().enumerate().zip(ids) {
+        let checked = table.fields.check(record, None, Part::Whole);
+        let data = checked.map_err(|faults| refused(&format!("/records/{nth}"), faults))?;
+        new.push(RecordData { id, data });
+    }
+    let now = app.now();
+    let made = |RecordData { id, data }: &RecordData| {
+        response(CustomRecord {
+            id: *id,
+            table: table.id,
+            data: data.clone(),
+            untrusted: false,
+            created_at: now,
+            updated_at: now,
+        })
+    };
+    let body = stored_body(&AddedRecords { data: new.iter().map(made).collect() });
+    let key = key.as_ref().map(Key::as_stored);
+    let done = app.store(caller).add_records((&table, now), &new, key, &body).await?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    let text = stored.as_str().map_or_else(|| stored.to_string(), str::to_owned);
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    Ok(respond((StatusCode::CREATED, headers, text), replayed))
+}
+
+endpoint! {
+    GET: get "/v1/records/{id}" => get,
+    tag = "tables",
+    operation_id = "get_record",
+    summary = "Get a record of a custom table.",
+    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RecordId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (_, record) = app.store(caller).record(id).await?;
+    Ok(Json(response(record)))
+}
+
+endpoint! {
+    CHANGE: patch "/v1/records/{id}" => change,
+    tag = "tables",
+    operation_id = "change_record",
+    summary = "Change values of a record; null removes one, values not given stay as they are.",
+    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    request_body = UpdateRecord,
+    responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RecordId>,
+    // A PATCH is idempotent, so the Idempotency-Key is ignored.
+    Creation { value: UpdateRecord { values }, key: _ }: Creation<UpdateRecord>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (table, record) = app.store(caller).record(id).await?;
+    let checked = table.fields.check(&values, None, Part::Changes);
+    let changes = checked.map_err(|faults| refused("/values", faults))?;
+    Ok(Json(response(app.store(caller).change_record((&table, record.id), &changes).await?)))
+}
+
+endpoint! {
+    DELETE: delete "/v1/records/{id}" => delete,
+    tag = "tables",
+    operation_id = "remove_record",
+    summary = "Delete a record of a custom table.",
+    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    responses((status = 204, description = "The record is deleted.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<RecordId>,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_record(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Records that are read and held at once; with the usual limits at most 4 MB.
+const PAGE: i64 = 200;
+
+endpoint! {
+    EXPORT: get "/v1/tables/{id}/records.csv" => export,
+    tag = "tables",
+    operation_id = "export_records",
+    summary = "Export the records of a custom table as CSV, in the order in which they were added.",
+    description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
+    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    responses((status = 200, description = "The records.", body = String, content_type = "text/csv")),
+}
+
+/// The records are sent page by page.
+async fn export(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TableId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let table = app.store(caller).table(id).await?;
+    // The first page is read before the response begins, so that its errors are answers.
+    let first = csv_page(&app, caller, &table, None).await?;
+    let head = Bytes::from(table.fields.csv_head());
+    let name = format!("attachment; filename=\"{}.csv\"", table.name);
+    let rest = stream::try_unfold((app, table, first.1), move |(app, table, after)| async move {
+        let Some(after) = after else { return Ok(None) };
+        let (lines, next) = csv_page(&app, caller, &table, Some(after)).await?;
+        Ok::<_, ApiError>(Some((lines, (app, table, next))))
+    });
+    // An error ends the connection, so that a part is not taken for the whole.
+    let all = stream::iter([Ok(head), Ok(first.0)]).chain(rest).map_err(|error| {
+        tracing::warn!(%error, "an export of records broke off");
+        axum::BoxError::from("the export broke off")
+    });
+    let headers = [
+        (header::CONTENT_DISPOSITION, name),
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(all)))
+}
+
+/// The lines of a page, and the last record if there may be more.
+async fn csv_page(
+    app: &App,
+    caller: Caller,
+    table: &CustomTable,
+    after: Option<RecordId>,
+) -> Result<(Bytes, Option<RecordId>), ApiError> {
+    let records = app.store(caller).records_after(table, after, PAGE).await?;
+    let is_full = i64::try_from(records.len()).is_ok_and(|count| count >= PAGE);
+    let last = records.last().map(|record| record.id).filter(|_| is_full);
+    let lines: Vec<u8> = records.iter().flat_map(|record| table.fields.csv_line(&record.data)).collect();
+    Ok((Bytes::from(lines), last))
+}
+
+/// The media type of the body.
+const CSV: &str = "text/csv";
+
+/// What an import needs in memory at once, as a multiple of the text: the text, its records, and their rows.
+const MEMORY_FACTOR: usize = 4;
+
+endpoint! {
+    IMPORT: post "/v1/tables/{id}/import" => import,
+    tag = "tables",
+    operation_id = "import_records",
+    summary = "Add the records of a CSV text to a custom table, all or none.",
+    description = "The first line names fields of the table, in any order. Each error has the line and the column.",
+    params(
+        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body(content = houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),
+    responses(
+        (status = 201, description = "How many records were added.", body = ImportedRecords),
+        (status = 409, description = "`full`: the table would have more than the maximum number of records.")
+    ),
+}
+
+async fn import(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TableId>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let table = app.store(caller).table(id).await?;
+    if !is_of_type(request.headers(), CSV) {
+        return Err(ApiError::UnsupportedMediaType { wanted: CSV });
+    }
+    let TableLimits { max_bytes, max_records, .. } = app.store(caller).knowledge_limits().tables;
+    let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let (parts, body) = request.into_parts();
+    content_length(&parts.headers, limit)?;
+    let memory = limit.saturating_mul(MEMORY_FACTOR);
+    let _permit = DocumentPermit::new(&app.documents, caller.tenant(), memory).await?;
+    let pieces = receive(&parts, body, limit).await?;
+    let fields = table.fields.clone();
+    let read = move || {
+        let csv: Vec<u8> = pieces.concat();
+        let key = Key::from_request(&parts, [csv.as_slice()])?;
+        Ok::<_, ApiError>((fields.read_csv(&csv, max_records).map_err(csv_refused)?, key))
+    };
+    let (records, key) = app.offload.compute(read).await??;
+    // Ids of one millisecond are in no order, and records are listed in the order of their ids.
+    let mut ids: Vec<RecordId> = records.iter().map(|_| app.state.ids.beside(table.user)).collect();
+    ids.sort();
+    let new: Vec<_> = ids.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
+    let body = stored_body(&ImportedRecords { records: new.len() });
+    let key = key.as_ref().map(Key::as_stored);
+    let done = app.store(caller).add_records((&table, app.now()), &new, key, &body).await?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    let text = stored.as_str().map_or_else(|| stored.to_string(), str::to_owned);
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    Ok(respond((StatusCode::CREATED, headers, text), replayed))
+}
+
+fn csv_refused(faults: Vec<CsvFault>) -> ApiError {
+    let errors = faults.iter().map(|fault| FieldError::at("", fault.to_string())).collect();
+    ApiError::InvalidRequest { errors }
+}
+
+fn response(record: CustomRecord) -> RecordResponse {
+    RecordResponse {
+        id: record.id,
+        table_id: record.table,
+        values: record.data,
+        untrusted: record.untrusted,
+        created_at: Time(record.created_at),
+        updated_at: Time(record.updated_at),
+    }
+}

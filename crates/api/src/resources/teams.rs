@@ -1,0 +1,324 @@
+//! `/v1/teams`: agents of one kind and a router that picks one of them for each run. History, notes and learnings belong to
+//! the agentable and are the same for all of them; role, tools, model and limits are those of the picked agent.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
+use houston_domain::id::{AgentId, TeamId};
+use houston_domain::team::{Condition, Router, RouterKind, RuleLimits};
+use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
+use houston_protocol::time::Time;
+use houston_store::agent::{Agent, Changed};
+use houston_store::team::Team;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::Creation;
+use crate::request::checks::{check_line, check_size, check_text};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::request::reads::get_by_id;
+use crate::resources::agents::settings::check_output;
+use crate::resources::agents::{check_deleted, ensure_defaults, name_taken, retry_on_conflict};
+use crate::resources::fields::Change;
+use crate::state::App;
+
+endpoint! {
+    LIST: get "/v1/teams" => list,
+    tag = "teams",
+    operation_id = "list_teams",
+    summary = "List the teams of the tenant, newest first.",
+    params(
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses(
+        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<houston_protocol::team::TeamResponse>)
+    ),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (limit, before) = (query.limit()?, query.id(List::Teams)?.map(Into::into));
+    let teams = app.store(caller).teams(None, before, rows(limit)).await?;
+    Ok(Json(Page::of(List::Teams, limit, teams, |team: &Team| team.id.0.as_u128(), response)))
+}
+
+endpoint! {
+    CREATE: post "/v1/teams" => create,
+    tag = "teams",
+    operation_id = "create_team",
+    summary = "Create a team of existing agents.",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = TeamSettingsRequest,
+    responses(
+        (status = 201, description = "The new team.", body = houston_protocol::team::TeamResponse),
+        (status = 409, description = "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.")
+    ),
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    request: Creation<TeamSettingsRequest>,
+) -> Result<Response, ApiError> {
+    let Creation { value: body, key } = request;
+    check_complete(&body)?;
+    ensure_defaults(&app, caller).await?;
+    let now = app.now();
+    // The body sets every field, or the field has a default.
+    let empty = Team {
+        id: app.state.ids.next(),
+        kind: String::new(),
+        name: String::new(),
+        description: String::new(),
+        agents: Vec::new(),
+        fallback: AgentId(uuid::Uuid::nil()),
+        router: Router { by: RouterKind::Rules, rules: Vec::new() },
+        output: None,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    let team = apply(body, &app, caller, empty).await?;
+    let answered = stored_body(&response(team.clone()));
+    let key = key.as_ref().map(Key::as_stored);
+    let done = app.store(caller).create_team(&team, key, &answered).await.map_err(name_taken)?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    created(stored, replayed, "/v1/teams")
+}
+
+get_by_id! {
+    path: "/v1/teams/{id}", tag: "teams", operation: "get_team",
+    summary: "Get a team.",
+    id: TeamId, "Id of the team.",
+    method: team, body: houston_protocol::team::TeamResponse, "The team.",
+}
+
+endpoint! {
+    CHANGE: patch "/v1/teams/{id}" => change,
+    tag = "teams",
+    operation_id = "update_team",
+    summary = "Change a team; fields not given stay as they are.",
+    params(
+        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
+    ),
+    request_body = TeamSettingsRequest,
+    responses(
+        (status = 200, description = "The changed team.", body = houston_protocol::team::TeamResponse),
+        (status = 409, description = "`already_exists`: another team has the name; `stale_version`: the team has another version.")
+    ),
+}
+
+/// With `version`, only if the team still has that version. The new agents must have the same kind, because agentables of that
+/// kind may use the team.
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TeamId>,
+    Change(body): Change<TeamSettingsRequest>,
+) -> Result<impl IntoResponse, ApiError> {
+    if is_empty(&body) {
+        let detail =
+            "nothing to change: give at least one of name, description, agents, default_agent_id, router";
+        return Err(ApiError::field("", detail));
+    }
+    let version = body.version;
+    let changed = retry_on_conflict(version, || change_once(&app, caller, id, body.clone())).await?;
+    Ok(Json(response(changed)))
+}
+
+/// Reads the team, applies the change and writes it if the version is unchanged.
+async fn change_once(
+    app: &App,
+    caller: Caller,
+    id: TeamId,
+    body: TeamSettingsRequest,
+) -> Result<Changed<Team>, ApiError> {
+    let team = app.store(caller).team(id).await?;
+    // The new settings are computed from what was read above: a concurrent change must not be overwritten.
+    let version = Some(body.version.unwrap_or(team.version));
+    let kind = team.kind.clone();
+    let team = apply(body, app, caller, team).await?;
+    if team.kind != kind {
+        let detail =
+            format!("must be of the kind `{kind}`, as the team is; create another team for another kind");
+        return Err(ApiError::field("/agents", detail));
+    }
+    app.store(caller).change_team(&team, version).await.map_err(name_taken)
+}
+
+endpoint! {
+    DELETE: delete "/v1/teams/{id}" => delete,
+    tag = "teams",
+    operation_id = "delete_team",
+    summary = "Delete a team that is not in use; its agents are kept.",
+    params(
+        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
+    ),
+    responses(
+        (status = 204, description = "The team is deleted."),
+        (status = 409, description = "`in_use`: an agentable uses the team.")
+    ),
+}
+
+/// A team that an agentable uses cannot be deleted.
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TeamId>,
+) -> Result<StatusCode, ApiError> {
+    check_deleted("team", app.store(caller).delete_team(id).await?)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Checks that all fields a new team needs are given.
+fn check_complete(body: &TeamSettingsRequest) -> Result<(), ApiError> {
+    let missing =
+        [("name", body.name.is_none()), ("agents", body.agents.is_none()), ("router", body.router.is_none())];
+    if let Some((field, _)) = missing.into_iter().find(|(_, missing)| *missing) {
+        return Err(ApiError::field(&format!("/{field}"), format!("missing field `{field}`")));
+    }
+    match body.version {
+        Some(_) => Err(ApiError::field("/version", "is only allowed in changes; a new team has version 1")),
+        None => Ok(()),
+    }
+}
+
+/// Whether no field is given, except perhaps `version`.
+fn is_empty(body: &TeamSettingsRequest) -> bool {
+    body.name.is_none()
+        && body.description.is_none()
+        && body.agents.is_none()
+        && body.default_agent_id.is_none()
+        && body.router.is_none()
+        && body.output.is_none()
+}
+
+/// Checks the given fields and applies them to `team`.
+async fn apply(body: TeamSettingsRequest, app: &App, caller: Caller, team: Team) -> Result<Team, ApiError> {
+    let mut team = team;
+    if let Some(name) = body.name {
+        check_line("/name", &name, MAX_AGENT_NAME_CHARS)?;
+        team.name = name;
+    }
+    if let Some(description) = body.description {
+        check_text("/description", &description)?;
+        check_size("/description", description.len(), MAX_AGENT_DESCRIPTION_BYTES)?;
+        team.description = description;
+    }
+    if let Some(agents) = body.agents {
+        team.kind = check_agents(app, caller, &agents).await?;
+        if !agents.contains(&team.fallback) {
+            team.fallback = agents.first().copied().unwrap_or(team.fallback);
+        }
+        team.agents = agents;
+    }
+    if let Some(fallback) = body.default_agent_id {
+        check_member("/default_agent_id", fallback, &team.agents)?;
+        team.fallback = fallback;
+    }
+    if let Some(output) = body.output {
+        check_output(output.as_ref())?;
+        team.output = output;
+    }
+    if let Some(router) = body.router {
+        team.router = router;
+    }
+    // Compiling regular expressions takes up to 100 ms.
+    let limits = app.state.team_rules;
+    let max_rules = app.store(caller).team_limits().rules_per_team;
+    app.offload.compute(move || check_router(&team, &limits, max_rules).map(|()| team)).await?
+}
+
+/// Checks that the agents exist and have the same kind. Returns the kind.
+async fn check_agents(app: &App, caller: Caller, agents: &[AgentId]) -> Result<String, ApiError> {
+    let max_agents = app.store(caller).team_limits().agents_per_team;
+    if agents.is_empty() || agents.len() > max_agents {
+        return Err(ApiError::field("/agents", format!("must have 1 to {max_agents} agents")));
+    }
+    let found = app.store(caller).agents_among(agents).await?;
+    let mut kind: Option<&Agent> = None;
+    for (index, id) in agents.iter().enumerate() {
+        let pointer = format!("/agents/{index}");
+        if agents[..index].contains(id) {
+            return Err(ApiError::field(&pointer, format!("{id} is listed twice")));
+        }
+        let agent = found.iter().find(|agent| agent.id == *id);
+        let agent = agent.ok_or_else(|| ApiError::field(&pointer, format!("there is no agent {id}")))?;
+        let first = *kind.get_or_insert(agent);
+        if agent.kind != first.kind {
+            let detail = format!(
+                "`{}` is of the kind `{}`, but the first agent is of the kind `{}`; all agents of a team have the same kind",
+                agent.name, agent.kind, first.kind
+            );
+            return Err(ApiError::field(&pointer, detail));
+        }
+    }
+    Ok(kind.map(|agent| agent.kind.clone()).unwrap_or_default())
+}
+
+fn check_member(pointer: &str, agent: AgentId, agents: &[AgentId]) -> Result<(), ApiError> {
+    if agents.contains(&agent) {
+        return Ok(());
+    }
+    let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
+    Err(ApiError::field(
+        pointer,
+        format!("{agent} is not among the agents of the team: {}", agents.join(", ")),
+    ))
+}
+
+fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<(), ApiError> {
+    let Router { by, rules } = &team.router;
+    if *by == RouterKind::Model && !rules.is_empty() {
+        return Err(ApiError::field(
+            "/router/rules",
+            "are only allowed for a router by `rules`; with a router by `model` the model picks",
+        ));
+    }
+    if *by == RouterKind::Rules && (rules.is_empty() || rules.len() > max_rules) {
+        return Err(ApiError::field("/router/rules", format!("must have 1 to {max_rules} rules")));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        check_member(&format!("/router/rules/{index}/agent_id"), rule.agent_id, &team.agents)?;
+        rule.when.check(limits).map_err(|invalid| {
+            let field = invalid.field().map(|field| format!("/{field}")).unwrap_or_default();
+            ApiError::field(&format!("/router/rules/{index}/when{field}"), invalid.to_string())
+        })?;
+        let Condition { contains, prefix, regex, .. } = &rule.when;
+        for text in [contains, prefix, regex].into_iter().flatten() {
+            check_text(&format!("/router/rules/{index}/when"), text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The response for a team.
+fn response(team: Team) -> TeamResponse {
+    TeamResponse {
+        id: team.id,
+        name: team.name,
+        kind: team.kind,
+        description: team.description,
+        agents: team.agents,
+        default_agent_id: team.fallback,
+        router: team.router,
+        output: team.output,
+        version: team.version,
+        created_at: Time(team.created_at),
+        updated_at: Time(team.updated_at),
+    }
+}

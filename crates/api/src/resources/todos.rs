@@ -1,0 +1,278 @@
+//! Todos: what a user wants to get done.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use chrono_tz::Tz;
+use houston_domain::id::{TodoId, UserId};
+use houston_domain::knowledge::MAX_TITLE_CHARS;
+use houston_domain::todo::{Due, MAX_DETAILS_BYTES, MAX_LIST_CHARS, TodoStatus};
+use houston_protocol::time::Time;
+use houston_protocol::todo::{CreateTodo, TodoResponse, UpdateTodo};
+use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
+use serde::Deserialize;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::body::Creation;
+use crate::request::checks::{check_line, check_size, check_text};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::page::{List, Page, PageQuery, rows};
+use crate::request::query::Query;
+use crate::resources::fields::Change;
+use crate::state::App;
+
+/// The query parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TodosQuery {
+    limit: Option<String>,
+    cursor: Option<String>,
+    status: Option<TodoStatus>,
+    list: Option<String>,
+    due_by: Option<String>,
+    query: Option<String>,
+}
+
+endpoint! {
+    LIST: get "/v1/users/{id}/todos" => list,
+    tag = "todos",
+    operation_id = "list_todos_of_user",
+    summary = "List the todos of a user in their order, those that are done last.",
+    params(
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
+        ("list" = Option<String>, Query, description = "Only those of this list."),
+        ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
+        ("query" = Option<String>, Query, description = "Only those with this text in the title or the details."),
+        ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
+    ),
+    responses((status = 200, description = "A page of todos.", body = houston_protocol::page::Page<houston_protocol::todo::TodoResponse>)),
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+    Query(query): Query<TodosQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let TodosQuery { limit, cursor, status, list, due_by, query } = query;
+    let page = PageQuery { limit, cursor };
+    let (limit, after) = (page.limit()?, page.id(List::Todos)?.map(TodoId));
+    let user_row = app.store(caller).user(user).await?;
+    let due_by = due_by.map(|text| due(&text, None, &user_row.time_zone).map(|due| due.at));
+    let due_by = due_by.transpose().map_err(|_| {
+        ApiError::parameter("due_by", "must be a day, as 2026-12-01, or a time, as 2026-12-01T15:00:00Z")
+    })?;
+    let (text, limit_rows) = (query, rows(limit));
+    for (name, given) in [("query", &text), ("list", &list)] {
+        if given.as_ref().is_some_and(|text| text.contains('\0')) {
+            return Err(ApiError::parameter(name, "the character U+0000 is in no todo"));
+        }
+    }
+    let query = TodoQuery {
+        status: status.unwrap_or_default(),
+        list,
+        due_by,
+        text,
+        written_for: None,
+        after,
+        limit: limit_rows,
+    };
+    let todos = app.store(caller).todos(user, &query).await?;
+    Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), response)))
+}
+
+endpoint! {
+    CREATE: post "/v1/users/{id}/todos" => create,
+    tag = "todos",
+    operation_id = "create_todo",
+    summary = "Create a todo.",
+    params(
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = CreateTodo,
+    responses(
+        (status = 201, description = "The new todo.", body = houston_protocol::todo::TodoResponse),
+        (status = 409, description = "`full`: the maximum number of todos exists.")
+    ),
+}
+
+/// The new todo comes last.
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+    request: Creation<CreateTodo>,
+) -> Result<Response, ApiError> {
+    let Creation { value: CreateTodo { title, details, list, priority, due: text, time_zone }, key } =
+        request;
+    check(Some(&title), details.as_deref(), list.as_deref())?;
+    let of_user = app.store(caller).user(user).await?.time_zone;
+    let due = text.map(|text| due(&text, time_zone.as_deref(), &of_user)).transpose()?;
+    let new = NewTodo {
+        id: app.state.ids.beside(user),
+        list: list.unwrap_or_default(),
+        title,
+        details: details.unwrap_or_default(),
+        priority: priority.unwrap_or_default(),
+        due,
+    };
+    let now = app.now();
+    let todo = Todo {
+        id: new.id,
+        user,
+        list: new.list.clone(),
+        title: new.title.clone(),
+        details: new.details.clone(),
+        priority: new.priority,
+        due: new.due.clone().map(|due| (due.local, due.zone.to_string(), due.at)),
+        position: 0.0,
+        done_at: None,
+        untrusted: false,
+        created_at: now,
+        updated_at: now,
+    };
+    let body = stored_body(&response(todo));
+    let done =
+        app.store(caller).create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    created(stored, replayed, "/v1/todos")
+}
+
+endpoint! {
+    GET: get "/v1/todos/{id}" => get,
+    tag = "todos",
+    operation_id = "get_todo",
+    summary = "Get a todo.",
+    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TodoId>,
+) -> Result<impl IntoResponse, ApiError> {
+    Ok(Json(response(app.store(caller).todo(id).await?)))
+}
+
+endpoint! {
+    CHANGE: patch "/v1/todos/{id}" => change,
+    tag = "todos",
+    operation_id = "update_todo",
+    summary = "Change a todo; fields not given stay as they are.",
+    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    request_body = UpdateTodo,
+    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+}
+
+/// Changes the given fields, completes, reopens, moves.
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TodoId>,
+    Change(value): Change<UpdateTodo>,
+) -> Result<impl IntoResponse, ApiError> {
+    if value == UpdateTodo::default() {
+        let fields = "`title`, `details`, `list`, `priority`, `due`, `done`, `before`";
+        return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
+    }
+    let UpdateTodo { title, details, list, priority, due: text, time_zone, done, before } = value;
+    check(title.as_deref(), details.as_deref(), list.as_deref())?;
+    if time_zone.is_some() && !matches!(text, Some(Some(_))) {
+        return Err(ApiError::field("/time_zone", "is that of `due`: give both"));
+    }
+    let due = match text {
+        None => None,
+        Some(None) => Some(None),
+        Some(Some(text)) => {
+            let user = app.store(caller).todo(id).await?.user;
+            let of_user = app.store(caller).user(user).await?.time_zone;
+            Some(Some(due(&text, time_zone.as_deref(), &of_user)?))
+        }
+    };
+    let change = TodoChange { list, title, details, priority, due, done };
+    Ok(Json(response(app.store(caller).change_todo(id, &change, before).await?)))
+}
+
+endpoint! {
+    DELETE: delete "/v1/todos/{id}" => delete,
+    tag = "todos",
+    operation_id = "delete_todo",
+    summary = "Delete a todo.",
+    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    responses((status = 204, description = "The todo is deleted.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TodoId>,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_todo(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn response(todo: Todo) -> TodoResponse {
+    let (due, time_zone, due_at) = match todo.due {
+        Some((due, zone, at)) => (Some(due), Some(zone), Some(Time(at))),
+        None => (None, None, None),
+    };
+    TodoResponse {
+        id: todo.id,
+        user_id: todo.user,
+        list: todo.list,
+        title: todo.title,
+        details: todo.details,
+        priority: todo.priority,
+        due,
+        time_zone,
+        due_at,
+        done_at: todo.done_at.map(Time),
+        untrusted: todo.untrusted,
+        created_at: Time(todo.created_at),
+        updated_at: Time(todo.updated_at),
+    }
+}
+
+/// Checks the texts that are given.
+fn check(title: Option<&str>, details: Option<&str>, list: Option<&str>) -> Result<(), ApiError> {
+    if let Some(title) = title {
+        check_line("/title", title, MAX_TITLE_CHARS)?;
+    }
+    if let Some(details) = details {
+        check_text("/details", details)?;
+        check_size("/details", details.len(), MAX_DETAILS_BYTES)?;
+    }
+    if let Some(list) = list.filter(|list| !list.is_empty()) {
+        check_line("/list", list, MAX_LIST_CHARS)?;
+    }
+    let has_lines = |text: Option<&str>| text.is_some_and(|text| text.contains(['\n', '\r']));
+    for (pointer, text) in [("/title", title), ("/list", list)] {
+        if has_lines(text) {
+            return Err(ApiError::field(pointer, "must be one line"));
+        }
+    }
+    Ok(())
+}
+
+/// When a todo is due, by the time zone of the request or else that of the user.
+fn due(text: &str, zone: Option<&str>, of_user: &str) -> Result<Due, ApiError> {
+    let zone: Tz = match zone {
+        Some(name) => name.parse().map_err(|_| {
+            let reason =
+                format!("`{name}` is not a time zone; use an IANA name such as Europe/Berlin or UTC");
+            ApiError::field("/time_zone", reason)
+        })?,
+        None => houston_domain::local_time::parse_zone(of_user),
+    };
+    Due::parse(text, zone).map_err(|error| ApiError::field("/due", error.to_string()))
+}

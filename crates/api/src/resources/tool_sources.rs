@@ -1,0 +1,246 @@
+//! `/v1/endpoints`: a tenant's own HTTP endpoints as tools of its agents. A change applies from the next run on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use houston_domain::inner_call::USE_TOOL;
+use houston_domain::sealed::Purpose;
+use houston_domain::tool_source::{
+    MAX_DOCUMENT_BYTES, MAX_SECRET_BYTES, MAX_SECRETS, SourceType, name_problem, purpose,
+};
+use houston_protocol::time::Time;
+use houston_protocol::tool_source::{EndpointsList, EndpointsResponse, PutEndpoints};
+use houston_store::tool_source::{NewSource, Placed, ToolSource};
+use houston_web::json_api::{Loaded, Problem, from_document, not_public};
+use serde_json::Value;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::params;
+use crate::request::body::Creation;
+use crate::request::checks::check_size;
+use crate::request::checks::truncated;
+use crate::request::endpoint::endpoint;
+use crate::state::App;
+
+/// The name of a source in a path.
+#[derive(Debug)]
+struct SourceName(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SourceName {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let params = params(parts).ok_or(ApiError::NotFound { what: "tool source" })?;
+        let name = params.iter().find(|(key, _)| *key == "name").map_or("", |(_, name)| name);
+        match name_problem(name) {
+            Some(problem) => {
+                Err(ApiError::field("", format!("the name in the path is not allowed: {problem}")))
+            }
+            None => Ok(Self(name.to_owned())),
+        }
+    }
+}
+
+endpoint! {
+    LIST: get "/v1/endpoints" => list,
+    tag = "tools",
+    operation_id = "list_endpoints",
+    summary = "List the documents of endpoints of the tenant, without their secrets.",
+    responses((status = 200, description = "All documents, by name; at most 50.", body = EndpointsList)),
+}
+
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<EndpointsList>, ApiError> {
+    let mut data = Vec::new();
+    for source in app.store(caller).tool_sources(SourceType::Endpoints).await? {
+        data.push(response(&app, source).await?);
+    }
+    Ok(Json(EndpointsList { data }))
+}
+
+endpoint! {
+    GET: get "/v1/endpoints/{name}" => get,
+    tag = "tools",
+    operation_id = "get_endpoints",
+    summary = "Get a document of endpoints, without its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    responses((status = 200, description = "The document.", body = EndpointsResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+) -> Result<Json<EndpointsResponse>, ApiError> {
+    let source = app.store(caller).tool_source(SourceType::Endpoints, &name).await?;
+    Ok(Json(response(&app, source).await?))
+}
+
+endpoint! {
+    PUT: put "/v1/endpoints/{name}" => put,
+    tag = "tools",
+    operation_id = "put_endpoints",
+    summary = "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
+    params(("name" = String, Path, description = "Name of the document: a-z, 0-9, _ and -.", example = "crm")),
+    request_body = PutEndpoints,
+    responses(
+        (status = 200, description = "The document, without its secrets.", body = EndpointsResponse),
+        (status = 409, description = "`full`: the tenant has the maximum number of tool sources.")
+    ),
+}
+
+/// Stores a document of endpoints, in the place of the one with its name.
+async fn put(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+    // A PUT is idempotent, so the Idempotency-Key is ignored.
+    Creation { value: PutEndpoints { document, kinds, secrets }, key: _ }: Creation<PutEndpoints>,
+) -> Result<Json<EndpointsResponse>, ApiError> {
+    let document = match document {
+        Value::String(text) => text,
+        Value::Object(_) => document.to_string(),
+        _ => return Err(ApiError::field("/document", "must be a text or an object")),
+    };
+    check_size("/document", document.len(), MAX_DOCUMENT_BYTES)?;
+    check_kinds(&app, &kinds)?;
+    let sealed = secrets.as_ref().map(|secrets| {
+        let what = purpose(SourceType::Endpoints, &name);
+        seal(&app, caller, &what, "/secrets", secrets)
+    });
+    let sealed = sealed.transpose()?;
+    let (text, of) = (document.clone(), name.clone());
+    let loaded = app.offload.compute(move || read(&text, &of)).await?;
+    let loaded = loaded.map_err(|problem| ApiError::field("/document", problem.to_string()))?;
+    let tools: Vec<String> = loaded.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    let is_taken = |tool: &&String| *tool == USE_TOOL || app.state.agents.tools.contains(tool);
+    if let Some(tool) = tools.iter().find(is_taken) {
+        let why = format!("`{tool}` is the name of a tool of this installation: rename yours");
+        return Err(ApiError::field("/document", why));
+    }
+    let names: Vec<String> = secrets.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let secrets = sealed.as_ref().map(|sealed| (names.as_slice(), sealed.as_deref()));
+    let (source, kinds) = (SourceType::Endpoints, kinds.as_slice());
+    let new = NewSource { source, name: &name, document: &document, kinds, tools: &tools, secrets };
+    match app.store(caller).put_tool_source(&new).await? {
+        Placed::Done(stored) => Ok(Json(response_of(stored, &loaded))),
+        Placed::Taken { source, tool } => {
+            let why = format!("`{tool}` is a tool of `{source}`, too: rename one");
+            Err(ApiError::field("/document", why))
+        }
+    }
+}
+
+fn read(text: &str, name: &str) -> Result<Loaded, Problem> {
+    let loaded = from_document(text, name)?;
+    if loaded.endpoints.is_empty() {
+        let why = loaded.skipped.first().map_or_else(String::new, |problem| format!("; {problem}"));
+        let message = format!("the document has no endpoint that can be a tool{why}");
+        return Err(Problem { at: name.to_owned(), message });
+    }
+    not_public(&loaded).map_or(Ok(loaded), Err)
+}
+
+/// Checks that all kinds exist.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the first that does not.
+pub(crate) fn check_kinds(app: &App, kinds: &[String]) -> Result<(), ApiError> {
+    let existing = &app.state.agent_types;
+    for (nth, kind) in kinds.iter().enumerate() {
+        if !existing.contains_key(kind) {
+            let all: Vec<&str> = existing.keys().map(String::as_str).collect();
+            let why = format!("there is no kind `{}`; there are: {}", truncated(kind), all.join(", "));
+            return Err(ApiError::field(&format!("/kinds/{nth}"), why));
+        }
+    }
+    Ok(())
+}
+
+/// The secrets, which are `at` this place of the body, sealed for `what`; `None` if there are none. No error contains one.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] when there are too many, or no key to seal them with.
+pub(crate) fn seal(
+    app: &App,
+    caller: Caller,
+    what: &str,
+    at: &str,
+    secrets: &BTreeMap<String, String>,
+) -> Result<Option<Vec<u8>>, ApiError> {
+    if secrets.is_empty() {
+        return Ok(None);
+    }
+    let Some(keys) = &app.state.secret_keys else {
+        let why = "this installation cannot store secrets: its operator sets HOUSTON_SECRETS_KEY for the API and the \
+                   workers (`openssl rand -base64 32` makes a key)";
+        return Err(ApiError::field(at, why));
+    };
+    if secrets.len() > MAX_SECRETS {
+        return Err(ApiError::field(at, format!("at most {MAX_SECRETS} are allowed")));
+    }
+    if secrets
+        .iter()
+        .any(|(name, secret)| name.len().max(secret.len()) > MAX_SECRET_BYTES || secret.is_empty())
+    {
+        let why = format!("each value, and its name, have 1 to {MAX_SECRET_BYTES} bytes");
+        return Err(ApiError::field(at, why));
+    }
+    let mut nonce = [0; 12];
+    app.state.ids.fill(&mut nonce);
+    let text = serde_json::to_string(secrets).unwrap_or_default();
+    // Always `Some`.
+    Ok(keys.seal(Purpose { tenant: caller.tenant(), what }, nonce, &text))
+}
+
+endpoint! {
+    DELETE: delete "/v1/endpoints/{name}" => delete,
+    tag = "tools",
+    operation_id = "delete_endpoints",
+    summary = "Delete a document of endpoints and its secrets.",
+    params(("name" = String, Path, description = "Name of the document.", example = "crm")),
+    responses((status = 204, description = "It is deleted.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    SourceName(name): SourceName,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_tool_source(SourceType::Endpoints, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The response for a stored document.
+async fn response(app: &App, source: ToolSource) -> Result<EndpointsResponse, ApiError> {
+    // Reading a long document takes too long for a thread of the runtime.
+    let read = move || {
+        let loaded = from_document(&source.document, &source.name).unwrap_or_default();
+        response_of(source, &loaded)
+    };
+    app.offload.compute(read).await
+}
+
+fn response_of(source: ToolSource, loaded: &Loaded) -> EndpointsResponse {
+    let needed: BTreeSet<&String> = loaded
+        .endpoints
+        .iter()
+        .flat_map(|endpoint| endpoint.auth.iter().map(|auth| &auth.secret).chain(&endpoint.signed_with))
+        .collect();
+    let missing = needed.into_iter().filter(|name| !source.secret_names.contains(name));
+    EndpointsResponse {
+        missing_secrets: missing.cloned().collect(),
+        skipped: loaded.skipped.iter().map(ToString::to_string).collect(),
+        name: source.name,
+        document: source.document,
+        kinds: source.kinds,
+        tools: source.tools,
+        secrets: source.secret_names,
+        created_at: Time(source.created_at),
+        updated_at: Time(source.updated_at),
+    }
+}

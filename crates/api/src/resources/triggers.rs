@@ -1,0 +1,516 @@
+//! Triggers of a user's agentables: at a time, at a word or at an event, they get a message, or a task of them starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
+use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
+use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
+use houston_domain::mode::Mode;
+use houston_domain::plan::{Document, MAX_BYTES, Offer};
+use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
+use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
+use houston_protocol::time::Time;
+use houston_protocol::trigger::{
+    CreateTrigger, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen, UpdateTrigger,
+};
+use houston_store::trigger::{MAX_DUE, Trigger, TriggerChange};
+use serde_json::{Map, Value, json};
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::{AgentablePath, Id};
+use crate::request::body::Creation;
+use crate::request::checks::check_storable_value;
+use crate::request::checks::{check_line, check_size, check_text};
+use crate::request::endpoint::endpoint;
+use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
+use crate::request::missing_cells::across;
+use crate::resources::fields::Change;
+use crate::resources::plans::create::{offer, title};
+use crate::resources::plans::{invalid, try_expressions};
+use crate::state::App;
+
+/// The plans that an agentable may have.
+#[derive(Debug, Clone)]
+pub struct PlanOffer {
+    /// Their kind.
+    pub kind: String,
+    /// The first stored status of such a plan.
+    pub status: Option<String>,
+    /// The tools that their steps may call.
+    pub tools: Vec<String>,
+    /// Maximum number of steps.
+    pub steps: usize,
+    /// Seconds after which one fails.
+    pub lasts_s: u32,
+}
+
+type AgentTypes = BTreeMap<String, AgentType>;
+
+endpoint! {
+    LIST: get "/v1/users/{id}/triggers" => list,
+    tag = "triggers",
+    operation_id = "list_triggers",
+    summary = "List the triggers of a user, the oldest first.",
+    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+    responses((status = 200, description = "All triggers.", body = TriggerList)),
+}
+
+/// All triggers of a user; there are at most 100.
+async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+) -> Result<Json<TriggerList>, ApiError> {
+    app.store(caller).user(user).await?;
+    let triggers = app.store(caller).triggers(user).await?;
+    Ok(Json(TriggerList { data: triggers.into_iter().map(response).collect() }))
+}
+
+endpoint! {
+    DUE: get "/v1/triggers" => due,
+    tag = "triggers",
+    operation_id = "list_due_triggers",
+    summary = "List the triggers of the tenant that are due at a time, the next one first.",
+    description = "At most 100. Those that wait for words or events, and those that are paused, are not among them.",
+    responses((status = 200, description = "What is due next.", body = TriggerList)),
+}
+
+async fn due(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let ask = |cell: Arc<App>| async move {
+        Ok(match caller.user() {
+            None => cell.store(caller).due_triggers().await?,
+            Some(user) => cell.store(caller).triggers(user).await?,
+        })
+    };
+    let (found, missing) = across(&app, ask).await?;
+    let is_due = |of: &Trigger| of.enabled && of.next_at.is_some();
+    let mut triggers: Vec<Trigger> = found.into_iter().flatten().filter(is_due).collect();
+    triggers.sort_by_key(|of| of.next_at);
+    triggers.truncate(MAX_DUE);
+    Ok((missing, Json(TriggerList { data: triggers.into_iter().map(response).collect() })))
+}
+
+endpoint! {
+    CREATE: post "/v1/users/{id}/triggers" => create,
+    tag = "triggers",
+    operation_id = "create_trigger",
+    summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
+    params(
+        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
+    ),
+    request_body = CreateTrigger,
+    responses(
+        (status = 201, description = "The new trigger.", body = houston_protocol::trigger::TriggerResponse),
+        (status = 404, description = "`not_found`: the user has no such agentable."),
+        (status = 409, description = "`full`: the user has the maximum number of triggers.")
+    ),
+}
+
+async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(user): Id<UserId>,
+    request: Creation<CreateTrigger>,
+) -> Result<Response, ApiError> {
+    let Creation { value, key } = request;
+    let id = app.state.ids.beside(user);
+    let plans = match &value.then {
+        TriggerThen::Plan { agentable_id, .. } => plan_offer(&app, caller, (user, agentable_id)).await?,
+        TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
+    };
+    let expressions = json!({"when": value.when, "then": value.then});
+    let trigger = new_trigger(&app.state.agent_types, (id, user), value, (app.now(), plans.as_ref()))?;
+    try_expressions(caller, "", &expressions).await?;
+    let (agentable, kind) = &trigger.agentable;
+    check_owner(&app, caller, user, (*agentable, kind)).await?;
+    check_heard(&app, caller, user, &trigger.when).await?;
+    let body = stored_body(&response(trigger.clone()));
+    let done = app.store(caller).create_trigger(&trigger, key.as_ref().map(Key::as_stored), &body).await?;
+    let (stored, replayed) = unless_key_reused(done)?;
+    created(stored, replayed, "/v1/triggers")
+}
+
+/// The plans that an agentable may have. `None`: none, or the id is not one of an agentable.
+async fn plan_offer(
+    app: &App,
+    caller: Caller,
+    (user, id): (UserId, &str),
+) -> Result<Option<PlanOffer>, ApiError> {
+    let Some(kind) = id.rsplit_once('_').and_then(|(kind, _)| app.state.agent_types.get(kind)) else {
+        return Ok(None);
+    };
+    let Ok(id) = parse_prefixed(&kind.kind, id) else { return Ok(None) };
+    // Before anything is said of what it may have.
+    check_owner(app, caller, user, (id.into(), &kind.kind)).await?;
+    let parent = app.store(caller).agentable(&kind.kind, id.into()).await?;
+    let Some((plans, tools)) = offer(app, caller, kind, parent.tools.as_deref()).await? else {
+        return Ok(None);
+    };
+    let limits = app.state.plans;
+    Ok(Some(PlanOffer {
+        kind: plans.kind.clone(),
+        status: plans.initial_status().map(str::to_owned),
+        tools,
+        steps: limits.steps_of_request,
+        lasts_s: limits.detached_s,
+    }))
+}
+
+endpoint! {
+    GET: get "/v1/triggers/{id}" => get,
+    tag = "triggers",
+    operation_id = "get_trigger",
+    summary = "Get a trigger: when it is due, how often it has fired, and why it was refused.",
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    responses((status = 200, description = "The trigger.", body = TriggerResponse)),
+}
+
+async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TriggerId>,
+) -> Result<Json<TriggerResponse>, ApiError> {
+    Ok(Json(response(app.store(caller).trigger(id).await?)))
+}
+
+endpoint! {
+    CHANGE: patch "/v1/triggers/{id}" => change,
+    tag = "triggers",
+    operation_id = "update_trigger",
+    summary = "Change a trigger; fields not given stay as they are.",
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    request_body = UpdateTrigger,
+    responses((status = 200, description = "The trigger.", body = TriggerResponse)),
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TriggerId>,
+    Change(value): Change<UpdateTrigger>,
+) -> Result<Json<TriggerResponse>, ApiError> {
+    if value == UpdateTrigger::default() {
+        let fields = "`name`, `instructions`, `when`, `enabled`";
+        return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
+    }
+    let now = app.now();
+    let expressions = json!({"when": value.when, "instructions": value.instructions});
+    let when: Option<When> = value.when.map(Into::into);
+    if let Some(name) = &value.name {
+        check_name(name)?;
+    }
+    if let Some(instructions) = &value.instructions {
+        check_instructions("/instructions", instructions)?;
+    }
+    if let Some(when) = &when {
+        check_when(when, now)?;
+        if matches!(when, When::Event { agentable_id: Some(_), .. }) {
+            let user = app.store(caller).owner_of_row(id.0).await?.user;
+            check_heard(&app, caller, user, when).await?;
+        }
+    }
+    try_expressions(caller, "", &expressions).await?;
+    let change = TriggerChange {
+        name: value.name.as_deref(),
+        instructions: value.instructions.as_deref(),
+        when: when.as_ref(),
+        enabled: value.enabled,
+    };
+    Ok(Json(response(app.store(caller).change_trigger(id, change, now).await?)))
+}
+
+endpoint! {
+    DELETE: delete "/v1/triggers/{id}" => delete,
+    tag = "triggers",
+    operation_id = "delete_trigger",
+    summary = "Delete a trigger.",
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    responses((status = 204, description = "It is deleted. Messages that it has posted stay.")),
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TriggerId>,
+) -> Result<StatusCode, ApiError> {
+    app.store(caller).delete_trigger(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+endpoint! {
+    FIRINGS: get "/v1/triggers/{id}/firings" => firings,
+    tag = "triggers",
+    operation_id = "list_trigger_firings",
+    summary = "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
+    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    responses((status = 200, description = "The firings, the latest first.", body = TriggerFiringList)),
+}
+
+async fn firings(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Id(id): Id<TriggerId>,
+) -> Result<Json<TriggerFiringList>, ApiError> {
+    let firings = app.store(caller).trigger_firings(id).await?;
+    Ok(Json(TriggerFiringList { data: firings.into_iter().map(Into::into).collect() }))
+}
+
+/// A trigger that is due for the first time after `now`. `plans`: those of the agentable, if the trigger starts one.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the part which is not allowed. Whether the user has the agentable is not checked.
+pub fn new_trigger(
+    types: &AgentTypes,
+    (id, user): (TriggerId, UserId),
+    request: CreateTrigger,
+    (now, plans): (DateTime<Utc>, Option<&PlanOffer>),
+) -> Result<Trigger, ApiError> {
+    let CreateTrigger { name, when, then } = request;
+    check_name(&name)?;
+    let (agentable_id, instructions, task) = match then {
+        TriggerThen::Tell { agentable_id, instructions } => (agentable_id, instructions, None),
+        TriggerThen::Task { agentable_id, kind, title, instructions } => {
+            (agentable_id, instructions, Some((kind, title)))
+        }
+        TriggerThen::Plan { agentable_id, document, input } => {
+            let plan = plan_of(plans, Value::Object(document), Value::Object(input))?;
+            return started(types, (id, user), (name, when), (&agentable_id, plan), now);
+        }
+    };
+    check_instructions("/then/instructions", &instructions)?;
+    let when: When = when.into();
+    let next_at = check_when(&when, now)?;
+    let (found, agentable) = agentable(types, &agentable_id)?;
+    let task = match task {
+        None => hears_triggers(found).map(|()| None)?,
+        Some((kind, title)) => Some(task_of(types, found, kind.as_deref(), title)?),
+    };
+    let agentable = (agentable, found.kind.clone());
+    Ok(trigger((id, user), (name, instructions), agentable, task, Timing { when, next_at, now }))
+}
+
+/// A trigger that starts a plan.
+fn started(
+    types: &AgentTypes,
+    ids: (TriggerId, UserId),
+    (name, when): (String, TriggerWhen),
+    (agentable_id, plan): (&str, TriggerTask),
+    now: DateTime<Utc>,
+) -> Result<Trigger, ApiError> {
+    let when: When = when.into();
+    let next_at = check_when(&when, now)?;
+    let (found, id) = agentable(types, agentable_id)?;
+    let agentable = (id, found.kind.clone());
+    Ok(trigger(ids, (name, String::new()), agentable, Some(plan), Timing { when, next_at, now }))
+}
+
+/// When a new trigger is due.
+struct Timing {
+    when: When,
+    next_at: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+}
+
+fn trigger(
+    (id, user): (TriggerId, UserId),
+    (name, instructions): (String, String),
+    agentable: (AgentableId, String),
+    task: Option<TriggerTask>,
+    Timing { when, next_at, now }: Timing,
+) -> Trigger {
+    Trigger {
+        id,
+        user,
+        agentable,
+        name,
+        instructions,
+        task,
+        when,
+        next_at,
+        enabled: true,
+        fired: 0,
+        refused: (0, None),
+        last_at: None,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+/// The plan, if its document and its input are allowed.
+fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<TriggerTask, ApiError> {
+    let offer = plans.ok_or_else(|| {
+        ApiError::field("/then/type", "such an agentable has no plans here: its kind must have `creates = [\"plan\"]`, and a running server is asked")
+    })?;
+    check_storable_value("/then/document", &document)?;
+    check_storable_value("/then/input", &input)?;
+    check_size("/then/input", input.to_string().len(), MAX_BYTES)?;
+    check_templates("/then/input", &input).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
+    let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+    let checked = Document::parse(&document.to_string(), Offer { tools: &names, steps })
+        .map_err(|problems| invalid("/then/document", problems))?;
+    let title = title(&checked.goal);
+    Ok(TriggerTask {
+        kind,
+        status,
+        title,
+        plan: Some(Box::new(TriggerPlan { document, input, tools, lasts_s })),
+    })
+}
+
+/// The agentable that gets the message or the task, and its kind.
+fn agentable<'a>(types: &'a AgentTypes, id: &str) -> Result<(&'a AgentType, AgentableId), ApiError> {
+    let kind = id.rsplit_once('_').map_or("", |(kind, _)| kind);
+    let found = types.get(kind);
+    let found = found.and_then(|found| Some((found, parse_prefixed(kind, id).ok()?.into())));
+    found.ok_or_else(|| {
+        ApiError::field("/then/agentable_id", "must be the id of an agentable, as in `goal_…`")
+    })
+}
+
+/// An agentable that gets a message must have the mode `trigger`.
+fn hears_triggers(found: &AgentType) -> Result<(), ApiError> {
+    if found.modes.contains(&Mode::Trigger) {
+        return Ok(());
+    }
+    let reason = format!("{} has no triggers; only kinds with `modes = [\"trigger\"]` have them", found.kind);
+    Err(ApiError::field("/then/agentable_id", reason))
+}
+
+/// A task of this kind, or of the first that the agentable may create.
+fn task_of(
+    types: &AgentTypes,
+    parent: &AgentType,
+    kind: Option<&str>,
+    title: String,
+) -> Result<TriggerTask, ApiError> {
+    check_line("/then/title", &title, MAX_TITLE_CHARS)?;
+    check_template("/then/title", &title).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
+    let found = match kind {
+        Some(wanted) => parent.creates.iter().find(|kind| *kind == wanted),
+        None => parent.creates.first(),
+    };
+    let Some(found) = found.and_then(|kind| types.get(kind)) else {
+        let may = match parent.creates.join("`, `") {
+            kinds if kinds.is_empty() => "it may create none".to_owned(),
+            kinds => format!("it may create `{kinds}`"),
+        };
+        let reason = format!("{} cannot create such tasks; {may}", parent.kind);
+        return Err(ApiError::field("/then/kind", reason));
+    };
+    let (kind, status) = (found.kind.clone(), found.initial_status().map(str::to_owned));
+    Ok(TriggerTask { kind, status, title, plan: None })
+}
+
+fn response(trigger: Trigger) -> TriggerResponse {
+    let (agentable, kind) = trigger.agentable;
+    let (refused, refusal) = trigger.refused;
+    let (agentable_id, instructions) = (agentable.public_id(&kind), trigger.instructions);
+    let then = match trigger.task {
+        None => TriggerThen::Tell { agentable_id, instructions },
+        Some(TriggerTask { plan: Some(plan), .. }) => {
+            let TriggerPlan { document, input, .. } = *plan;
+            TriggerThen::Plan { agentable_id, document: object(document), input: object(input) }
+        }
+        Some(TriggerTask { kind, title, .. }) => {
+            TriggerThen::Task { agentable_id, kind: Some(kind), title, instructions }
+        }
+    };
+    TriggerResponse {
+        id: trigger.id,
+        user_id: trigger.user,
+        name: trigger.name,
+        when: trigger.when.into(),
+        then,
+        enabled: trigger.enabled,
+        next_at: trigger.next_at.map(Time),
+        last_at: trigger.last_at.map(Time),
+        fired: trigger.fired,
+        refused,
+        refusal,
+        created_at: Time(trigger.created_at),
+        updated_at: Time(trigger.updated_at),
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// When it is due first, if that is a time.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`] that names the part which is not allowed.
+fn check_when(when: &When, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ApiError> {
+    match when {
+        When::Keyword { words, regex } => {
+            for (nth, word) in words.iter().enumerate() {
+                check_text(&format!("/when/words/{nth}"), word)?;
+            }
+            check_text("/when/regex", regex.as_deref().unwrap_or_default())?;
+        }
+        When::Event { kind, condition, .. } => {
+            if let Some(kind) = kind {
+                check_line("/when/kind", kind, MAX_NAME_CHARS)?;
+            }
+            check_text("/when/if", condition.as_deref().unwrap_or_default())?;
+        }
+        When::Cron { .. } => {}
+    }
+    when.first_after(now).map_err(|error| refused("/when", error))
+}
+
+/// Checks that the user has an agentable of this kind.
+///
+/// # Errors
+/// [`ApiError::NotFound`], in the same words for another user's and for none; the store's errors.
+async fn check_owner(
+    app: &App,
+    caller: Caller,
+    user: UserId,
+    (agentable, kind): (AgentableId, &str),
+) -> Result<(), ApiError> {
+    let stored = app.store(caller).kind_for_trigger(user, agentable).await?;
+    if stored == kind { Ok(()) } else { Err(ApiError::NotFound { what: "agentable" }) }
+}
+
+/// Checks that the agentable whose events alone are heard, if there is one, is the user's.
+///
+/// # Errors
+/// [`ApiError::InvalidRequest`], in the same words for another user's and for none; the store's errors.
+async fn check_heard(app: &App, caller: Caller, user: UserId, when: &When) -> Result<(), ApiError> {
+    let When::Event { agentable_id: Some(id), .. } = when else { return Ok(()) };
+    let unknown = || ApiError::field("/when/agentable_id", "is no agentable of this user");
+    let path = AgentablePath::of_public_id(&app.state.agent_types, id).ok_or_else(unknown)?;
+    match check_owner(app, caller, user, (path.id, &path.kind)).await {
+        Err(ApiError::NotFound { .. }) => Err(unknown()),
+        checked => checked,
+    }
+}
+
+fn refused(within: &str, error: InvalidWhen) -> ApiError {
+    ApiError::field(&format!("{within}{}", error.pointer), error.reason)
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    check_line("/name", name, MAX_NAME_CHARS)
+}
+
+fn check_instructions(pointer: &str, instructions: &str) -> Result<(), ApiError> {
+    check_text(pointer, instructions)?;
+    check_size(pointer, instructions.len(), MAX_INSTRUCTIONS_BYTES)?;
+    if instructions.trim().is_empty() {
+        return Err(ApiError::field(pointer, "must not be empty"));
+    }
+    check_template(pointer, instructions).map_err(|error| refused("", error))
+}

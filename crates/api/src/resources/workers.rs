@@ -1,0 +1,94 @@
+//! `/v1/workers`: the worker processes of the installation, for keys with the scope `installation`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use houston_domain::agentable::Urgency;
+use houston_domain::id::WorkerId;
+use houston_protocol::time::Time;
+use houston_protocol::worker::{WorkerResponse, WorkerSlots, WorkersResponse};
+use houston_queue::Lane;
+use houston_store::worker_list::RegisteredWorker;
+
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::request::agentable_path::Id;
+use crate::request::endpoint::endpoint;
+use crate::request::missing_cells::across;
+use crate::state::App;
+
+endpoint! {
+    LIST: get "/v1/workers" => list,
+    tag = "operate",
+    operation_id = "list_workers",
+    summary = "List the workers of the installation, at most 1,000.",
+    description = "Needs the scope `installation` besides `operate`.",
+    responses((status = 200, description = "The registered workers, the oldest first.", body = WorkersResponse)),
+}
+
+async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoResponse, ApiError> {
+    let ask = |cell: Arc<App>| async move { Ok(cell.api_store().list_workers().await?) };
+    let (found, missing) = across(&app, ask).await?;
+    let data = found.into_iter().flatten().map(response).collect();
+    Ok((missing, Json(WorkersResponse { data })))
+}
+
+endpoint! {
+    DRAIN: post "/v1/workers/{id}/drain" => drain,
+    tag = "operate",
+    operation_id = "drain_worker",
+    summary = "Ask a worker to drain.",
+    description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
+                   the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
+                   Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
+    params(("id" = houston_protocol::schema::WorkerId, Path, description = "Id of the worker.")),
+    responses((status = 202, description = "The worker was asked, now or before.", body = houston_protocol::worker::WorkerResponse)),
+}
+
+async fn drain(
+    State(app): State<Arc<App>>,
+    _caller: Caller,
+    Id(id): Id<WorkerId>,
+) -> Result<impl IntoResponse, ApiError> {
+    const NOT_FOUND: ApiError = ApiError::NotFound { what: "worker" };
+    for cell in app.all_cells() {
+        match cell.api_store().drain_worker(id).await {
+            Err(houston_store::Error::NotFound { .. }) => {}
+            asked => {
+                asked?;
+                let workers = cell.api_store().list_workers().await?;
+                let found = workers.into_iter().find(|worker| worker.id == id).ok_or(NOT_FOUND)?;
+                return Ok((StatusCode::ACCEPTED, Json(response(found))));
+            }
+        }
+    }
+    Err(NOT_FOUND)
+}
+
+fn response(worker: RegisteredWorker) -> WorkerResponse {
+    let status = match () {
+        () if !worker.is_alive => "dead",
+        () if worker.claims() => "alive",
+        () => "draining",
+    };
+    WorkerResponse {
+        id: worker.id,
+        name: worker.name,
+        host: worker.host,
+        pid: worker.pid,
+        version: worker.version,
+        status: status.to_owned(),
+        lanes: [Urgency::Interactive, Urgency::Background]
+            .map(|lane| Lane::from(lane).as_str().to_owned())
+            .to_vec(),
+        slots: WorkerSlots { total: worker.slots, background: worker.background_slots, busy: worker.busy },
+        started_at: Time(worker.started_at),
+        beat_at: Time(worker.beat_at),
+        lease_until: Time(worker.lease_until),
+        drain_requested_at: worker.drain_requested_at.map(Time),
+        draining_since: worker.draining_since.map(Time),
+    }
+}
