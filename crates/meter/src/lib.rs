@@ -106,7 +106,9 @@ mod tests {
         for _ in 0..2 * ALL {
             let (end, wait) = channel::<()>();
             ends.push(end);
-            running.spawn(compute(loud, move || drop(wait.recv())));
+            running.spawn(compute(loud, move || {
+                assert!(wait.recv().is_err(), "it waits for the sender to be dropped")
+            }));
         }
         assert_eq!(compute(quiet, || 1).await, Ok(1));
         drop(ends);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, UserId};
+use houston_domain::id::{AgentableId, RunId, TenantId, UserId};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_mcp::{McpSettings, Pins, Pool, Surroundings};
 use houston_tools::{Acted, CallContext, Offer, Paused, Plan, Progress, Registry};
@@ -146,6 +146,7 @@ fn pool(settings: &McpSettings, pins: &Pins, folder: &tempfile::TempDir) -> Pool
 pub(crate) fn context() -> CallContext {
     let nil = uuid::Uuid::nil();
     CallContext {
+        tenant: TenantId(nil),
         guards: Arc::new([]),
         agentable: AgentableId(nil),
         user: UserId(nil),

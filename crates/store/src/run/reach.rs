@@ -16,7 +16,6 @@ use crate::record::{Owner, RecordIds};
 use crate::settings::Fairness;
 use crate::system_message::{NewSystemMessage, deliver, lock};
 
-
 /// Which kinds the agents of a kind reach: pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
-use houston_domain::id::{TenantId, WebhookId};
+use houston_domain::id::WebhookId;
 use houston_domain::quarantine::{InHand, Sorted, sorted};
 use houston_domain::sealed::Purpose;
 use houston_domain::webhook::FailedDelivery;

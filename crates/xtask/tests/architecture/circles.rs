@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workspace::{members, sources};
 
-/// Crates whose modules still do, because they were larger.
-const CIRCLES: [&str; 2] = ["api", "store"];
-
 /// The modules of a crate, with those that each of them uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
@@ -78,13 +75,7 @@ fn modules_of_a_crate_use_each_other_in_no_circle() {
         let uses = uses(files);
         count += uses.values().map(BTreeSet::len).sum::<usize>();
         let circling = circling(&uses);
-        let is_exception = CIRCLES.contains(&&*member.name);
-        assert!(
-            circling.is_empty() || is_exception,
-            "circles in {}: {circling:#?} of {uses:#?}",
-            member.name
-        );
-        assert!(!circling.is_empty() || !is_exception, "{} needs no exception any more", member.name);
+        assert!(circling.is_empty(), "circles in {}: {circling:#?} of {uses:#?}", member.name);
     }
     assert!(count > 1000, "this test finds only {count} uses");
 }

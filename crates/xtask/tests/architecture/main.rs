@@ -15,7 +15,6 @@ mod faults;
 mod files;
 mod handles;
 mod manifests;
-mod modules;
 mod names;
 mod terminal;
 mod tools;

@@ -90,7 +90,7 @@ fn complaint(wire: Wire, schema: &Value) -> Option<String> {
     let read = read(schema).unwrap();
     // Without the rules of keywords, so that both have the same alternatives.
     let renamed = Rules { names: wire.tool_rules().names, ..OPEN };
-    let called = arguments(&renamed.renamed(&read, &Names::of(&read, renamed.names)));
+    let called = arguments(&renamed.renamed(&read, &Whole::of(&read, renamed.names)));
     let (restored, meant) = (restored(wire, &tool, called), arguments(&read));
     (restored != meant).then(|| format!("{restored} is not {meant}"))
 }
