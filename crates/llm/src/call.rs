@@ -7,10 +7,10 @@
 use futures_util::StreamExt as _;
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Usage};
+use houston_domain::question::schema::{self, Mismatch};
 use serde_json::Value;
 
 use crate::model::{AnswerSchema, Description, Event, Model, Request, SystemPart};
-use crate::schema;
 
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,10 @@ pub fn read_result<'t>(
         StopReason::Refusal => "it was declined".to_owned(),
         _ => format!("it is not valid JSON ({error})"),
     })?;
-    schema::check(answer_schema.schema, &value).map_err(|mismatch| mismatch.to_string())?;
+    schema::check(answer_schema.schema, &value).map_err(|Mismatch { pointer, reason }| {
+        let at = if pointer.is_empty() { "the answer" } else { &pointer };
+        format!("{at}: {reason}")
+    })?;
     Ok(json)
 }
 

@@ -81,7 +81,6 @@ mod reader;
 #[cfg(test)]
 mod recordings;
 pub mod routing;
-mod schema;
 mod scrub;
 pub mod secret;
 pub mod simulated;

@@ -1,13 +1,16 @@
 //! Checks of single values in requests, and the words for values that are not allowed.
 
+use houston_domain::storable::{MAX_LEVELS, is_shallow, is_storable};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
+const UNSTORABLE: &str = "the character U+0000 cannot be stored";
+
 /// Checks that Postgres can store `text`: it stores every character except U+0000.
 pub(crate) fn check_text(pointer: &str, text: &str) -> Result<(), ApiError> {
     if text.contains('\0') {
-        return Err(ApiError::field(pointer, "the character U+0000 cannot be stored"));
+        return Err(ApiError::field(pointer, UNSTORABLE));
     }
     Ok(())
 }
@@ -32,14 +35,13 @@ pub(crate) fn check_line(pointer: &str, text: &str, max_chars: usize) -> Result<
     Ok(())
 }
 
-/// Checks that Postgres can store all strings in `value`.
+/// Checks that Postgres can store all strings in `value`, and that it can be read again.
 pub(crate) fn check_storable_value(pointer: &str, value: &Value) -> Result<(), ApiError> {
-    match value {
-        Value::String(text) => check_text(pointer, text),
-        Value::Array(items) => items.iter().try_for_each(|item| check_storable_value(pointer, item)),
-        Value::Object(fields) => check_storable(pointer, fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    if !is_shallow(value, MAX_LEVELS) {
+        let reason = format!("must have at most {MAX_LEVELS} lists and objects in each other");
+        return Err(ApiError::field(pointer, reason));
     }
+    if is_storable(value) { Ok(()) } else { Err(ApiError::field(pointer, UNSTORABLE)) }
 }
 
 /// Checks that Postgres can store all strings in `object`, names included.

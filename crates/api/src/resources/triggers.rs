@@ -126,7 +126,10 @@ async fn create(
         TriggerThen::Tell { .. } | TriggerThen::Task { .. } => None,
     };
     let expressions = json!({"when": value.when, "then": value.then});
-    let trigger = new_trigger(&app.state.agent_types, (id, user), value, (app.now(), plans.as_ref()))?;
+    // Its patterns may be large once they are compiled.
+    let (of, now) = (Arc::clone(&app), app.now());
+    let checked = move || new_trigger(&of.state.agent_types, (id, user), value, (now, plans.as_ref()));
+    let trigger = app.offload.compute(checked).await??;
     try_expressions(caller, "", &expressions).await?;
     let (agentable, kind) = &trigger.agentable;
     check_owner(&app, caller, user, (*agentable, kind)).await?;
@@ -210,7 +213,8 @@ async fn change(
         check_instructions("/instructions", instructions)?;
     }
     if let Some(when) = &when {
-        check_when(when, now)?;
+        let checked = when.clone();
+        app.offload.compute(move || check_when(&checked, now)).await??;
         if matches!(when, When::Event { agentable_id: Some(_), .. }) {
             let user = app.store(caller).owner_of_row(id.0).await?.user;
             check_heard(&app, caller, user, when).await?;

@@ -125,12 +125,14 @@ struct Common {
 pub(super) struct Reader<'o> {
     offer: Offer<'o>,
     count: usize,
+    /// Steps that checking the defaults of all questions may still take.
+    schema_work: usize,
     pub(super) problems: Vec<Problem>,
 }
 
 impl<'o> Reader<'o> {
     pub(super) fn new(offer: Offer<'o>) -> Self {
-        Self { offer, count: 0, problems: Vec::new() }
+        Self { offer, count: 0, schema_work: question::schema::MAX_WORK, problems: Vec::new() }
     }
 
     fn wrong(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
@@ -327,7 +329,7 @@ impl<'o> Reader<'o> {
             self.wrong(format!("{pointer}/expires_s"), format!("must be 1 to {MAX_EXPIRES_S}"));
         }
         if let (Some(schema), Some(default)) = (&schema, &default)
-            && let Err(mismatch) = question::schema::check(schema, default)
+            && let Err(mismatch) = question::schema::check_within(schema, default, &mut self.schema_work)
         {
             self.wrong(
                 format!("{pointer}/default{}", mismatch.pointer),

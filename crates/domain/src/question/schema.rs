@@ -1,15 +1,16 @@
-//! Checking an answer against the schema of its question.
+//! Checking an answer against the schema of its question, or of the result that a client wants.
 //!
-//! Of JSON Schema this knows what forms and buttons need: `type`, `enum`, `const`, `properties`, `required`,
-//! `additionalProperties: false`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, `minimum`, `maximum`, `oneOf`
-//! and `anyOf` (one that matches is enough for either). Other keywords are descriptions: they refuse nothing.
+//! Of JSON Schema this knows what forms, buttons and the results of models need, which is also what providers enforce: `type`,
+//! `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`,
+//! `maxLength`, `minimum`, `maximum`, `allOf`, `oneOf` and `anyOf` (one that matches is enough for either), and `$ref` within
+//! the schema. Other keywords are descriptions: they refuse nothing.
 
 use serde_json::{Map, Value};
 
 /// How deep schemas are followed.
 const MAX_DEPTH: usize = 32;
 /// Schemas and values that are looked at: some 20 ms. A table of 30,000 cells is within it.
-const MAX_WORK: usize = 100_000;
+pub const MAX_WORK: usize = 100_000;
 /// Bytes of a text that take as long as a step.
 const TEXT: usize = 64;
 
@@ -27,69 +28,123 @@ pub struct Mismatch {
 /// # Errors
 /// The first [`Mismatch`], also when the answer cannot be checked within the limit.
 pub fn check(schema: &Value, answer: &Value) -> Result<(), Mismatch> {
-    let mut left = MAX_WORK;
-    let checked = check_at(schema, answer, String::new(), MAX_DEPTH, &mut left);
-    if left == 0 {
+    check_within(schema, answer, &mut MAX_WORK.clone())
+}
+
+/// As [`check`], in at most so many steps as are `left`.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_within(schema: &Value, answer: &Value, left: &mut usize) -> Result<(), Mismatch> {
+    let mut check = Check { root: schema, left: *left };
+    let checked = check.at(schema, answer, String::new(), MAX_DEPTH);
+    *left = check.left;
+    if check.left == 0 {
         let reason = format!("cannot be checked: with this schema it takes more than {MAX_WORK} steps");
         return Err(Mismatch { pointer: String::new(), reason });
     }
     checked
 }
 
-fn check_at(
-    schema: &Value,
-    value: &Value,
-    pointer: String,
-    depth: usize,
-    left: &mut usize,
-) -> Result<(), Mismatch> {
-    let (Value::Object(schema), Some(depth)) = (schema, depth.checked_sub(1)) else {
-        return match schema {
-            Value::Bool(false) => Err(Mismatch { pointer, reason: "must not be there".to_owned() }),
-            _ => Ok(()),
+struct Check<'s> {
+    root: &'s Value,
+    /// How many steps may still be made.
+    left: usize,
+}
+
+impl<'s> Check<'s> {
+    fn at(
+        &mut self,
+        schema: &'s Value,
+        value: &Value,
+        pointer: String,
+        depth: usize,
+    ) -> Result<(), Mismatch> {
+        let (Value::Object(schema), Some(depth)) = (schema, depth.checked_sub(1)) else {
+            return match schema {
+                Value::Bool(false) => Err(Mismatch { pointer, reason: "must not be there".to_owned() }),
+                _ => Ok(()),
+            };
         };
-    };
-    *left = left.saturating_sub(work(schema, value));
-    if *left == 0 {
-        return Err(Mismatch { pointer, reason: String::new() });
-    }
-    if let Some(reason) = wrong_alone(schema, value) {
-        return Err(Mismatch { pointer, reason });
-    }
-    match value {
-        Value::Object(fields) => check_fields(schema, fields, &pointer, depth, left)?,
-        Value::Array(items) => {
-            let of = schema.get("items");
-            for (nth, item) in items.iter().enumerate().take_while(|_| of.is_some()) {
-                check_at(of.unwrap_or(&Value::Null), item, format!("{pointer}/{nth}"), depth, left)?;
+        self.left = self.left.saturating_sub(work(schema, value));
+        if self.left == 0 {
+            return Err(Mismatch { pointer, reason: String::new() });
+        }
+        if let Some(reason) = wrong_alone(schema, value) {
+            return Err(Mismatch { pointer, reason });
+        }
+        let referred = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        if let Some(referred) = referred.and_then(|referred| self.root.pointer(referred)) {
+            self.at(referred, value, pointer.clone(), depth)?;
+        }
+        match value {
+            Value::Object(fields) => self.fields(schema, fields, &pointer, depth)?,
+            Value::Array(items) => {
+                for (of, (nth, item)) in schema.get("items").into_iter().cycle().zip(items.iter().enumerate())
+                {
+                    self.at(of, item, format!("{pointer}/{nth}"), depth)?;
+                }
+            }
+            _ => {}
+        }
+        for all in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.at(all, value, pointer.clone(), depth)?;
+        }
+        for either in ["oneOf", "anyOf"] {
+            if let Some(Value::Array(options)) = schema.get(either) {
+                self.options(options, value, &pointer, depth)?;
             }
         }
-        _ => {}
+        Ok(())
     }
-    for either in ["oneOf", "anyOf"] {
-        let Some(Value::Array(options)) = schema.get(either) else { continue };
-        let (mut is_one, mut meant) = (false, None);
+
+    fn options(
+        &mut self,
+        options: &'s [Value],
+        value: &Value,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<(), Mismatch> {
+        let mut meant = None;
         for option in options {
-            match check_at(option, value, pointer.clone(), depth, left) {
-                Ok(()) => {
-                    is_one = true;
-                    break;
-                }
-                Err(mismatch) if meant.is_none() => {
-                    *left = left.saturating_sub(
-                        option.get("properties").and_then(Value::as_object).map_or(0, Map::len),
-                    );
-                    meant = is_meant(option, value).then_some(mismatch);
-                }
-                Err(_) => {}
+            let Err(mismatch) = self.at(option, value, pointer.to_owned(), depth) else { return Ok(()) };
+            let properties = option.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+            self.left = self.left.saturating_sub(properties);
+            if meant.is_none() && is_meant(option, value) {
+                meant = Some(mismatch);
             }
         }
-        if !is_one {
-            let reason = format!("must match one of the {} options", options.len());
-            return Err(meant.unwrap_or(Mismatch { pointer, reason }));
-        }
+        let reason = format!("must match one of the {} options", options.len());
+        Err(meant.unwrap_or(Mismatch { pointer: pointer.to_owned(), reason }))
     }
-    Ok(())
+
+    fn fields(
+        &mut self,
+        schema: &'s Map<String, Value>,
+        fields: &Map<String, Value>,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<(), Mismatch> {
+        let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        if let Some(Value::Array(required)) = schema.get("required")
+            && let Some(name) =
+                required.iter().filter_map(Value::as_str).find(|name| !fields.contains_key(*name))
+        {
+            return Err(Mismatch { pointer: at(name), reason: "is missing".to_owned() });
+        }
+        let defined = schema.get("properties").and_then(Value::as_object);
+        for (name, value) in fields {
+            match (defined.and_then(|defined| defined.get(name)), schema.get("additionalProperties")) {
+                (Some(of), _) => self.at(of, value, at(name), depth)?,
+                (None, Some(Value::Bool(false))) => {
+                    return Err(Mismatch { pointer: at(name), reason: "is not a known field".to_owned() });
+                }
+                (None, Some(of)) => self.at(of, value, at(name), depth)?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Steps that comparing `value` with the keywords of one schema takes at most.
@@ -118,33 +173,6 @@ fn is_meant(option: &Value, value: &Value) -> bool {
     let is_plain = |value: &Value| !value.is_array() && !value.is_object();
     constants.peek().is_some()
         && constants.all(|(name, constant)| is_plain(constant) && value.get(name) == Some(constant))
-}
-
-fn check_fields(
-    schema: &Map<String, Value>,
-    fields: &Map<String, Value>,
-    pointer: &str,
-    depth: usize,
-    left: &mut usize,
-) -> Result<(), Mismatch> {
-    let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-    if let Some(Value::Array(required)) = schema.get("required")
-        && let Some(name) = required.iter().filter_map(Value::as_str).find(|name| !fields.contains_key(*name))
-    {
-        return Err(Mismatch { pointer: at(name), reason: "is missing".to_owned() });
-    }
-    let defined = schema.get("properties").and_then(Value::as_object);
-    for (name, value) in fields {
-        match (defined.and_then(|defined| defined.get(name)), schema.get("additionalProperties")) {
-            (Some(of), _) => check_at(of, value, at(name), depth, left)?,
-            (None, Some(Value::Bool(false))) => {
-                return Err(Mismatch { pointer: at(name), reason: "is not a known field".to_owned() });
-            }
-            (None, Some(of)) => check_at(of, value, at(name), depth, left)?,
-            (None, None) => {}
-        }
-    }
-    Ok(())
 }
 
 /// What is wrong with the value itself, without the values in it.
@@ -262,6 +290,23 @@ mod tests {
             schema = json!({"properties": {"a": {"const": 1}}, "anyOf": vec![schema; options]});
         }
         schema
+    }
+
+    #[test]
+    fn references_and_parts_are_followed() {
+        let schema = json!({
+            "$defs": {"id": {"type": "string"}, "tree": {"properties": {"left": {"$ref": "#/$defs/tree"}, "id": {"$ref": "#/$defs/id"}}}},
+            "allOf": [{"$ref": "#/$defs/tree"}, {"required": ["id"]}],
+        });
+        assert_eq!(check(&schema, &json!({"id": "a", "left": {"left": {"id": "b"}}})), Ok(()));
+        assert_eq!(wrong(&schema, &json!({"id": "a", "left": {"left": {"id": 1}}})).0, "/left/left/id");
+        assert_eq!(wrong(&schema, &json!({})).0, "/id");
+        assert_eq!(check(&json!({"$ref": "#"}), &json!(1)), Ok(()));
+        assert_eq!(check(&json!({"$ref": "#/nowhere"}), &json!(1)), Ok(()));
+        let itself = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}, {"type": "string"}], "minimum": 5});
+        assert!(wrong(&itself, &json!(1)).1.starts_with("must be at least 5"));
+        let itself = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "not": true, "allOf": [{"$ref": "#"}, {"$ref": "#"}]});
+        assert!(wrong(&itself, &json!(1)).1.starts_with("cannot be checked: "));
     }
 
     #[test]

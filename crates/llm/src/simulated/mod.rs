@@ -474,7 +474,7 @@ mod typed_tests {
         let value = value_of_schema(&schema, "Kyoto");
         assert_eq!(value["city"], "Kyot");
         assert_eq!(value["stops"][1], json!({"kind": "hotel", "price": 1.5}));
-        crate::schema::check(&schema, &value).unwrap();
+        houston_domain::question::schema::check(&schema, &value).unwrap();
     }
 }
 
