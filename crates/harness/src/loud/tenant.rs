@@ -40,9 +40,11 @@ enum Noise {
     Bodies,
     Documents,
     Lists,
+    Schemas,
+    Users,
 }
 
-const NOISES: [Noise; 9] = [
+const NOISES: [Noise; 11] = [
     Noise::Flood,
     Noise::Cancel,
     Noise::Patterns,
@@ -52,6 +54,8 @@ const NOISES: [Noise; 9] = [
     Noise::Bodies,
     Noise::Documents,
     Noise::Lists,
+    Noise::Schemas,
+    Noise::Users,
 ];
 /// Connections of each kind.
 const AT_ONCE: usize = 4;
@@ -69,6 +73,12 @@ struct Bodies {
     team: String,
     /// Many patterns with many `?`.
     guard: String,
+    /// Tools of a client with schemas that refer to large data, and to options in options.
+    tools: String,
+    /// A result whose schema contains itself, as each of its options.
+    result: String,
+    /// Endpoints whose parameters all refer to a large enumeration.
+    endpoints: String,
 }
 
 impl Bodies {
@@ -84,6 +94,12 @@ impl Bodies {
             deep: format!("{{\"content\": \"x\", \"metadata\": {{\"deep\": {deep}}}}}"),
             wide: json!({"name": "wide", "metadata": {"wide": wide}}).to_string(),
             team: json!({"name": "t", "router": {"by": "rules", "rules": rules}}).to_string(),
+            tools: json!({"model": "goal", "input": "x", "tools": hostile_tools()}).to_string(),
+            result: json!({"content": "x", "output": {"schema": {
+                "type": "object", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}},
+                "properties": {"reply": {"$ref": "#/$defs/a"}}}}})
+            .to_string(),
+            endpoints: json!({"document": hostile_endpoints()}).to_string(),
             guard: json!({"denied": vec![format!("*a{}b", "?".repeat(200)); 100]}).to_string(),
         }
     }
@@ -278,9 +294,59 @@ impl Loud {
                     connection.get(path).await?;
                 }
             }
+            Noise::Schemas => {
+                connection.post("/compat/openai/v1/responses", &self.bodies.tools).await?;
+                connection.post(&format!("/v1/goals/{goal}/messages"), &self.bodies.result).await?;
+                connection.put("/v1/endpoints/hostile", &self.bodies.endpoints).await?;
+            }
+            // A user with a trigger, whose pattern is compiled for its first message.
+            Noise::Users => {
+                let user = connection.user(&format!("loud {round}")).await?;
+                let goal = connection.goal(&user, "loud").await?;
+                let when = json!({"type": "keyword", "words": vec![letters(round, 90); 40]});
+                refusable(connection, &format!("/v1/users/{user}/triggers"), &tell(&goal, &when, "x"))
+                    .await?;
+                refusable(connection, &format!("/v1/goals/{goal}/messages"), &json!({"content": "x"}))
+                    .await?;
+            }
         }
         Ok(())
     }
+}
+
+/// Tools of a client: a large default that is referred to often, options in options, many patterns that become large.
+fn hostile_tools() -> Vec<Value> {
+    let tool =
+        |name: &str, parameters: &Value| json!({"type": "function", "name": name, "parameters": parameters});
+    let all = |count: usize, of: &Value| -> Value {
+        let named = (0..count).map(|nth| (format!("p{nth}"), of.clone()));
+        Value::Object(named.collect())
+    };
+    let refers = json!({"$ref": "#/$defs/d0"});
+    let default = json!({"type": "object", "properties": all(400, &refers), "$defs": {"d0": {"default": vec![0; 4_000]}}});
+    let mut levels = serde_json::Map::new();
+    for nth in 0..14 {
+        let next = json!({"$ref": format!("#/$defs/d{}", nth + 1)});
+        levels.insert(
+            format!("d{nth}"),
+            json!({"anyOf": [{"properties": {"a": next}}, {"properties": {"b": next}}]}),
+        );
+    }
+    let options = json!({"type": "object", "properties": {"x": refers}, "$defs": levels});
+    let pattern = json!({"type": "string", "pattern": "(?:a{99}){999}"});
+    let patterns = json!({"type": "object", "properties": all(400, &pattern)});
+    vec![tool("default", &default), tool("options", &options), tool("patterns", &patterns)]
+}
+
+/// An OpenAPI document of one operation with 1,000 parameters, each of 10,000 values.
+fn hostile_endpoints() -> Value {
+    let parameter = |nth: usize| json!({"name": format!("p{nth}"), "in": "query", "schema": {"$ref": "#/components/schemas/all"}});
+    let parameters: Vec<Value> = (0..1_000).map(parameter).collect();
+    json!({
+        "openapi": "3.0.3", "info": {"title": "x", "version": "1"}, "servers": [{"url": "https://example.com"}],
+        "paths": {"/x": {"get": {"operationId": "x", "parameters": parameters, "responses": {}}}},
+        "components": {"schemas": {"all": {"type": "integer", "enum": (0..10_000).collect::<Vec<_>>()}}},
+    })
 }
 
 /// Posts; the answer may be a refusal.
