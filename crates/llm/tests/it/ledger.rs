@@ -83,7 +83,7 @@ enum End {
     DroppedAfterText,
     DroppedBeforeText,
     DroppedAtOnce,
-    DroppedUnaccepted,
+    DroppedUnanswered,
     Refused,
 }
 
@@ -98,7 +98,7 @@ static ENDS: [End; 12] = [
     End::DroppedAfterText,
     End::DroppedBeforeText,
     End::DroppedAtOnce,
-    End::DroppedUnaccepted,
+    End::DroppedUnanswered,
     End::Refused,
 ];
 
@@ -115,13 +115,13 @@ impl End {
     fn is_dropped(self) -> bool {
         matches!(
             self,
-            Self::DroppedAfterText | Self::DroppedBeforeText | Self::DroppedAtOnce | Self::DroppedUnaccepted
+            Self::DroppedAfterText | Self::DroppedBeforeText | Self::DroppedAtOnce | Self::DroppedUnanswered
         )
     }
 
     /// Whether the provider is paid.
     fn is_paid(self) -> bool {
-        !matches!(self, Self::Refused | Self::CutAtOnce | Self::DroppedUnaccepted)
+        !matches!(self, Self::Refused | Self::CutAtOnce)
     }
 
     fn serve(self, pieces: &Pieces, connection: &mut Connection) {
@@ -130,7 +130,7 @@ impl End {
             Self::Refused => {
                 return connection.answer("429 Too Many Requests", "connection: close\r\n", "{}");
             }
-            Self::DroppedUnaccepted => return connection.wait_for_close(),
+            Self::DroppedUnanswered => return connection.wait_for_close(),
             _ => connection.begin(),
         }
         let mut send = |text: &str| connection.send(&format!("{:x}\r\n{text}\r\n", text.len()));

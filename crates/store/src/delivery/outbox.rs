@@ -14,6 +14,7 @@ use super::webhook::{GONE, lock, switch_off};
 use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
+use crate::run::deaths::end_of_id;
 
 /// Which deliveries are claimed.
 #[derive(Debug, Clone, Copy)]
@@ -153,18 +154,20 @@ impl RunStore {
                  cross join lateral (
                        select o.webhook_id, o.agentable_id, o.due_at from houston.open_deliveries o
                         where o.webhook_id = w.webhook_id and o.due_at <= $1
+                          -- A process that could not settle it takes it up again itself, as long as it lives.
+                          and (o.claim is null or right(o.claim::text, 17) = $12 or not exists (
+                              select from houston.workers p
+                               where right(p.id::text, 17) = right(o.claim::text, 17) and p.alive_until > $1))
                         order by o.due_at
                         limit greatest(least($4 - coalesce(b.n, 0), $10 - coalesce(t.n, 0)), 0)
                           for no key update skip locked) o),
             due as (
                 select webhook_id, agentable_id from turns where turn <= room order by turn limit $5),
             claimed as (
-                -- A claim that was not settled is the mark of a process that has ended, or could not reach Postgres.
+                -- A claim of another process that was not settled is the mark of its end.
                 update houston.open_deliveries o
                    set due_at = $6, claim = $7,
-                       deaths = o.deaths + case when o.claim is null or exists (
-                           select from houston.workers w
-                            where right(w.id::text, 17) = right(o.claim::text, 17) and w.alive_until > $1) then 0 else 1 end
+                       deaths = o.deaths + case when right(o.claim::text, 17) <> $12 then 1 else 0 end
                   from due d
                  where o.webhook_id = d.webhook_id and o.agentable_id = d.agentable_id
                 returning o.webhook_id, o.agentable_id, o.deaths)
@@ -190,7 +193,8 @@ impl RunStore {
             due.after.map_or(Uuid::nil(), |after| after.0),
             &tenants,
             due.per_tenant,
-            &of_tenants
+            &of_tenants,
+            self.process.map(end_of_id).unwrap_or_default()
         )
         .fetch_all(&self.pool)
         .await?;

@@ -434,10 +434,14 @@ impl Verdicts {
     /// nothing.
     fn evaluated(mut self, triggers: &[usize], now: DateTime<Utc>) -> Self {
         let mut left = std::mem::take(&mut self.left);
+        let mut of_users: HashMap<(TenantId, UserId), Vec<usize>> = HashMap::new();
+        for (at, event) in self.events.iter().enumerate() {
+            of_users.entry((event.tenant, event.owner.user)).or_default().push(at);
+        }
         for nth in triggers {
             let one = &self.listening[*nth];
-            let about: Vec<usize> =
-                (0..self.events.len()).filter(|at| one.may_hear(&self.events[*at])).collect();
+            let of_user = of_users.get(&one.user).into_iter().flatten().copied();
+            let about: Vec<usize> = of_user.filter(|at| one.may_hear(&self.events[*at])).collect();
             let Some(last) = about.last() else { continue };
             let work = RULE_WORK + RULE_BYTE_WORK * one.when.pattern_bytes();
             let mut failures = Failures::default();
@@ -463,6 +467,8 @@ impl Verdicts {
             }
         }
         self.left = left;
+        // They are told in the order of the events.
+        self.heard.sort_unstable_by_key(|(nth, at)| (*at, *nth));
         self
     }
 }

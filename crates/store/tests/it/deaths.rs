@@ -277,9 +277,16 @@ async fn worker_that_only_stopped_renewing_counts_no_death() {
     };
     expire(stopped.worker());
     assert_eq!(test.runs().reap(&[]).await.unwrap(), [stopped.worker()]);
+    let locks = || {
+        test.sql("select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())")
+    };
+    let before = locks();
     let dead = test.lease().await.worker();
     assert_eq!(test.claim_by(test.goal, dead).await.unwrap().deaths, 0, "its connection is open");
-    // Here the connection was dropped.
+    // Here the connection was dropped, which Postgres notices a moment later.
+    while locks() != before {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     expire(dead);
     let reaped = || async { test.runs().reap(&[]).await.unwrap() };
     assert_eq!(reaped().await, [dead]);
