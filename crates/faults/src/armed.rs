@@ -18,6 +18,9 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::ConnectionBroken;
 
+#[cfg(not(debug_assertions))]
+compile_error!("a release has no crash points");
+
 /// The environment variable with the faults.
 const VARIABLE: &str = "FAILPOINTS";
 

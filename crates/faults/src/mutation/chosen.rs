@@ -8,6 +8,9 @@ mod this_process {
 
     use super::Mutation;
 
+    #[cfg(not(debug_assertions))]
+    compile_error!("a release has no mutations");
+
     static CHOSEN: OnceLock<Mutation> = OnceLock::new();
 
     pub(super) fn set(mutation: Mutation) -> bool {

@@ -5,35 +5,21 @@ use std::process::Command;
 
 use houston_testkit::documentation::{self, Document};
 
-use crate::workspace::root;
-
-/// Maximum size of the README: it should be read in five minutes.
-const README_BYTES: usize = 9 * 1024;
-
-fn documents() -> Vec<Document> {
-    let documents = documentation::documents(&root()).unwrap();
-    assert!(documents.len() >= 7, "this test finds too few documents: {}", documents.len());
-    documents
-}
+use crate::root;
 
 #[test]
 fn links_have_targets() {
-    let documents = documents();
+    let documents = documentation::documents(root()).unwrap();
     let mut wrong = Vec::new();
-    let mut count = 0;
     for document in &documents {
         for link in document.links() {
-            if link.text.contains("://") || link.text.starts_with("mailto:") {
-                continue;
-            }
-            count += 1;
-            if !has_target(&documents, document, &link.text) {
+            let is_elsewhere = link.text.contains("://") || link.text.starts_with("mailto:");
+            if !is_elsewhere && !has_target(&documents, document, &link.text) {
                 wrong.push(format!("{}:{} {}", document.path, link.line, link.text));
             }
         }
     }
     assert!(wrong.is_empty(), "dead links: {wrong:#?}");
-    assert!(count > 40, "this test finds too few links: {count}");
 }
 
 fn has_target(documents: &[Document], from: &Document, target: &str) -> bool {
@@ -57,22 +43,20 @@ fn commands_of_xtask_exist() {
             Command::new(env!("CARGO_BIN_EXE_houston-xtask")).arg("help").args(words).output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     };
-    let (mut wrong, mut count) = (Vec::new(), 0);
-    for document in documents() {
+    let mut wrong = Vec::new();
+    for document in documentation::documents(root()).unwrap() {
         for found in document.commands(&["cargo", "xtask"]) {
-            count += 1;
             let words: Vec<&str> = found.text.split(' ').skip(2).collect();
-            if let Some(mistake) = documentation::mistake(&words, &mut help) {
-                wrong.push(format!("{}:{} {mistake}", document.path, found.line));
-            }
+            let mistake = documentation::mistake(&words, &mut help);
+            wrong.extend(mistake.map(|mistake| format!("{}:{} {mistake}", document.path, found.line)));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(count > 5, "this test finds too few commands: {count}");
 }
 
+/// It should be read in five minutes.
 #[test]
 fn readme_is_short() {
-    let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();
-    assert!(bytes <= README_BYTES as u64, "README.md has {bytes} bytes of {README_BYTES}");
+    let bytes = std::fs::read(root().join("README.md")).unwrap().len();
+    assert!(bytes <= 9 * 1024, "README.md has {bytes} bytes; the most are 9 KiB");
 }
