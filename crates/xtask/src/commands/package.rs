@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use houston_testkit::console::{print, print_status};
 use houston_testkit::{child, programs, repository};
-use serde_json::json;
 
 use self::check::How;
 
@@ -31,9 +30,6 @@ pub(crate) struct Package {
     check: bool,
     #[command(flatten)]
     how: How,
-    /// Print one JSON array instead of lines
-    #[arg(long)]
-    json: bool,
     /// The folder of the packages [default: target/package]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -57,13 +53,8 @@ enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Tarball => "tarball",
-            Self::Deb => "deb",
-            Self::Wheel => "wheel",
-            Self::Npm => "npm package",
-        }
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
@@ -75,35 +66,22 @@ impl Package {
             None => build().await?,
         };
         let built = self.pack(&binary, &std::path::absolute(output)?).await?;
-        let (seconds, code) = match self.check {
+        let code = match self.check {
             true => check::run(&built, self.how, self.stored).await?,
-            false => (vec![None; built.len()], ExitCode::SUCCESS),
+            false => ExitCode::SUCCESS,
         };
-        let mut rows = Vec::new();
-        for (Built { kind, path, .. }, seconds) in built.iter().zip(seconds) {
+        for Built { path, .. } in &built {
             let mib = std::fs::metadata(path)?.len() as f64 / f64::from(1 << 20);
-            let (installed, answered) = seconds.unzip();
-            if self.json {
-                rows.push(json!({"kind": kind.name(), "path": path, "mib": mib, "installed_s": installed, "answered_s": answered}));
-                continue;
-            }
-            let took = seconds.map(|(installed, answered)| {
-                format!("  installed in {installed:.1} s, first answer after {answered:.1} s")
-            });
-            print(&format!("{mib:7.1} MiB  {}{}", path.display(), took.unwrap_or_default()))?;
-        }
-        if self.json {
-            print(&serde_json::to_string(&rows)?)?;
+            print(&format!("{mib:7.1} MiB  {}", path.display()))?;
         }
         Ok(code)
     }
 
     async fn pack(&self, binary: &Path, output: &Path) -> Result<Vec<Built>> {
         let kinds = if self.kinds.is_empty() { Kind::value_variants() } else { self.kinds.as_slice() };
-        let names = kinds.iter().filter_map(|kind| kind.to_possible_value());
         let mut pack = Command::new(repository::root().join("deploy/packages/pack"));
         pack.arg(binary).arg(output).arg(if self.stored { "1" } else { "9" });
-        pack.args(names.map(|name| name.get_name().to_owned()));
+        pack.args(kinds.iter().map(|kind| kind.name()));
         if kinds.contains(&Kind::Wheel) {
             let python = repository::tools().join("wheel");
             programs::venv(&python, &["wheel==0.45.1"]).await?;

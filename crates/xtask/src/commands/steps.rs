@@ -9,17 +9,17 @@ use houston_testkit::console::print_status;
 /// The failed steps. Later steps run also after a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    failed: Vec<&'static str>,
+    failed: Vec<String>,
 }
 
 impl Steps {
-    pub(crate) async fn run(&mut self, name: &'static str, step: impl Future<Output = Result<()>>) {
+    pub(crate) async fn run(&mut self, name: &str, step: impl Future<Output = Result<()>>) {
         print_status(&format!("── {name}"));
         let began = Instant::now();
         match Box::pin(step).await {
             Ok(()) => print_status(&format!("   {name}: passed ({:.1} s)", began.elapsed().as_secs_f64())),
             Err(error) => {
-                self.failed.push(name);
+                self.failed.push(name.to_owned());
                 print_status(&format!("   {name}: {error:#}"));
             }
         }
