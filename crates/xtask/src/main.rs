@@ -17,7 +17,6 @@
 //! `run`; a variant in `commands::Command`. Clean up in `Drop`: on Ctrl-C the command's future is dropped.
 
 mod commands;
-mod runner;
 
 use std::process::ExitCode;
 
@@ -40,14 +39,4 @@ fn main() -> ExitCode {
             None => Arguments::from_arg_matches(&matches)?.command.run().await,
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn command_line_is_consistent() {
-        super::commands::forward::add_to(super::Arguments::command()).debug_assert();
-    }
 }

@@ -43,15 +43,11 @@ impl Deploy {
         let python = repository::tools().join("deploy");
         programs::venv(&python, &wanted.lines().collect::<Vec<_>>()).await?;
         let mut pytest = Command::new(python.join("bin/python"));
-        pytest
-            .args(["-m", "pytest", "-q", "-ra", "--color=no", "-p", "no:cacheprovider"])
-            .current_dir(&folder);
-        pytest.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
+        pytest.args(["-m", "pytest", "-q", "-ra", "--color=no", "-p", "no:cacheprovider"]);
+        pytest.current_dir(&folder).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
         pytest.env("HOUSTON_ROOT", repository::root()).env("HOUSTON_BINARY", binary);
         pytest.envs(promtool.map(|path| ("HOUSTON_PROMTOOL", path)));
-        if self.skip_missing {
-            pytest.env("HOUSTON_SKIP_MISSING", "1");
-        }
+        pytest.envs(self.skip_missing.then_some(("HOUSTON_SKIP_MISSING", "1")));
         Ok(child::code(child::run(pytest).await?))
     }
 }

@@ -23,11 +23,8 @@ const COMMANDS: [(&str, &str); 11] = [
 
 /// Adds these commands to those of xtask.
 pub(crate) fn add_to(xtask: clap::Command) -> clap::Command {
-    let arguments = Arg::new("arguments")
-        .value_name("ARGUMENTS")
-        .num_args(0..)
-        .trailing_var_arg(true)
-        .allow_hyphen_values(true);
+    let arguments = Arg::new("arguments").value_name("ARGUMENTS").num_args(0..);
+    let arguments = arguments.trailing_var_arg(true).allow_hyphen_values(true);
     let arguments = arguments.help("Options of the command; `--help` lists them");
     let command =
         |(name, about)| clap::Command::new(name).about(about).disable_help_flag(true).arg(&arguments);

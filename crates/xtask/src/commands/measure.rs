@@ -6,8 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use houston_testkit::{child, programs, repository};
 
-/// Print the weight of this checkout beside its aims: lines and packages, and which crates are compiled twice in the target
-/// folder.
+/// Print the weight of this checkout beside its aims: lines, packages, and which crates are compiled twice
 #[derive(Debug, Args)]
 pub(crate) struct Measure {
     /// Also build in an empty target folder, `target/measure`, and time it; takes most of an hour on two cores

@@ -1,6 +1,5 @@
 //! The commands, one file each. Commands of `houston-harness` are forwarded to it.
 
-mod changed;
 mod check;
 mod clients;
 mod deploy;
@@ -15,28 +14,20 @@ mod test;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Subcommand;
-use houston_testkit::{child, repository};
+use houston_testkit::{child, programs, repository};
 
 /// A command of xtask.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check format and lints, and run the tests without servers of crates changed since `main`
     Quick(quick::Quick),
-    /// Run all tests, or those of some crates, on throw-away servers
     Test(test::Test),
-    /// Check format, lints, architecture, prepared queries, documentation, dependencies and advisories
     Check(check::Check),
-    /// Update the prepared queries in crates/store/.sqlx
     Prepare(prepare::Prepare),
-    /// Install what the client tests need: packages from npm and PyPI, a browser and two proxies
     Clients(clients::Clients),
-    /// Build packages: a tarball, a .deb, a wheel and an npm package
     Package(package::Package),
-    /// Check what is in deploy/: units of systemd, image, compose file, Helm chart, proxies, alert rules, packages
     Deploy(deploy::Deploy),
-    /// Print the weight of this checkout: lines, packages, and with --build how long builds take
     Measure(measure::Measure),
     /// Print how the labelled messages are judged, and how long the rules of messages and plans take
     Analysis,
@@ -60,4 +51,25 @@ impl Command {
             }
         }
     }
+}
+
+/// The package name: `store` and `houston-store` both give `houston-store`; the library is `houston`.
+fn package_name(name: &str) -> String {
+    let is_whole = name == "houston" || name.starts_with("houston-");
+    if is_whole { name.to_owned() } else { format!("houston-{name}") }
+}
+
+fn git(arguments: &[&str]) -> Result<String> {
+    let mut git = std::process::Command::new("git");
+    Ok(child::output(git.args(arguments).current_dir(repository::root()))?.trim().to_owned())
+}
+
+/// `cargo nextest run`, which is installed if it is missing.
+async fn nextest() -> Result<std::process::Command> {
+    let found = programs::wheel("cargo-nextest", "0.9.148").await;
+    let mut nextest = repository::command_like_cargo(&found.context(
+        "cargo-nextest is missing and could not be installed: `cargo install cargo-nextest` does that",
+    )?);
+    nextest.args(["nextest", "run"]);
+    Ok(nextest)
 }

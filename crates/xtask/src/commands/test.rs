@@ -8,13 +8,10 @@ use houston_testkit::console::print_status;
 use houston_testkit::scratch::Scratch;
 use houston_testkit::{child, programs, repository};
 
-use crate::runner;
-
-use super::changed::package;
-use super::forward;
 use super::previous::Previous;
+use super::{clients, forward, nextest, package_name};
 
-/// Run all tests, or those of some crates.
+/// Run all tests, or those of some crates, on throw-away servers
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     /// Build and test this crate only, `store` or `houston-store`; may be given several times
@@ -46,25 +43,23 @@ pub(crate) struct Test {
 /// The faults at crash points that are injected beside all tests: those that leave a process behind. What is left out, a
 /// statement that fails or takes long, rarely breaks alone, and is a part of `cargo xtask evidence`.
 const FAULTS: &str = "kill pause";
-/// Name prefix of tests that need npm.
-const NPM: &str = "npm::";
-/// Name prefix of tests that need pip.
-const PIP: &str = "pip::";
+/// Name prefixes of tests that need packages from npm and PyPI.
+const CLIENTS: [&str; 2] = ["npm::", "pip::"];
 /// Name prefix of tests that need recorded exchanges.
 const RECORDED: &str = "recordings::";
 
-/// Tests that `--cells` leaves out, and why they are about one cell.
-const ONE_CELL: &[(&str, &str)] = &[
-    ("backups::dump_under_load_restores_to_a_working_installation", "dumps one database"),
-    ("cancel::cancelled_run_closes_the_model_connection", "sets the address of a Redis"),
-    ("monitor::monitor_reports_and_repairs_overdue_summaries", "reads the report of one cell"),
-    ("monitor::monitor_reports_missing_workers", "reads the report of one cell"),
-    ("operator::doctor_reports_what_is_missing_and_what_to_do", "sets the address of a Postgres"),
-    ("outage::missing_redis_at_start_is_logged_once_and_runs_finish", "counts lines, which each cell logs"),
-    ("outage::postgres_outage_and_recovery_are_logged_once", "counts lines, which each cell logs"),
-    ("outage::redis_outage_is_logged_once_by_each_process", "counts lines, which each cell logs"),
-    ("outage::unknown_hints_of_a_newer_release_only_cost_a_sweep", "writes into the Redis of one cell"),
-    ("upgrades::release_before_and_this_one_run_side_by_side", "has servers of its own"),
+/// Tests that `--cells` leaves out: they are about the servers, the report or the log of one cell.
+const ONE_CELL: [&str; 10] = [
+    "backups::dump_under_load_restores_to_a_working_installation",
+    "cancel::cancelled_run_closes_the_model_connection",
+    "monitor::monitor_reports_and_repairs_overdue_summaries",
+    "monitor::monitor_reports_missing_workers",
+    "operator::doctor_reports_what_is_missing_and_what_to_do",
+    "outage::missing_redis_at_start_is_logged_once_and_runs_finish",
+    "outage::postgres_outage_and_recovery_are_logged_once",
+    "outage::redis_outage_is_logged_once_by_each_process",
+    "outage::unknown_hints_of_a_newer_release_only_cost_a_sweep",
+    "upgrades::release_before_and_this_one_run_side_by_side",
 ];
 
 impl Test {
@@ -77,19 +72,11 @@ impl Test {
         }
         // Installs missing servers. The first test starts the shared Postgres.
         drop(programs::servers(|_| {})?);
-        let beside = async {
-            match self.is_whole() {
-                true => self.separate_tests(&scratch).await,
-                false => Ok(None),
-            }
-        };
         // The others take longer, so the last lines are their summary.
-        let (beside, status) = tokio::join!(beside, self.others(&scratch));
+        let (beside, status) = tokio::join!(self.separate_tests(&scratch), self.others(&scratch));
         let (failed, status) = (beside?, status?);
         if failed.is_some() {
-            print_status(
-                "the cases at crash points or the comparison of prices failed: their output is above",
-            );
+            print_status("the cases at crash points or the comparison of prices failed: see above");
         }
         let failed = Some(status).filter(|status| !status.success()).or(failed);
         Ok(failed.map_or(ExitCode::SUCCESS, child::code))
@@ -100,20 +87,25 @@ impl Test {
         if self.has(&["sandbox"]) {
             programs::or_skip(self.skip_missing, "commands under bwrap", programs::bubblewrap().await)?;
         }
-        let mut nextest = self.nextest(&runner::program().await?)?;
+        let mut nextest = self.nextest().await?;
         nextest.env("TMPDIR", scratch.path());
         if self.needs_clients() {
-            nextest.envs(super::clients::install(self.skip_missing).await?);
+            nextest.envs(clients::install(self.skip_missing).await?);
         }
         nextest.envs(self.cells.map(|count| ("XTASK_CELLS", count.to_string())));
-        nextest.envs(self.previous.binary(self.has_upgrades()).await?.map(|path| ("XTASK_PREVIOUS", path)));
+        let has_upgrades = self.has(&["cli"]) && self.cells.is_none() && self.filter.is_empty();
+        nextest.envs(self.previous.binary(has_upgrades).await?.map(|path| ("XTASK_PREVIOUS", path)));
         nextest.envs(self.skip_missing.then_some(("XTASK_SKIP_MISSING", "1")));
-        runner::run(nextest).await
+        child::run(nextest).await
     }
 
-    /// Runs the tests that have a runner of their own, beside the others: the crash points, which mostly wait, and the
+    /// Of all tests, runs those that have a runner of their own, beside the others: the crash points, which mostly wait, and the
     /// comparison of prices. Their output is printed when they have ended. Returns what failed, if something did.
     async fn separate_tests(&self, scratch: &Scratch) -> Result<Option<ExitStatus>> {
+        let Self { packages, filter, stress, cells, .. } = self;
+        if !packages.is_empty() || !filter.is_empty() || stress.is_some() || cells.is_some() {
+            return Ok(None);
+        }
         let prices = async {
             match self.no_clients {
                 true => Ok(None),
@@ -131,20 +123,8 @@ impl Test {
 
     /// Whether one of these crates is tested.
     fn has(&self, crates: &[&str]) -> bool {
-        let is_among = |name: &String| crates.iter().any(|one| package(one) == package(name));
+        let is_among = |name: &String| crates.iter().any(|one| package_name(one) == package_name(name));
         self.packages.is_empty() || self.packages.iter().any(is_among)
-    }
-
-    /// Whether the test of upgrades may be among the tests.
-    fn has_upgrades(&self) -> bool {
-        self.cells.is_none()
-            && self.has(&["cli"])
-            && (self.filter.is_empty() || self.filter.iter().any(|name| name.contains("upgrade")))
-    }
-
-    /// Whether all tests are run, once.
-    fn is_whole(&self) -> bool {
-        self.filter.is_empty() && self.packages.is_empty() && self.stress.is_none() && self.cells.is_none()
     }
 
     /// Whether tests with npm and pip packages are run: they are tests of `cli` and `mcp`.
@@ -156,10 +136,10 @@ impl Test {
     fn skipped(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.cells.is_some() {
-            names.extend(ONE_CELL.iter().map(|(name, _)| *name));
+            names.extend(ONE_CELL);
         }
         if !self.needs_clients() {
-            names.extend([NPM, PIP]);
+            names.extend(CLIENTS);
         }
         let (folder, count) = (repository::recordings(), repository::recorded_exchanges());
         let (is_there, folder) = (folder.is_dir(), folder.display());
@@ -170,21 +150,13 @@ impl Test {
         names
     }
 
-    /// `--workspace`, or the named crates.
-    fn selection(&self) -> Vec<String> {
-        if self.cells.is_some() {
-            // The tests of the whole service. `--test it` alone would not build the examples that they run.
-            return ["--package", "houston-cli"].map(str::to_owned).to_vec();
-        }
-        if self.packages.is_empty() {
-            return vec!["--workspace".to_owned()];
-        }
-        self.packages.iter().flat_map(|name| ["--package".to_owned(), package(name)]).collect()
-    }
-
-    fn nextest(&self, program: &std::path::Path) -> Result<Command> {
-        let mut nextest = repository::command_like_cargo(program);
-        nextest.args(["nextest", "run"]).args(self.selection());
+    async fn nextest(&self) -> Result<Command> {
+        let mut nextest = nextest().await?;
+        // With cells, the tests of the whole service. `--test it` alone would not build the examples that they run.
+        let cli = ["cli".to_owned()];
+        let packages = if self.cells.is_some() { &cli[..] } else { &self.packages[..] };
+        nextest.args(packages.is_empty().then_some("--workspace"));
+        nextest.args(packages.iter().flat_map(|name| ["--package".to_owned(), package_name(name)]));
         if let Some(times) = self.stress {
             ensure!(times > 0, "--stress must be at least 1");
             nextest.args(["--stress-count", &times.to_string(), "--no-fail-fast"]);
@@ -201,10 +173,7 @@ impl Test {
 
 /// The command for the cases at crash points that `only` names, which have their own servers and runner.
 fn crash_points(scratch: &Scratch, only: &str) -> Command {
-    print_status(&format!(
-        "running the cases at crash points: {}",
-        if only.is_empty() { "all" } else { only }
-    ));
+    print_status(&format!("running the cases at crash points {only}"));
     let mut cargo = repository::cargo();
     cargo.args(["test", "--quiet", "--workspace", "--test", "crash_points"]);
     cargo.env("TMPDIR", scratch.path()).env("CRASH_POINTS", only);
