@@ -4,7 +4,7 @@
 //! # Invariants
 //! - Nothing of it is computed on the runtime's threads, but what takes microseconds for every input: plain expressions.
 //! - It yields the processor: beside requests and runs that use all of it, it gets a tenth ([`yielding`]).
-//! - A tenant has at most [`AT_ONCE`] of them at once, so that the others' do not wait for a tenant with many.
+//! - A tenant has at most two of them at once, so that the others' do not wait for a tenant with many.
 //! - What can neither be stopped nor bounded beforehand is evaluated by child processes:
 //!   [`houston_domain::plan::evaluate_elsewhere`], which `cli` connects with the sandbox.
 //!
@@ -19,19 +19,25 @@ mod turns;
 
 pub use turns::{Turn, Turns};
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 
 use houston_domain::plan::{Problem, all_plain, tried};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Computations of one tenant at once.
-pub const AT_ONCE: usize = 2;
-/// Computations of all tenants at once.
-const ALL: usize = 8;
+/// Computations of all tenants at once: so many as there are processors, within bounds.
+const ALL: RangeInclusive<usize> = 2..=8;
 
-static PLACES: LazyLock<Arc<Turns>> = LazyLock::new(|| Turns::new(ALL, AT_ONCE, AT_ONCE));
+/// One tenant has half of the processors at most, and never more than two: priority counts within a process and its children, but
+/// where the kernel shares processors between services first, Postgres waits for them all the same.
+static PLACES: LazyLock<Arc<Turns>> = LazyLock::new(|| {
+    let all = available_parallelism().map_or(1, usize::from).clamp(*ALL.start(), *ALL.end());
+    let of_tenant = (all / 2).min(2);
+    Turns::new(all, of_tenant, of_tenant)
+});
 
 /// How much lower than that of requests and runs the priority of their threads is: a tenth of the time of a busy processor.
 #[cfg(target_os = "linux")]
@@ -103,7 +109,7 @@ mod tests {
         let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let mut ends = Vec::new();
         let mut running = tokio::task::JoinSet::new();
-        for _ in 0..2 * ALL {
+        for _ in 0..2 * ALL.end() {
             let (end, wait) = channel::<()>();
             ends.push(end);
             running.spawn(compute(loud, move || {
