@@ -185,8 +185,8 @@ impl RunStore {
     /// Reads the next page of about `limit` events and makes their deliveries, unless another process is reading.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
-    /// cannot be decoded. Then nothing was made, and the next call reads the same page.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement. Then nothing was made, and the next call reads
+    /// the same page.
     pub async fn fan_out(&self, ids: &Ids, limit: i64, now: DateTime<Utc>) -> Result<FannedOut> {
         let mut tx = self.pool.begin().await?;
         let position = sqlx::query_scalar!(

@@ -100,8 +100,7 @@ impl ApiStore {
     ///
     /// # Errors
     /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the position is of another database,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement,
-    /// [`Error::Inconsistent`](crate::Error::Inconsistent) when an event cannot be decoded.
+    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn events_of_tenants(
         &self,
         position: &EventPosition,

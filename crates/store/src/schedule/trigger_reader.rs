@@ -92,8 +92,8 @@ impl RunStore {
     /// is open while that is found out, and no connection is held.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
-    /// cannot be decoded. Then nothing was noted, and the next call reads the same page.
+    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement. Then nothing was noted, and the next call reads
+    /// the same page.
     pub async fn listen_for_triggers(&self, reading: Reading, now: DateTime<Utc>) -> Result<Listened> {
         let position = sqlx::query_scalar!(
             "-- store::trigger_reader::position

@@ -55,6 +55,27 @@ async fn post_by_sql(connection: &mut PgConnection, goal: AgentableId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn event_that_cannot_be_read_stops_no_reader() {
+    let test = TestStore::start().await;
+    let goals = goals(&test, 2).await;
+    let mut position = test.runs().event_position().await.unwrap();
+    for goal in &goals {
+        turn(&test, *goal).await;
+    }
+    let broken = test.sql(&format!(
+        "update houston.events set data = '{{\"type\": 7}}' where agentable_id = '{}' and message_id is null returning seq",
+        goals[0].0
+    ));
+    let broken: i64 = broken.lines().next().unwrap().trim().parse().unwrap();
+    let mut streams = Streams::new();
+    read(&test, &mut position, 100, &mut streams).await;
+    let seqs = |goal: &AgentableId| streams[goal].iter().map(|event| event.seq).collect::<Vec<_>>();
+    let (first, second) = (seqs(&goals[0]), seqs(&goals[1]));
+    assert_eq!(first, second.iter().copied().filter(|seq| *seq != broken).collect::<Vec<_>>());
+    assert!(second.contains(&broken));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_of_all_are_read_once_and_in_order() {
     let test = TestStore::start().await;
     let goals = goals(&test, 6).await;

@@ -178,7 +178,7 @@ impl RunStore {
     ///
     /// # Errors
     /// [`Error::UnknownPosition`] when the position is of another database, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement, [`Error::Inconsistent`] when an event cannot be decoded.
+    /// reached or refuses the statement.
     pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
         self.shared.any_events_since(position, limit, None).await
     }
@@ -257,14 +257,34 @@ pub(crate) async fn page_since(
     if !reads.is_empty() {
         let pages = batch::read(connection, &reads).await?;
         for (read, page) in reads.iter().zip(pages) {
-            // Without the row of its lock, the agentable was erased in between.
-            let Some((_, page)) = page? else { continue };
+            let page = match page {
+                Err(Error::Inconsistent { .. }) => readable(connection, read).await?,
+                // Without the row of its lock, the agentable was erased in between.
+                page => page?.map_or_else(Vec::new, |(_, page)| page),
+            };
             let (tenant, agentable) = (read.tenant, read.agentable);
             events.extend(page.into_iter().map(|event| AnyEvent { tenant, agentable, event }));
         }
     }
     let has_more = next.page.is_some();
     Ok(EventPage { events, next, has_more })
+}
+
+/// Those of the events that can be decoded, read one by one: what cannot be read must not stop what reads the events of all.
+async fn readable(connection: &mut PgConnection, read: &StreamRead) -> Result<Vec<Committed>> {
+    let mut events = Vec::new();
+    let first = read.after.unwrap_or(0);
+    for after in first..first + read.limit {
+        let one = StreamRead { after: Some(after), limit: 1, ..read.clone() };
+        match batch::read(connection, &[one]).await?.pop() {
+            Some(Ok(Some((_, page)))) => {
+                events.extend(page.into_iter().filter(|event| event.seq == after + 1))
+            }
+            Some(Err(error)) => tracing::error!(%error, "an event cannot be read: readers leave it out"),
+            Some(Ok(None)) | None => {}
+        }
+    }
+    Ok(events)
 }
 
 /// Up to which snapshot the page reads, and where: events of one agentable become visible in the order of their
