@@ -1,4 +1,4 @@
-//! [`Ledger`]: what the model calls of a request have used, as [metered](crate::metered) models enter it.
+//! [`Ledger`]: what the model calls of a request have used, as [metered](fn@crate::metered) models enter it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

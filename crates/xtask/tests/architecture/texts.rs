@@ -133,7 +133,8 @@ fn kinds() -> Rule {
 fn has(code: &str, text: &str) -> bool {
     code.match_indices(text).any(|(at, _)| {
         let before = text.starts_with(is_of_name) && code[..at].ends_with(is_of_name);
-        !before && !(text.ends_with(is_of_name) && code[at + text.len()..].starts_with(is_of_name))
+        let goes_on = text.ends_with(is_of_name) && code[at + text.len()..].starts_with(is_of_name);
+        !before && !goes_on
     })
 }
 

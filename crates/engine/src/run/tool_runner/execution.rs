@@ -116,7 +116,7 @@ impl ToolRunner {
                 return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
             };
             open.retain(|open| open.call != returned.call.id);
-            let calls = Collected { codes: &mut *codes, responses: &mut responses, cells: &mut cells };
+            let calls = Collected { codes: &mut codes, responses: &mut responses, cells: &mut cells };
             let returned = Box::pin(self.add_returned(journal, &mut step, returned, calls));
             let (is_new, going) = returned.await?;
             if !is_new {
