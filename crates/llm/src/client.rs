@@ -242,7 +242,11 @@ impl HttpModel {
             let waits = latency.is_patient() && attempt.profile.tier_for(&with(latency)).is_some();
             let Timeouts { first_byte, total, .. } = self.http.timeouts;
             let patience = if waits { total } else { first_byte };
-            let note = |is_sent| request.is_sent.iter().for_each(|of| of.store(is_sent, Ordering::Relaxed));
+            let note = |is_sent| {
+                if let Some(noted) = request.is_sent {
+                    noted.store(is_sent, Ordering::Relaxed);
+                }
+            };
             note(true);
             let response = self.send(&attempt, sent, &headers, patience).await;
             note(false);

@@ -7,8 +7,10 @@
 
 use serde_json::{Map, Value};
 
-/// How deep schemas are followed.
-const MAX_DEPTH: usize = 32;
+use crate::storable::MAX_LEVELS;
+
+/// How deep schemas are followed: a value has at most half of these levels, and each may be a reference.
+const MAX_DEPTH: usize = 2 * MAX_LEVELS;
 /// Schemas and values that are looked at: some 20 ms. A table of 30,000 cells is within it.
 pub const MAX_WORK: usize = 100_000;
 /// Bytes of a text that take as long as a step.
@@ -80,9 +82,10 @@ impl<'s> Check<'s> {
         match value {
             Value::Object(fields) => self.fields(schema, fields, &pointer, depth)?,
             Value::Array(items) => {
-                for (of, (nth, item)) in schema.get("items").into_iter().cycle().zip(items.iter().enumerate())
-                {
-                    self.at(of, item, format!("{pointer}/{nth}"), depth)?;
+                if let Some(of) = schema.get("items") {
+                    for (nth, item) in items.iter().enumerate() {
+                        self.at(of, item, format!("{pointer}/{nth}"), depth)?;
+                    }
                 }
             }
             _ => {}
@@ -277,12 +280,13 @@ mod tests {
     fn schema_that_refers_to_itself_many_times_ends() {
         let mut schema = json!({"type": "string"});
         let mut answer = json!(1);
-        for _ in 0..100 {
+        for _ in 0..2 * MAX_DEPTH {
             schema = json!({"items": schema});
             answer = json!([answer]);
         }
         assert_eq!(check(&schema, &answer), Ok(()), "what is too deep is not checked");
     }
+
     /// Options in options: the answer fails at the innermost only.
     fn nested(levels: usize) -> Value {
         let mut schema = json!({"properties": {"a": {"const": 1}}, "required": ["b"]});
@@ -303,6 +307,14 @@ mod tests {
         assert_eq!(wrong(&schema, &json!({})).0, "/id");
         assert_eq!(check(&json!({"$ref": "#"}), &json!(1)), Ok(()));
         assert_eq!(check(&json!({"$ref": "#/nowhere"}), &json!(1)), Ok(()));
+        let (mut tree, mut wrong_below) = (json!({"id": "a"}), json!({"id": 1}));
+        for _ in 0..MAX_LEVELS - 2 {
+            (tree, wrong_below) = (json!({"left": tree}), json!({"left": wrong_below}));
+        }
+        let tree_schema = &schema["allOf"][0];
+        let of_root = json!({"$defs": schema["$defs"], "$ref": tree_schema["$ref"]});
+        assert_eq!(check(&of_root, &tree), Ok(()));
+        assert!(check(&of_root, &wrong_below).is_err(), "all levels that a value may have are checked");
         let itself = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}, {"type": "string"}], "minimum": 5});
         assert!(wrong(&itself, &json!(1)).1.starts_with("must be at least 5"));
         let itself = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "not": true, "allOf": [{"$ref": "#"}, {"$ref": "#"}]});

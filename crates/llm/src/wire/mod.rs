@@ -134,4 +134,7 @@ impl Wire {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    mod context;
+    mod forced;
+}

@@ -1,4 +1,0 @@
-//! What all wires encode.
-
-mod context;
-mod forced;
