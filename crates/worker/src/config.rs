@@ -50,6 +50,8 @@ pub struct SweepConfig {
     pub reap_every_ms: u64,
     /// Milliseconds for which a worker's lease connection must be missing before the worker counts as dead.
     pub suspect_ms: u64,
+    /// The same when the worker that watches it noticed, and did not lose its own connection.
+    pub grace_ms: u64,
     /// Agentables one sweep finds.
     pub limit: i64,
     /// Milliseconds between two searches for requested erasures.

@@ -1,6 +1,7 @@
 //! The worker's lease. It is renewed by an OS thread with its own connection, so that neither a blocked runtime nor an
 //! exhausted pool can lose it, and measured by a clock that includes the time the machine is suspended.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use houston_metrics::worker::Lease;
 use houston_queue::{Hint, Lane};
 use houston_store::lease::{LeaseConnection, Look, WorkerDescription};
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +55,8 @@ pub(crate) struct LeaseKeeper {
     pub(crate) done: CancellationToken,
     /// Called with the lanes that are paused.
     pub(crate) pause_lanes: PauseLanes,
+    /// Notified when the worker that this one watches seems to be dead.
+    pub(crate) neighbour_gone: Arc<Notify>,
     /// See [`Holder::send_hint`].
     pub(crate) send_hint: Arc<dyn Fn(Lane, Hint) + Send + Sync>,
 }
@@ -82,7 +85,7 @@ impl LeaseKeeper {
         let mut former = Vec::new();
         let lease = self.metrics.worker.lease();
         while !self.done.is_cancelled() {
-            let incarnation = Incarnation::new(&self, &lease);
+            let incarnation = Incarnation::new(&self, &lease, former.is_empty());
             let mut drops_runs = true;
             match incarnation.hold(current, &mut former).await {
                 LeaseEnd::Done(connection) => resign(connection).await,
@@ -136,10 +139,12 @@ struct Incarnation<'k> {
     renewed: Arc<AtomicU64>,
     /// The same, for metrics.
     measured: &'k Lease,
+    /// When the process connected anew, after its first connection.
+    reconnected: Cell<Option<Instant>>,
 }
 
 impl<'k> Incarnation<'k> {
-    fn new(keeper: &'k LeaseKeeper, measured: &'k Lease) -> Self {
+    fn new(keeper: &'k LeaseKeeper, measured: &'k Lease, is_first: bool) -> Self {
         let renewed = Arc::new(AtomicU64::new(0));
         let trust = keeper.config.trust_s * 1000;
         let seen = Arc::clone(&renewed);
@@ -151,7 +156,8 @@ impl<'k> Incarnation<'k> {
             trusted: Arc::new(move || boot_millis().saturating_sub(seen.load(Ordering::Acquire)) < trust),
             send_hint: Arc::clone(&keeper.send_hint),
         };
-        Self { keeper, holder, renewed, measured }
+        let reconnected = Cell::new((!is_first).then(Instant::now));
+        Self { keeper, holder, renewed, measured, reconnected }
     }
 
     fn ttl(&self) -> Duration {
@@ -202,10 +208,17 @@ impl<'k> Incarnation<'k> {
     }
 
     /// Whether the connection works and the worker was not reaped. A time-out counts as a broken connection. Does what
-    /// operators want: drains the process, pauses lanes.
+    /// operators want (drains the process, pauses lanes), and reports a neighbour that is gone.
     async fn is_alive(&self, connection: &mut LeaseConnection) -> bool {
         let look = tokio::time::timeout(LOOK_TIMEOUT, connection.look()).await;
-        let Ok(Ok(Some(Look { is_asked_to_drain, paused_lanes }))) = look else { return false };
+        let Ok(Ok(Some(Look { is_asked_to_drain, paused_lanes, is_neighbour_gone }))) = look else {
+            return false;
+        };
+        // What broke an earlier connection a moment ago may have broken the neighbour's.
+        let settled = self.keeper.config.settled();
+        if is_neighbour_gone && self.reconnected.get().is_none_or(|at| at.elapsed() >= settled) {
+            self.keeper.neighbour_gone.notify_one();
+        }
         // Of a lane that only a newer release has, this one takes no hints anyway.
         let is_paused = |lane: &Lane| paused_lanes.iter().any(|name| name == lane.as_str());
         let paused: Vec<Lane> = Lane::ALL.into_iter().filter(is_paused).collect();
@@ -261,7 +274,10 @@ impl<'k> Incarnation<'k> {
                 Err(_) => tracing::debug!("lease renewal timed out; reconnecting"),
             }
             match tokio::time::timeout(ANSWER_TIMEOUT, self.connect()).await {
-                Ok(Ok(new)) => *connection = new,
+                Ok(Ok(new)) => {
+                    *connection = new;
+                    self.reconnected.set(Some(Instant::now()));
+                }
                 _ => tokio::time::sleep(Duration::from_millis(250)).await,
             }
         }

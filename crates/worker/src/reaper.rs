@@ -1,4 +1,9 @@
 //! Finds dead workers before their lease expires, and runs whose cancel request arrived neither over Redis nor by `NOTIFY`.
+//!
+//! A worker whose advisory lock is free may be alive: its connection broke, and it connects again. How long it is waited for
+//! depends on who noticed. A neighbour that has not lost its own connection has seen a single one end, most likely with its
+//! process: `grace_ms`. Otherwise all connections may have broken at once, and some workers take longer than others:
+//! `suspect_ms`. A wrong guess is safe, because writes are fenced; it costs the model calls in flight.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +29,8 @@ pub(crate) struct Times {
     settled: Duration,
     /// How long a worker must have been suspected before it is reaped.
     suspected: Duration,
+    /// The same when its neighbour noticed.
+    grace: Duration,
 }
 
 impl Times {
@@ -32,6 +39,7 @@ impl Times {
             every: Duration::from_millis(sweep.reap_every_ms),
             settled: lease.settled(),
             suspected: Duration::from_millis(sweep.suspect_ms),
+            grace: Duration::from_millis(sweep.grace_ms),
         }
     }
 }
@@ -39,39 +47,70 @@ impl Times {
 /// The last renewal of each suspected worker, and since when it has been suspected.
 type Suspects = HashMap<WorkerId, (i64, Instant)>;
 
-/// Reaps until stopped; notifies `sweep` when a worker was found dead.
-pub(crate) async fn run(
-    store: RunStore,
-    engine: Arc<Engine>,
-    current: Current,
-    times: Times,
-    sweep: Arc<Notify>,
-    stop: CancellationToken,
-) {
-    let mut suspects = Suspects::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(times.every) => {}
+/// Who the reaper hears from, and whom it tells.
+pub(crate) struct Reaper {
+    pub(crate) store: RunStore,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) current: Current,
+    pub(crate) times: Times,
+    /// Notified when the worker that this one watches seems to be dead.
+    pub(crate) neighbour_gone: Arc<Notify>,
+    /// Notified when a worker was found dead.
+    pub(crate) sweep: Arc<Notify>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Reaper {
+    /// Reaps until stopped.
+    pub(crate) async fn run(self) {
+        let mut suspects = Suspects::new();
+        let mut next = Instant::now() + self.times.every;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = self.neighbour_gone.notified() => {
+                    self.reap(self.times.grace, &mut suspects).await;
+                    tokio::time::sleep(self.times.grace).await;
+                    self.reap(self.times.grace, &mut suspects).await;
+                }
+                () = tokio::time::sleep_until(next) => {
+                    next = Instant::now() + self.times.every;
+                    self.reap(self.times.suspected, &mut suspects).await;
+                    self.cancel_runs().await;
+                }
+            }
         }
-        match reap(&store, times, &mut suspects).await {
-            Ok(true) => sweep.notify_one(),
+    }
+
+    /// Reaps workers that were suspected for `wait`, and has the sweep find their runs.
+    async fn reap(&self, wait: Duration, suspects: &mut Suspects) {
+        match reap(&self.store, self.times.settled, wait, suspects).await {
+            Ok(true) => self.sweep.notify_one(),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "could not look for dead workers"),
         }
-        let holder = current.borrow().as_ref().map(|holder| holder.worker);
-        if let Some(worker) = holder.filter(|_| !engine.live().is_empty()) {
-            for (agentable, run) in store.cancelled_runs_of(worker).await.unwrap_or_default() {
-                engine.live().cancel(agentable, run);
+    }
+
+    /// Cancels the runs of this worker of which it did not hear.
+    async fn cancel_runs(&self) {
+        let holder = self.current.borrow().as_ref().map(|holder| holder.worker);
+        if let Some(worker) = holder.filter(|_| !self.engine.live().is_empty()) {
+            for (agentable, run) in self.store.cancelled_runs_of(worker).await.unwrap_or_default() {
+                self.engine.live().cancel(agentable, run);
             }
         }
     }
 }
 
-/// Reaps workers whose lease expired, and those suspected for long enough without a renewal: a living worker whose connection
-/// broke has reconnected and renewed before. Returns whether there were any.
-async fn reap(store: &RunStore, times: Times, suspects: &mut Suspects) -> houston_store::Result<bool> {
-    let (found, now) = (store.suspected_workers(times.settled).await?, Instant::now());
+/// Reaps workers whose lease expired, and those suspected for `wait` without a renewal: a living worker whose connection broke
+/// has reconnected and renewed before. Returns whether there were any.
+async fn reap(
+    store: &RunStore,
+    settled: Duration,
+    wait: Duration,
+    suspects: &mut Suspects,
+) -> houston_store::Result<bool> {
+    let (found, now) = (store.suspected_workers(settled).await?, Instant::now());
     let since = |suspect: &SuspectedWorker| match suspects.get(&suspect.worker) {
         Some((beat, since)) if *beat == suspect.beat => *since,
         _ => now,
@@ -80,8 +119,7 @@ async fn reap(store: &RunStore, times: Times, suspects: &mut Suspects) -> housto
     *suspects = next;
     // The time in which a worker is excused counts.
     let is_dead = |suspect: &&SuspectedWorker| {
-        !suspect.is_excused
-            && suspects.get(&suspect.worker).is_some_and(|(_, since)| now - *since >= times.suspected)
+        !suspect.is_excused && suspects.get(&suspect.worker).is_some_and(|(_, since)| now - *since >= wait)
     };
     let confirmed: Vec<SuspectedWorker> = found.iter().filter(is_dead).copied().collect();
     if !confirmed.is_empty() {

@@ -140,6 +140,7 @@ impl LoneWorker {
         begins: impl FnOnce(WorkerId),
     ) -> Result<houston_store::Result<DriveOutcome>, LeaseThread> {
         let (done, hints) = (CancellationToken::new(), self.hints);
+        let neighbour_gone = Arc::new(Notify::new());
         let keeper = LeaseKeeper {
             url: self.database_url,
             worker: WorkerDescription { slots: Some(1), ..self.description },
@@ -151,12 +152,20 @@ impl LoneWorker {
             done: done.clone(),
             // It takes no hints.
             pause_lanes: Arc::new(|_| {}),
+            neighbour_gone: Arc::clone(&neighbour_gone),
             send_hint: Arc::new(move |lane, hint| hints.send(lane, hint)),
         };
         let current = keeper.start()?;
-        let times = reaper::Times::of(self.sweep, self.lease);
-        let (engine, watched) = (Arc::clone(&self.engine), current.clone());
-        tracker.spawn(reaper::run(self.store, engine, watched, times, Arc::new(Notify::new()), done.clone()));
+        let reaper = reaper::Reaper {
+            store: self.store,
+            engine: Arc::clone(&self.engine),
+            current: current.clone(),
+            times: reaper::Times::of(self.sweep, self.lease),
+            neighbour_gone,
+            sweep: Arc::default(),
+            stop: done.clone(),
+        };
+        tracker.spawn(reaper.run());
         tracker.spawn(listen::control(self.bus, Arc::clone(&self.engine), done.clone()));
         let holder = tokio::select! {
             holder = held(current.clone()) => holder,

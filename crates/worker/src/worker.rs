@@ -138,8 +138,10 @@ impl Worker {
             drain: stop.clone(),
             done: done.clone(),
             pause_lanes: pausing(backend.intake()),
+            neighbour_gone: Arc::default(),
             send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
         };
+        let neighbour_gone = Arc::clone(&keeper.neighbour_gone);
         let current = keeper.start()?;
         let health = backend.health();
         let webhooks = self.webhooks.clone().start(
@@ -148,7 +150,7 @@ impl Worker {
             tracker,
             (stop.clone(), done.clone()),
         );
-        self.start_watchers(&backend, &current, &webhooks, tracker, &done);
+        self.start_watchers(&backend, &current, neighbour_gone, &webhooks, tracker, &done);
         let sent = webhooks.drained;
         let ended = tracker.spawn(self.consume(
             backend,
@@ -187,6 +189,7 @@ impl Worker {
         &self,
         backend: &HintBackend,
         current: &Current,
+        neighbour_gone: Arc<Notify>,
         webhooks: &RunningWebhooks,
         tracker: &TaskTracker,
         done: &CancellationToken,
@@ -213,14 +216,16 @@ impl Worker {
             stop: done.clone(),
         };
         tracker.spawn(listener.run());
-        tracker.spawn(reaper::run(
-            self.store.clone(),
-            Arc::clone(&self.engine),
-            current.clone(),
-            reaper::Times::of(self.sweep, self.lease),
-            now,
-            done.clone(),
-        ));
+        let reaper = reaper::Reaper {
+            store: self.store.clone(),
+            engine: Arc::clone(&self.engine),
+            current: current.clone(),
+            times: reaper::Times::of(self.sweep, self.lease),
+            neighbour_gone,
+            sweep: now,
+            stop: done.clone(),
+        };
+        tracker.spawn(reaper.run());
         tracker.spawn(erase::run(self.background.clone(), self.sweep, done.clone()));
         archive::start(&self.background, &self.engine, tracker, done);
         let agent_types = self.engine.agent_types();

@@ -131,8 +131,13 @@ fn leases(settings: &Settings) -> Option<Violation> {
     if lease.renew_s == 0 || lease.renew_s >= lease.trust_s {
         return violation("orchestrator.lease.renew_s", "must be at least 1 and less than trust_s");
     }
-    if lease.look_ms * 2 > settings.orchestrator.sweep.suspect_ms {
-        let reason = format!("must be at least twice lease.look_ms ({})", lease.look_ms);
+    let sweep = &settings.orchestrator.sweep;
+    if sweep.grace_ms <= lease.look_ms {
+        let reason = format!("must be more than lease.look_ms ({})", lease.look_ms);
+        return violation("orchestrator.sweep.grace_ms", reason);
+    }
+    if sweep.suspect_ms < sweep.grace_ms {
+        let reason = format!("must be at least grace_ms ({})", sweep.grace_ms);
         return violation("orchestrator.sweep.suspect_ms", reason);
     }
     None

@@ -1,5 +1,8 @@
 //! The lease of a worker process: one row, renewed over a connection of its own, so that an exhausted pool or a
 //! blocked runtime cannot lose it. It expires by the database's clock, never by a worker's.
+//!
+//! The connection holds an advisory lock, which Postgres releases as soon as the process dies. Each worker tries the lock of
+//! one other with every look, so that a death is noticed within a look, long before the lease expires.
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +24,8 @@ pub struct LeaseConnection {
     locked: bool,
     opened: Instant,
     newest: Newest,
+    /// The worker whose lock the next look tries: the next one by id, behind the last the first.
+    neighbour: Option<WorkerId>,
 }
 
 /// How a worker introduces itself to operators.
@@ -53,6 +58,8 @@ pub struct Look {
     pub is_asked_to_drain: bool,
     /// The names of the lanes that are paused, for all workers.
     pub paused_lanes: Vec<String>,
+    /// The advisory lock of this worker's neighbour is free although its lease is valid: it died, or has lost its connection.
+    pub is_neighbour_gone: bool,
 }
 
 /// The key of a worker's advisory lock: the random half of its id.
@@ -76,7 +83,7 @@ impl LeaseConnection {
         let addresses = addresses(url, "houston lease")?;
         let (_, connection) = primary::connect(&addresses.sessions, &addresses.newest).await?;
         let (opened, newest) = (Instant::now(), addresses.newest);
-        let mut this = Self { connection, worker, lease, locked: false, opened, newest };
+        let mut this = Self { connection, worker, lease, locked: false, opened, newest, neighbour: None };
         this.lock().await?;
         Ok(this)
     }
@@ -98,20 +105,39 @@ impl LeaseConnection {
         self.locked
     }
 
-    /// Reads the worker's row; `None`: it was reaped.
+    /// Reads the worker's row, and tries the lock of its neighbour. `None`: the row was reaped.
+    ///
+    /// The workers form a ring: each watches one other, so that what a look costs does not grow with their number. A lock that
+    /// is free is held shared for a moment, in which its owner cannot take it; the owner tries again at its next look.
     ///
     /// # Errors
     /// [`Error::Database`](crate::Error::Database) when the connection broke, and the advisory lock with it.
     pub async fn look(&mut self) -> Result<Option<Look>> {
+        let watched = self.neighbour;
         let found = sqlx::query!(
             r#"-- store::lease::look
             select w.drain_requested_at is not null as "is_asked!",
-                   coalesce((select array_agg(p.lane) from houston.paused_lanes p), '{}') as "paused!"
+                   coalesce((select array_agg(p.lane) from houston.paused_lanes p), '{}') as "paused!",
+                   coalesce((select n.id from houston.workers n
+                              where n.id > $1 and n.alive_until > statement_timestamp() order by n.id limit 1),
+                            (select n.id from houston.workers n
+                              where n.id < $1 and n.alive_until > statement_timestamp() order by n.id limit 1))
+                       as neighbour,
+                   case when $2::bigint is null then false
+                        when pg_try_advisory_lock_shared($2) then pg_advisory_unlock_shared($2)
+                        else false end as "is_free!"
               from houston.workers w where w.id = $1"#,
-            self.worker.0
+            self.worker.0,
+            watched.map(advisory_key)
         );
-        let found = found.fetch_optional(&mut self.connection).await?;
-        Ok(found.map(|row| Look { is_asked_to_drain: row.is_asked, paused_lanes: row.paused }))
+        let Some(row) = found.fetch_optional(&mut self.connection).await? else { return Ok(None) };
+        self.neighbour = row.neighbour.map(WorkerId);
+        Ok(Some(Look {
+            is_asked_to_drain: row.is_asked,
+            paused_lanes: row.paused,
+            // A neighbour that gave its lease back has no row.
+            is_neighbour_gone: row.is_free && self.neighbour == watched,
+        }))
     }
 
     /// The worker whose lease this is.

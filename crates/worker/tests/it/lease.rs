@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use houston_domain::event::Event;
+use houston_domain::id::WorkerId;
 use houston_domain::model::ModelError;
 use houston_domain::run::RunStatus;
 use houston_llm::model::{Description, EventStream, Request};
 use houston_llm::{Model, Simulated};
+use houston_store::claim::CrashPolicy;
+use houston_store::lease::LeaseConnection;
 use houston_testkit::event_stream::EVENTS;
 
 use crate::cluster::{TestCluster, assert_status, eventually};
@@ -115,6 +119,34 @@ async fn worker_taken_for_dead_withdraws_its_deaths_from_its_runs() {
     assert_eq!(takeovers.count(), 1);
     worker.drain().await;
     other.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neighbour_takes_over_the_runs_of_dead_workers() {
+    let mut cluster = TestCluster::start().await;
+    // Only the neighbour's look can find the deaths.
+    (cluster.suspect_ms, cluster.reap_every_ms, cluster.sweep_ms) = (3_600_000, 3_600_000, 3_600_000);
+    let worker = cluster.worker();
+    worker.running.registered().await;
+    // The second is found when the first is gone.
+    let mut doomed = Vec::new();
+    for goal in [cluster.goal, cluster.new_goal().await] {
+        let id: WorkerId = cluster.ids.next();
+        let ttl = Duration::from_secs(3600);
+        let mut lease = LeaseConnection::open(cluster.servers.database_url(), id, ttl).await.unwrap();
+        lease.register("doomed").await.unwrap();
+        let posted = cluster.post_silently(goal, "hello").await;
+        let (token, message) = (cluster.ids.next(), cluster.ids.next());
+        let claimed =
+            cluster.runs().claim_run(goal, id, token, message, CrashPolicy::default()).await.unwrap();
+        assert_eq!(claimed.unwrap().run, posted.run);
+        doomed.push((lease, posted.run));
+    }
+    for (lease, run) in doomed {
+        drop(lease);
+        assert_status(&cluster.wait_for_end(run).await, RunStatus::MessageSent);
+    }
+    worker.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,6 +93,7 @@ impl TestCluster {
             without_redis_ms: 200,
             reap_every_ms: self.reap_every_ms,
             suspect_ms: self.suspect_ms,
+            grace_ms: 150,
             limit: 500,
             erase_every_ms: 200,
             erase_rows: 1000,

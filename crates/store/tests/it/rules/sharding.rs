@@ -59,6 +59,7 @@ const LOCKS: &[(&str, &str)] = &[
     ("store::bound::lock", "a limit of one user or agentable, all of whose rows are on one server"),
     ("store::claim::write::claims", "the slots of one user, all of whose rows are on one server"),
     ("store::functions::lock", "the functions of one server"),
+    ("store::lease::look", "the lock of another worker, which its connection holds on the same server"),
     ("store::lease::lock", "the connection of a worker to one server; the worker is alive while it is held"),
     ("try_key", "an idempotency key, as lock_key"),
 ];
