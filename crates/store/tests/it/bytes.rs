@@ -99,6 +99,7 @@ fn bytes(test: &TestStore) -> [i64; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes thousands of turns; `cargo xtask test --long`, a part of `cargo xtask evidence`"]
 async fn turn_writes_and_leaves_few_bytes() {
     let test = TestStore::start_with_own_postgres().await;
     // Copies of pages after a checkpoint belong to the checkpoint and not to the turn.

@@ -46,6 +46,8 @@ mod plans;
 #[cfg(test)]
 mod post;
 #[cfg(test)]
+mod prepared;
+#[cfg(test)]
 mod primary;
 #[cfg(test)]
 mod rates;

@@ -1,8 +1,8 @@
 //! `cargo xtask prepare`: writes descriptions of the queries of `store` to `crates/store/.sqlx`, so that a build needs no
 //! database.
 //!
-//! sqlx's macros write these descriptions at compile time, while they check the queries against a migrated database. So
-//! `check` lints the workspace and checks the descriptions by one run of clippy.
+//! sqlx's macros write these descriptions at compile time, while they check the queries against a migrated database. That they
+//! fit the schema is a test of the store (`prepared`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,10 @@ use houston_testkit::{child, programs, repository};
 
 /// Update the prepared queries in crates/store/.sqlx
 #[derive(Debug, Args)]
-pub(crate) struct Prepare {
-    /// Change nothing; fail if they are outdated
-    #[arg(long)]
-    check: bool,
-}
+pub(crate) struct Prepare {}
 
 impl Prepare {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        if self.check {
-            compare(&describe(clippy()).await?).await?;
-            return Ok(ExitCode::SUCCESS);
-        }
         // What depends on `store` has no queries, and may not compile before they are described.
         let mut of_store = repository::cargo();
         of_store.args(["check", "--package", "houston-store", "--lib", "--quiet"]);
@@ -40,19 +32,6 @@ impl Prepare {
         print_status(&format!("crates/store/.sqlx: {} queries", described.len()));
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Lints the workspace. If queries or schema have changed since the last success, also checks the prepared queries.
-pub(crate) async fn lint() -> Result<()> {
-    let mark = repository::target().join("sqlx-checked");
-    // Removing a file changes its folder. Without the mark, find fails.
-    let mut find = Command::new("find");
-    find.args(["crates/store", "migrations", "Cargo.lock", "-newer"]).arg(&mark).args(["-print", "-quit"]);
-    if child::output(find.current_dir(repository::root())).is_ok_and(|changed| changed.is_empty()) {
-        return child::succeed(clippy()).await;
-    }
-    compare(&describe(clippy()).await?).await?;
-    Ok(fs::write(mark, "")?)
 }
 
 /// Clippy for the whole workspace; cargo rechecks only changed crates and their dependants.
@@ -91,13 +70,6 @@ fn migrate(servers: &TestServers) -> Result<()> {
         }
     }
     Ok(())
-}
-
-async fn compare(described: &Path) -> Result<()> {
-    let mut diff = Command::new("diff");
-    diff.args(["--brief", "--recursive"]).arg(prepared()).arg(described);
-    let same = child::succeed(diff).await;
-    same.context("crates/store/.sqlx is outdated: run `cargo xtask prepare` and commit the changes")
 }
 
 /// The files of a folder, in the order of their names.

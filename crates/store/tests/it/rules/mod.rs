@@ -13,13 +13,13 @@ mod tenants;
 const WINGS: [&str; 7] = ["delivery", "knowledge", "operate", "run", "schedule", "session", "tenant"];
 
 /// The root of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     // Read at run time: the test may have been built in another clone.
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     here.ancestors().nth(2).unwrap().to_owned()
 }
 
-fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     houston_testkit::sources::sources(&root()).unwrap()
 }
 
