@@ -16,7 +16,13 @@ pub(crate) struct Part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: [Part; 22] = [
+pub(crate) const PARTS: [Part; 24] = [
+    Part {
+        name: "check",
+        what: "the static checks, with what every change passes without: documentation, and lints of benchmarks",
+        whole: "cargo xtask check",
+        quick: "cargo xtask check",
+    },
     Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
@@ -76,6 +82,12 @@ pub(crate) const PARTS: [Part; 22] = [
         what: "the blocks and rows that each hot statement touches do not grow with the data",
         whole: "cargo test --quiet --workspace --test scale",
         quick: "cargo test --quiet --workspace --test scale triggers",
+    },
+    Part {
+        name: "long",
+        what: "tests that take too long for every change: a browser in each page of the console, a dead cell, hostile pages",
+        whole: "cargo xtask test --long",
+        quick: "cargo xtask test --long -p store",
     },
     Part {
         name: "plans",

@@ -31,6 +31,7 @@ fn http_agent_survives_a_killed_server_with_one_post() {
 
 /// Alone: it seeds what other clients would meet, and looks at everything.
 #[test]
+#[ignore = "a browser computes for two minutes; `cargo xtask test --long`, a part of `cargo xtask evidence`"]
 fn console_is_right_on_every_screen() {
     let dev = Dev::start();
     // What a check has found may quote the error of a server, and the name of a key is that of a person who signed in.
@@ -50,6 +51,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
+#[ignore = "a browser computes for a minute; `cargo xtask test --long`, a part of `cargo xtask evidence`"]
 fn people_sign_in_with_an_identity_provider() {
     let (console, provider) = (free_port(), free_port());
     let (url, secret) = (format!("http://127.0.0.1:{console}"), "a s&cret+of=the client".to_owned());
@@ -133,6 +135,7 @@ fn wait_for_status(dev: &Dev, run: &str, status: &str) {
 }
 
 #[test]
+#[ignore = "a browser computes for a minute; `cargo xtask test --long`, a part of `cargo xtask evidence`"]
 fn operator_mends_a_broken_provider() {
     let free = free_port();
     let variables = [

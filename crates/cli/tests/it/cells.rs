@@ -210,6 +210,7 @@ async fn wait_for_metrics_without_a_cell(houston: &TestHouston) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits most of a minute; `cargo xtask test --long`, a part of `cargo xtask evidence`"]
 async fn dead_cell_harms_only_its_own_users() {
     let variables = [LISTEN, ("HOUSTON_SECRETS_KEY", SECRETS_KEY)];
     let test = Scripted::over(TestHouston::with_two_postgres(&variables), answer).await;

@@ -30,6 +30,9 @@ pub(crate) struct Test {
     /// Run only the 132 cases at crash points; the filter then names points, faults or cases: `C7`, `error`, `C10-kill`
     #[arg(long)]
     crash_points: bool,
+    /// Run only the tests that take too long for every change: those that are `#[ignore]`d with a reason that names this option
+    #[arg(long, conflicts_with_all = ["crash_points", "cells"])]
+    long: bool,
     #[command(flatten)]
     previous: Previous,
     /// Go on without programs that are missing and cannot be installed; say what is skipped
@@ -43,6 +46,8 @@ pub(crate) struct Test {
 /// The faults at crash points that are injected beside all tests: those that leave a process behind. What is left out, a
 /// statement that fails or takes long, rarely breaks alone, and is a part of `cargo xtask evidence`.
 const FAULTS: &str = "kill pause";
+/// Ignored tests that have commands of their own: `cargo xtask prices-test`, and the part `catalogue` of `cargo xtask evidence`.
+const OTHERWISE_RUN: [&str; 2] = ["price::tests::oracle::", "catalogue::"];
 /// Name prefixes of tests that need packages from npm and PyPI.
 const CLIENTS: [&str; 2] = ["npm::", "pip::"];
 /// Name prefix of tests that need recorded exchanges.
@@ -102,8 +107,8 @@ impl Test {
     /// Of all tests, runs those that have a runner of their own, beside the others: the crash points, which mostly wait, and the
     /// comparison of prices. Their output is printed when they have ended. Returns what failed, if something did.
     async fn separate_tests(&self, scratch: &Scratch) -> Result<Option<ExitStatus>> {
-        let Self { packages, filter, stress, cells, .. } = self;
-        if !packages.is_empty() || !filter.is_empty() || stress.is_some() || cells.is_some() {
+        let Self { packages, filter, stress, cells, long, .. } = self;
+        if !packages.is_empty() || !filter.is_empty() || stress.is_some() || cells.is_some() || *long {
             return Ok(None);
         }
         let prices = async {
@@ -147,6 +152,9 @@ impl Test {
             if is_there { format!("{count} are replayed, of") } else { "skipped, there is no".to_owned() };
         print_status(&format!("recorded exchanges with providers: {found} {folder}"));
         names.extend((!is_there).then_some(RECORDED));
+        if self.long {
+            names.extend(OTHERWISE_RUN);
+        }
         names
     }
 
@@ -160,6 +168,9 @@ impl Test {
         if let Some(times) = self.stress {
             ensure!(times > 0, "--stress must be at least 1");
             nextest.args(["--stress-count", &times.to_string(), "--no-fail-fast"]);
+        }
+        if self.long {
+            nextest.args(["--run-ignored", "only"]);
         }
         nextest.args(&self.filter);
         // Not as a filterset: cargo-nextest runs the tests that any one of several filtersets names.
