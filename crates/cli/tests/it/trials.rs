@@ -69,7 +69,7 @@ async fn run_that_kills_workers_is_given_up_for_a_death_alone() {
     let installation = Installation::start();
     let (bad, good) = (installation.houston.goal("bad").await, installation.houston.goal("good").await);
     // It is driven whenever a worker dies, and commits nothing until its tool has ended.
-    let look = r#"/sim tool=look args={"op":"o","ms":20000}"#;
+    let look = r#"/sim tool=look args={"op":"o","ms":8000}"#;
     let mut worker = installation.worker();
     let innocent = installation.houston.post(&good, "good", look).await;
     installation.wait_for_executions("look", 1).await;
@@ -90,7 +90,7 @@ async fn run_that_kills_workers_is_given_up_for_a_death_alone() {
 async fn innocent_run_survives_any_number_of_deaths() {
     let installation = Installation::start();
     let goal = installation.houston.goal("innocent").await;
-    let look = r#"/sim tool=look args={"op":"o","ms":20000}"#;
+    let look = r#"/sim tool=look args={"op":"o","ms":8000}"#;
     let mut worker = installation.worker();
     let message = installation.houston.post(&goal, "1", look).await;
     // Each worker is killed while it drives the run, as it would be by another run that it drives. From the fourth on, a child
@@ -109,7 +109,7 @@ async fn process_on_trial_hands_its_run_over_when_asked_to() {
     let installation = Installation::start();
     let goal = installation.houston.goal("moved").await;
     let mut worker = installation.worker();
-    let message = installation.houston.post(&goal, "1", r#"/sim tool=look args={"op":"o","ms":20000}"#).await;
+    let message = installation.houston.post(&goal, "1", r#"/sim tool=look args={"op":"o","ms":8000}"#).await;
     for round in 1..=DEATHS {
         installation.wait_for_executions("look", round).await;
         worker.kill().unwrap();
