@@ -1,9 +1,11 @@
-//! The worker's settings, from `jobs/orchestrator.toml`. Reasons for the values are in that file.
+//! The worker's settings, from `jobs/orchestrator.toml` and `jobs/triggers.toml`. Reasons for the values are in these files.
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use houston_queue::{HintSettings, Slots};
 use houston_store::Sizes;
+use houston_store::trigger_firing::FiringLimits;
 use serde::{Deserialize, Serialize};
 
 /// Hints that one round trip to Redis takes at most, so that idle workers share a burst.
@@ -101,5 +103,60 @@ impl WorkerConfig {
             maintenance: share(self.maintenance_percent),
             max_batch: MAX_BATCH,
         })
+    }
+}
+
+/// `jobs/triggers.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TriggersConfig {
+    /// Milliseconds between two looks.
+    pub poll_ms: u64,
+    /// Seconds between two looks for triggers while there are none.
+    pub idle_s: u64,
+    /// Events of one read, and triggers that one look fires.
+    pub page: i64,
+    /// How often one trigger fires in an hour.
+    pub per_hour: i32,
+    /// Seconds after which a time counts as missed.
+    pub grace_s: u32,
+}
+
+impl TriggersConfig {
+    /// What breaks a rule: its key and what is allowed.
+    #[must_use]
+    pub fn violation(&self) -> Option<(&'static str, String)> {
+        let least = [
+            ("triggers.page", self.page),
+            ("triggers.per_hour", i64::from(self.per_hour)),
+            ("triggers.grace_s", i64::from(self.grace_s)),
+        ];
+        let zero = least.into_iter().find(|(_, value)| *value < 1);
+        zero.map(|(key, _)| (key, "must be at least 1".to_owned()))
+    }
+
+    pub(crate) fn limits(&self) -> FiringLimits {
+        FiringLimits { per_hour: self.per_hour, grace: TimeDelta::seconds(i64::from(self.grace_s)) }
+    }
+
+    pub(crate) fn poll(&self) -> Duration {
+        Duration::from_millis(self.poll_ms.max(10))
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_s.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_settings_are_allowed() {
+        let shipped: TriggersConfig = toml::from_str(include_str!("../../../jobs/triggers.toml")).unwrap();
+        assert_eq!(shipped.violation(), None);
+        let none = TriggersConfig { per_hour: 0, ..shipped };
+        assert_eq!(none.violation().unwrap().0, "triggers.per_hour");
     }
 }

@@ -130,11 +130,8 @@ impl RetryHints {
         let wait = wait + Duration::from_millis(5);
         let (local, stop) = (self.local.clone(), self.stop.clone());
         self.tracker.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(wait) => {
-                    let _ = local.try_send(lane, hint);
-                }
+            if tokio::time::timeout(wait, stop.cancelled()).await.is_err() {
+                let _ = local.try_send(lane, hint);
             }
         });
     }

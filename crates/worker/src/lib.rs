@@ -25,34 +25,31 @@
 //! HTTP (API and worker share only tables, hints and direct starts, both through `store`), the agent loop (`engine`), retries (rows in Postgres).
 //!
 //! # Add a periodic job
-//! Add a file with `run(…, stop)`, which takes no input, derives its work from the state in Postgres and is idempotent on any
-//! number of workers; a line in [`Worker::start`]; and its settings in `jobs/*.toml`. Jobs on a schedule use a tick, as in
-//! `cron`.
+//! Add to `jobs.rs` a line of `JOBS` and its function, which takes no input, derives its work from the state in Postgres, does
+//! a batch of it and says with `Again` whether there is more. It must be idempotent on any number of workers; `Who::One` saves
+//! work, but does not exclude that two run it. One that takes long watches `Jobs::stop`. Waiting, stopping, and the log of
+//! failures are the runner's. A period that operators may change is a setting in `jobs/*.toml`, read by the line.
 //!
 //! # Add a health check
 //! See [`health`].
 
-mod archive;
 pub mod config;
-mod cron;
 mod drive;
-mod erase;
 pub mod health;
+mod jobs;
 mod lease;
 mod listen;
 mod reaper;
-mod schedule;
-mod sweep;
+mod start;
 mod titles;
 mod trial;
-mod triggers;
 mod webhooks;
 mod worker;
 
-pub use config::{LeaseConfig, SweepConfig, WorkerConfig};
+pub use config::{LeaseConfig, SweepConfig, TriggersConfig, WorkerConfig};
 pub use health::{Kinds, Monitor, MonitorConfig};
 pub use lease::LeaseThread;
+pub use start::{Error, Running};
 pub use trial::{LoneWorker, Tried, TryAlone};
-pub use triggers::TriggersConfig;
 pub use webhooks::{Webhooks, WebhooksConfig};
-pub use worker::{Error, Running, Worker};
+pub use worker::Worker;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::{ConstantBuilder, Retryable as _};
 use houston_domain::id::{AgentableId, RunId};
 use houston_engine::Engine;
 use houston_faults::mutation::{self, Mutation};
@@ -35,22 +36,15 @@ impl Listener {
         if mutation::is(Mutation::Sweep) {
             return;
         }
-        loop {
-            let failed: houston_store::Result<()> = tokio::select! {
-                () = self.stop.cancelled() => return,
-                failed = self.receive() => failed,
-            };
-            if let Err(error) = failed {
-                tracing::debug!(%error, "cannot listen to postgres; the sweep still finds the work");
-            }
-            tokio::select! {
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(RECONNECT_AFTER) => {}
-            }
-        }
+        let listener = Arc::new(self);
+        let pauses = ConstantBuilder::new().with_delay(RECONNECT_AFTER).without_max_times();
+        let receiving = (|| Arc::clone(&listener).receive()).retry(pauses).notify(|error, _| {
+            tracing::debug!(%error, "cannot listen to postgres; the sweep still finds the work");
+        });
+        listener.stop.run_until_cancelled(receiving).await;
     }
 
-    async fn receive(&self) -> houston_store::Result<()> {
+    async fn receive(self: Arc<Self>) -> houston_store::Result<()> {
         let mut notifications = self.store.listen().await?;
         loop {
             match notifications.recv().await? {

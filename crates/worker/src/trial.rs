@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backon::{ConstantBuilder, Retryable as _};
 use futures_util::future::BoxFuture;
 use houston_domain::death::{Shown, Verdict, verdict};
 use houston_domain::id::{AgentableId, Ids, ProcessId, WorkerId};
@@ -23,8 +24,8 @@ use crate::config::{LeaseConfig, SweepConfig};
 use crate::lease::{Current, LeaseKeeper, LeaseThread, RESIGN_TIMEOUT};
 use crate::{listen, reaper};
 
-/// How often giving a run up is tried while another worker takes the lock for a moment, and the pause between two tries.
-const TRIES: u32 = 20;
+/// How often giving a run up is tried again while another worker takes the lock for a moment, and the pause between two tries.
+const RETRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What a process has shown that drove a run alone.
@@ -71,17 +72,19 @@ impl Trials {
         if let Some(worker) = worker {
             self.store.bury(worker).await?;
         }
-        for _ in 0..TRIES {
+        // `Err(None)`: another worker holds the lock.
+        let end = || async {
             // This worker may have another lease by now.
             let holder = self.current.borrow().clone();
-            let Some(holder) = holder else { break };
-            let outcome = self.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await?;
-            if shown != Shown::Kills || outcome != DriveOutcome::NotClaimed {
-                return Ok(outcome);
+            let Some(holder) = holder else { return Ok(DriveOutcome::NotClaimed) };
+            match self.engine.drive_on_trial(agentable, &holder, Trial::Shown(verdict)).await {
+                Ok(DriveOutcome::NotClaimed) if shown == Shown::Kills => Err(None),
+                outcome => outcome.map_err(Some),
             }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(DriveOutcome::NotClaimed)
+        };
+        let retries = ConstantBuilder::new().with_delay(PAUSE).with_max_times(RETRIES);
+        let ended = end.retry(retries).when(Option::is_none).await;
+        ended.or_else(|error| error.map_or(Ok(DriveOutcome::NotClaimed), Err))
     }
 
     fn open(&self) -> MutexGuard<'_, HashSet<AgentableId>> {

@@ -1,5 +1,5 @@
-//! Webhooks: one process of each cell reads new events and makes deliveries of them; every process sends deliveries
-//! that are due ([`sender`]).
+//! Webhooks: one process of each cell reads new events and makes deliveries of them ([`crate::jobs`]); every process sends
+//! deliveries that are due ([`sender`]).
 //!
 //! - An event becomes a delivery for each webhook that wants it, in the transaction that moves the reader's position.
 //! - A delivery is sent at least once, with the same `webhook-id` each time. Those of one agentable are sent one after the
@@ -11,29 +11,17 @@ mod sender;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::webhook::DeliveryRetry;
 use houston_metrics::Metrics;
+use houston_store::RunStore;
 use houston_store::copies::Copies;
-use houston_store::fan_out::FannedOut;
-use houston_store::{Result, RunStore};
 use houston_web::Sinks;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// Pages that are read in a row, before something else gets its turn.
-const PAGES: usize = 100;
-/// The longest rest after a page.
-const MAX_REST: Duration = Duration::from_millis(500);
-/// Reads between two looks for old deliveries.
-const FORGET_EVERY: u32 = 600;
-/// Old deliveries that one statement deletes.
-const FORGET: i64 = 5_000;
 
 /// What webhooks need besides the store.
 #[derive(Debug, Clone)]
@@ -48,49 +36,33 @@ pub struct Webhooks {
     pub copies: Option<Copies>,
 }
 
-/// What the two tasks share.
+/// What reading events and sending deliveries share.
 #[derive(Clone)]
-struct Shared {
-    store: RunStore,
-    ids: Arc<Ids>,
-    metrics: Arc<Metrics>,
-    webhooks: Webhooks,
-    /// A webhook was switched on or is to be replayed: read now.
-    read_now: Arc<Notify>,
+pub(crate) struct Shared {
+    pub(crate) store: RunStore,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) webhooks: Webhooks,
     /// Deliveries were made: send now.
-    send_now: Arc<Notify>,
+    pub(crate) send_now: Arc<Notify>,
 }
 
-/// The running tasks.
-#[derive(Debug, Clone)]
-pub(crate) struct RunningWebhooks {
-    /// Notified when a webhook is switched on or is to be replayed.
-    pub(crate) read_now: Arc<Notify>,
-    /// Cancelled when everything that was being sent when the process began to stop has been settled.
-    pub(crate) drained: CancellationToken,
-}
-
-impl Webhooks {
-    /// Starts the tasks. From `stop` on nothing is read or begun to be sent; what is being sent at `kill` is left to other
-    /// processes.
-    pub(crate) fn start(
-        self,
-        store: RunStore,
-        (ids, metrics): (Arc<Ids>, Arc<Metrics>),
+impl Shared {
+    /// Starts the task that sends. From `stop` on it begins nothing; what is being sent at `kill` is left to other processes.
+    /// Returns what is cancelled when everything that was being sent at `stop` has been settled.
+    pub(crate) fn start_sending(
+        &self,
         tracker: &TaskTracker,
-        (stop, kill): (CancellationToken, CancellationToken),
-    ) -> RunningWebhooks {
-        let (read_now, send_now) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let shared =
-            Shared { store, ids, metrics, webhooks: self, read_now: Arc::clone(&read_now), send_now };
-        tracker.spawn(read_events(shared.clone(), stop.clone()));
-        let drained = CancellationToken::new();
+        stop: CancellationToken,
+        kill: CancellationToken,
+    ) -> CancellationToken {
+        let (shared, drained) = (self.clone(), CancellationToken::new());
         let sent = drained.clone();
         tracker.spawn(async move {
             sender::run(shared, stop, kill).await;
             sent.cancel();
         });
-        RunningWebhooks { read_now, drained }
+        drained
     }
 }
 
@@ -129,11 +101,11 @@ impl WebhooksConfig {
         Duration::from_secs(self.timeout_s.max(1))
     }
 
-    fn poll(&self) -> Duration {
+    pub(crate) fn poll(&self) -> Duration {
         Duration::from_millis(self.poll_ms.max(10))
     }
 
-    fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_s.max(1))
     }
 
@@ -154,77 +126,6 @@ impl WebhooksConfig {
         let zero = least.into_iter().find(|(_, value)| *value < 1);
         zero.map(|(key, _)| (key, "must be at least 1".to_owned()))
     }
-}
-
-/// Makes deliveries of new events, and of those that are to be replayed, and forgets old deliveries, until stopped.
-async fn read_events(shared: Shared, stop: CancellationToken) {
-    let mut reads = 0_u32;
-    loop {
-        let read = tokio::select! {
-            () = stop.cancelled() => return,
-            read = read(&shared, reads.is_multiple_of(FORGET_EVERY)) => read,
-        };
-        reads = reads.wrapping_add(1);
-        let pause = read.unwrap_or_else(|error| {
-            tracing::warn!(%error, "new events could not be read for webhooks; the next read gets them");
-            shared.webhooks.config.poll()
-        });
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = shared.read_now.notified() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
-/// Reads what is new once. Returns how long to wait for more.
-async fn read(shared: &Shared, forgets: bool) -> Result<Duration> {
-    let Shared { store, ids, webhooks, .. } = shared;
-    let config = &webhooks.config;
-    if forgets {
-        let before = ids.clock().now() - TimeDelta::days(i64::from(config.keep_days));
-        store.forget_deliveries(before, FORGET).await?;
-    }
-    if !store.has_webhooks().await? && !store.has_replays().await? {
-        return Ok(config.idle());
-    }
-    for _ in 0..PAGES {
-        let began = Instant::now();
-        match store.fan_out(ids, config.page, ids.clock().now()).await? {
-            FannedOut::Idle => break,
-            FannedOut::Restarted => {
-                tracing::error!(
-                    "the position of webhooks was of another database, as after a restore from a dump: events before now are \
-                     not sent; POST /v1/webhooks/{{id}}/replay asks for them"
-                );
-                break;
-            }
-            FannedOut::Read { deliveries, has_more, .. } => {
-                if deliveries > 0 {
-                    shared.send_now.notify_one();
-                }
-                rest(began).await;
-                if !has_more {
-                    break;
-                }
-            }
-        }
-    }
-    for _ in 0..PAGES {
-        let began = Instant::now();
-        if !store.replay_some(ids, config.page, ids.clock().now()).await? {
-            break;
-        }
-        shared.send_now.notify_one();
-        rest(began).await;
-    }
-    Ok(config.poll())
-}
-
-/// Rests as long as a page has taken. Each event becomes a row for each webhook of its tenant: without a rest, those of a tenant
-/// with many would take all that the disk of Postgres can write, and everyone else's commits wait for it.
-async fn rest(began: Instant) {
-    tokio::time::sleep(began.elapsed().min(MAX_REST)).await;
 }
 
 #[cfg(test)]

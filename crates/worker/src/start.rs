@@ -1,0 +1,249 @@
+//! Runs a [`Worker`]: takes hints, drives runs, and starts the jobs beside them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use houston_queue::{
+    Hint, HintBackend, HintHealth, HintSender, Intake, Lane, LocalHints, RedisHealth, run_worker,
+};
+use houston_store::lease::WorkerDescription;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::drive::{DirectStarts, RetryHints, handle_hint};
+use crate::health::{Kinds, Monitor};
+use crate::jobs::{Jobs, Wakes};
+use crate::lease::{Current, LeaseKeeper, LeaseThread, PauseLanes, RESIGN_TIMEOUT};
+use crate::trial::Trials;
+use crate::webhooks::Shared;
+use crate::worker::Worker;
+use crate::{listen, reaper, titles};
+
+/// Why a worker ended without being asked to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The lease thread could not be started.
+    #[error(transparent)]
+    Lease(#[from] LeaseThread),
+    /// The consumer of hints ended.
+    #[error(transparent)]
+    Queue(#[from] houston_queue::Error),
+}
+
+/// A running worker.
+pub struct Running {
+    ended: tokio::task::JoinHandle<Result<(), Error>>,
+    health: RedisHealth,
+    current: Current,
+}
+
+impl Running {
+    /// Whether hints come from Redis. While they do not, Postgres is polled every second.
+    #[must_use]
+    pub fn redis(&self) -> RedisHealth {
+        self.health.clone()
+    }
+
+    /// Waits until the worker has its lease and may claim.
+    pub async fn registered(&self) {
+        let _ = self.current.clone().wait_for(Option::is_some).await;
+    }
+
+    /// Waits for the worker's end.
+    ///
+    /// # Errors
+    /// [`Error`] when the worker ended without being asked to stop: the process must exit.
+    pub async fn ended(self) -> Result<(), Error> {
+        match self.ended.await {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
+
+impl Worker {
+    /// Starts the worker. `stop` drains it: no new hints, and runs finish or are handed over within the drain time. An operator
+    /// who asks it to drain cancels `stop`. `kill` drops all runs at once.
+    ///
+    /// # Errors
+    /// [`Error::Lease`] when the lease thread cannot be started.
+    pub fn start(
+        self,
+        tracker: &TaskTracker,
+        stop: CancellationToken,
+        kill: CancellationToken,
+    ) -> Result<Running, Error> {
+        let (done, wakes) = (CancellationToken::new(), Wakes::default());
+        let backend = HintBackend::start(self.redis.clone(), self.slots.clone(), tracker);
+        let keeper = LeaseKeeper {
+            url: self.database_url.clone(),
+            worker: self.described(),
+            ids: Arc::clone(&self.ids),
+            process: self.process,
+            config: self.lease,
+            metrics: Arc::clone(&self.metrics),
+            drain: stop.clone(),
+            done: done.clone(),
+            pause_lanes: pausing(backend.intake()),
+            neighbour_gone: Arc::clone(&wakes.reaper),
+            send_hint: local_or_shared(backend.local_hints(), self.hints.clone()),
+        };
+        let current = keeper.start()?;
+        let health = backend.health();
+        let webhooks = Shared {
+            store: self.background.clone(),
+            ids: Arc::clone(&self.ids),
+            metrics: Arc::clone(&self.metrics),
+            webhooks: self.webhooks.clone(),
+            send_now: Arc::default(),
+        };
+        let sent = webhooks.start_sending(tracker, stop.clone(), done.clone());
+        let worker = Arc::new(self);
+        let jobs = Jobs {
+            local: backend.local_hints(),
+            redis: HintHealth::new(backend.health(), worker.hints.health().clone()),
+            current: current.clone(),
+            monitor: worker.monitor(),
+            webhooks,
+            wakes,
+            swept: Mutex::default(),
+            draining: stop.clone(),
+            stop: done.clone(),
+            worker: Arc::clone(&worker),
+        };
+        worker.start_watchers(&backend, &jobs, tracker);
+        jobs.start(tracker);
+        let ends = Ends { stop, kill, done };
+        let ended = tracker.spawn(worker.consume(backend, current.clone(), ends, sent, tracker.clone()));
+        Ok(Running { ended, health, current })
+    }
+
+    /// What it says of itself in its row.
+    fn described(&self) -> WorkerDescription {
+        let [slots, background_slots] =
+            [self.slots.total(), self.slots.background()].map(|slots| i32::try_from(slots).ok());
+        WorkerDescription { slots, background_slots, ..self.description.clone() }
+    }
+
+    fn monitor(&self) -> Monitor {
+        Monitor {
+            store: self.background.clone(),
+            redis: self.redis.clone(),
+            hints: self.hints.clone(),
+            bus: self.bus.clone(),
+            clock: Arc::clone(self.ids.clock()),
+            kinds: Kinds::of_engine(&self.engine),
+            config: self.monitor.clone(),
+        }
+    }
+
+    /// Starts the tasks beside the consumer that wait for something else than their time, and the reaper.
+    fn start_watchers(&self, backend: &HintBackend, jobs: &Jobs, tracker: &TaskTracker) {
+        let (engine, stop, wakes) = (&self.engine, &jobs.stop, jobs.wakes.clone());
+        let listener = listen::Listener {
+            store: self.store.clone(),
+            engine: Arc::clone(engine),
+            local: backend.local_hints(),
+            redis: backend.health(),
+            webhooks: wakes.webhooks,
+            triggers: wakes.triggers,
+            stop: stop.clone(),
+        };
+        tracker.spawn(listener.run());
+        let reaper = reaper::Reaper {
+            store: self.store.clone(),
+            engine: Arc::clone(engine),
+            current: jobs.current.clone(),
+            times: reaper::Times::of(self.sweep, self.lease),
+            neighbour_gone: wakes.reaper,
+            sweep: wakes.sweep,
+            stop: stop.clone(),
+        };
+        tracker.spawn(reaper.run());
+        tracker.spawn(listen::control(self.bus.clone(), Arc::clone(engine), stop.clone()));
+        tracker.spawn(titles::write_requested(Arc::clone(engine), stop.clone()));
+    }
+
+    /// Consumes hints until stopped and drained. `sent`: what was being sent to webhooks is settled.
+    async fn consume(
+        self: Arc<Self>,
+        backend: HintBackend,
+        current: Current,
+        Ends { stop, kill, done }: Ends,
+        sent: CancellationToken,
+        tracker: TaskTracker,
+    ) -> Result<(), Error> {
+        let (engine, holder) = (Arc::clone(&self.engine), current.clone());
+        let trials = self.alone.clone().map(|alone| {
+            let (engine, store) = (Arc::clone(&self.engine), self.store.clone());
+            Arc::new(Trials { engine, store, current: current.clone(), alone, open: Mutex::default() })
+        });
+        let retry_hints =
+            RetryHints { local: backend.local_hints(), trials, tracker: tracker.clone(), stop: stop.clone() };
+        let direct = Arc::new_cyclic(|this| DirectStarts {
+            engine: Arc::clone(&self.engine),
+            current: current.clone(),
+            intake: backend.intake(),
+            retry_hints: retry_hints.clone(),
+            runs: TaskTracker::new(),
+            this: this.clone(),
+        });
+        self.store.start_directly(direct.this.clone());
+        let handler = move |hint: Hint| {
+            let (engine, holder, retry_hints) = (Arc::clone(&engine), holder.clone(), retry_hints.clone());
+            async move { handle_hint(&engine, &holder, &retry_hints, hint).await }.boxed()
+        };
+        let consuming = async {
+            run_worker(&self.description.name, backend, handler, stop.clone()).await?;
+            direct.runs.close();
+            direct.runs.wait().await;
+            sent.cancelled().await;
+            Ok::<(), houston_queue::Error>(())
+        };
+        let drained = async {
+            stop.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(self.worker.drain_s)).await;
+        };
+        let ended = tokio::select! {
+            ended = consuming => ended.map_err(Error::from),
+            () = drained => {
+                tracing::warn!(runs = self.engine.live().len(), "drain time is over; other workers continue the runs");
+                Ok(())
+            }
+            () = kill.cancelled() => Ok(()),
+        };
+        // Stops the remaining runs. Other workers take them once the lease is given back.
+        if let Some(holder) = current.borrow().as_ref() {
+            holder.lost.cancel();
+        }
+        done.cancel();
+        let mut gone = current;
+        let _ = tokio::time::timeout(RESIGN_TIMEOUT, gone.wait_for(Option::is_none)).await;
+        ended
+    }
+}
+
+/// The tokens with which a worker ends.
+struct Ends {
+    /// Takes no more hints.
+    stop: CancellationToken,
+    /// Drops all runs.
+    kill: CancellationToken,
+    /// Cancelled when it has ended.
+    done: CancellationToken,
+}
+
+/// Pauses lanes of an intake, and lets them go on.
+fn pausing(intake: Intake) -> PauseLanes {
+    Arc::new(move |lanes| intake.pause_lanes(lanes))
+}
+
+/// Sends a hint to this process if it takes hints, otherwise to all workers.
+fn local_or_shared(local: LocalHints, hints: HintSender) -> Arc<dyn Fn(Lane, Hint) + Send + Sync> {
+    Arc::new(move |lane, hint| {
+        if local.try_send(lane, hint).is_err() {
+            hints.send(lane, hint);
+        }
+    })
+}
