@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use apalis::prelude::{
-    Backend, ParallelizeExt, Task, TaskBuilder, WorkerBuilder, WorkerContext, WorkerError,
+    Backend, Data, ParallelizeExt, Task, TaskBuilder, WorkerBuilder, WorkerContext, WorkerError,
 };
 use apalis_core::backend::BackendConfig;
 use apalis_core::backend::finalize::Ephemeral;
@@ -18,12 +18,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
+use tower::layer::util::Identity;
 
 use crate::connection::Redis;
 use crate::error::{Error, panic_message};
 use crate::health::{ConnectionMonitor, RedisHealth};
 use crate::hint::Hint;
-use crate::intake::{Delivery, HintSettings, Intake, SlotLayer, Slots};
+use crate::intake::{Delivery, HintSettings, Intake, Slot, Slots};
 use crate::local::LocalHints;
 use crate::reader::Reader;
 
@@ -144,14 +145,14 @@ impl BackendConfig for HintBackend {
     /// Hints are decoded already; apalis stores nothing.
     type Kind = Ephemeral;
     type Config = HintSettings;
-    type Layer = SlotLayer;
+    type Layer = Identity;
 
     fn config(&self) -> &HintSettings {
         &self.settings
     }
 
-    fn middleware(&mut self, _: &mut WorkerContext) -> SlotLayer {
-        SlotLayer(())
+    fn middleware(&mut self, _: &mut WorkerContext) -> Identity {
+        Identity::new()
     }
 }
 
@@ -180,9 +181,11 @@ where
     backend.stop_on(stop.clone());
     let (tracker, intake) = (backend.tracker(), backend.intake());
     let handler = Arc::new(handler);
-    let guarded = move |hint: Hint| {
+    // The slot is free again when the handler has ended, however it ends.
+    let guarded = move |hint: Hint, slot: Data<Slot>| {
         let (handler, counts) = (Arc::clone(&handler), Arc::clone(&intake.counts));
         async move {
+            let _slot = slot;
             // Called inside the async block, so that a panic before the first await is caught, too.
             let run = AssertUnwindSafe(async { handler(hint).await }).catch_unwind();
             if let Err(panic) = run.await {

@@ -4,13 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
 
-use apalis::prelude::Task;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tower::{Layer, Service};
 
 use crate::hint::{Hint, Lane};
 
@@ -302,42 +297,5 @@ pub struct Slot {
 impl From<Vec<OwnedSemaphorePermit>> for Slot {
     fn from(permits: Vec<OwnedSemaphorePermit>) -> Self {
         Self { _permits: Arc::new(permits) }
-    }
-}
-
-/// The backend's middleware: keeps a task's slot for as long as its handler runs, whatever its result.
-#[derive(Debug, Clone, Copy)]
-pub struct SlotLayer(pub(crate) ());
-
-impl<S> Layer<S> for SlotLayer {
-    type Service = SlotService<S>;
-
-    fn layer(&self, handler: S) -> SlotService<S> {
-        SlotService { handler }
-    }
-}
-
-/// A handler under [`SlotLayer`].
-#[derive(Debug, Clone)]
-pub struct SlotService<S> {
-    handler: S,
-}
-
-impl<S> Service<Task<Hint>> for SlotService<S>
-where
-    S: Service<Task<Hint>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.handler.poll_ready(cx)
-    }
-
-    fn call(&mut self, task: Task<Hint>) -> Self::Future {
-        let slot = task.data().get::<Slot>().cloned();
-        self.handler.call(task).inspect(move |_| drop(slot)).boxed()
     }
 }

@@ -48,6 +48,6 @@ pub use delta::{BusCounts, DeltaBus, Received, Subscription};
 pub use error::{Error, Failure};
 pub use health::{HintHealth, RedisHealth, RedisState};
 pub use hint::{HINT_VERSION, Hint, HintError, HintKind, Lane, depths};
-pub use intake::{HintSettings, Intake, IntakeCounts, Slot, SlotLayer, SlotService, Slots};
+pub use intake::{HintSettings, Intake, IntakeCounts, Slot, Slots};
 pub use local::{LocalHints, TrySendError};
 pub use sender::{HintSender, SenderCounts};
