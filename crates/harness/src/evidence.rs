@@ -122,15 +122,15 @@ pub(crate) const PARTS: [Part; 24] = [
     },
     Part {
         name: "bench",
-        what: "latency, throughput, memory, storage",
+        what: "throughput, latency, loops, plans, takeover, crowds, streams, memory, tenants",
         whole: "cargo xtask bench",
         quick: "cargo xtask bench --quick",
     },
     Part {
         name: "workers",
         what: "throughput with 1, 2 and 4 worker processes",
-        whole: "cargo xtask bench --workers",
-        quick: "cargo xtask bench --workers --quick",
+        whole: "cargo xtask bench workers",
+        quick: "cargo xtask bench workers --quick",
     },
     Part {
         name: "cells",
@@ -145,10 +145,10 @@ pub(crate) const PARTS: [Part; 24] = [
         quick: "cargo bench --quiet -p houston-queue --bench hints -- --test",
     },
     Part {
-        name: "plan",
-        what: "the same work by the loop, by a plan and by a plan of executors: time, tokens, statements",
-        whole: "cargo xtask bench --plan",
-        quick: "cargo xtask bench --plan --quick",
+        name: "soak",
+        what: "1,000,000 messages in one go, compared by tenths",
+        whole: "cargo xtask bench soak",
+        quick: "cargo xtask bench soak --quick",
     },
     Part {
         name: "workspaces",

@@ -15,20 +15,10 @@ pub(crate) async fn build_service() -> Result<PathBuf> {
 
 /// Builds the release binary `name` of `package`; returns its path.
 pub(crate) async fn build(package: &str, name: &str) -> Result<PathBuf> {
-    build_target(package, "--bin", name).await?;
-    Ok(repository::target().join("release").join(name))
-}
-
-/// Builds the release of the example `name` of `package`; returns its path.
-pub(crate) async fn build_example(package: &str, name: &str) -> Result<PathBuf> {
-    build_target(package, "--example", name).await?;
-    Ok(repository::target().join("release/examples").join(name))
-}
-
-async fn build_target(package: &str, kind: &str, name: &str) -> Result<()> {
     let mut cargo = repository::cargo();
-    cargo.args(["build", "--release", "--quiet", "--package", package, kind, name]);
-    child::succeed(cargo).await
+    cargo.args(["build", "--release", "--quiet", "--package", package, "--bin", name]);
+    child::succeed(cargo).await?;
+    Ok(repository::target().join("release").join(name))
 }
 
 /// Fails if the binary contains crash points, recognised by strings of the `faults` crate.

@@ -33,6 +33,10 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 pub fn environment<'c>(cells: impl IntoIterator<Item = (&'c str, &'c str)>) -> Vec<(&'static str, String)> {
     let cells: Vec<_> = cells.into_iter().collect();
     let mut variables = ENVIRONMENT.map(|(name, value)| (name, value.to_owned())).to_vec();
+    if cells.is_empty() {
+        // `houston dev` starts its own.
+        return variables;
+    }
     if let [(database, redis)] = cells[..] {
         variables.push(("DATABASE_URL", database.to_owned()));
         variables.push(("HOUSTON_REDIS_URL", redis.to_owned()));
@@ -235,6 +239,7 @@ mod tests {
     #[test]
     fn cells_divide_the_shards_and_a_single_one_needs_no_list() {
         let of = |cells: &[(&'static str, &'static str)]| environment(cells.iter().copied()).split_off(3);
+        assert_eq!(of(&[]), []);
         assert_eq!(
             of(&[("d", "r")]),
             [("DATABASE_URL", "d".to_owned()), ("HOUSTON_REDIS_URL", "r".to_owned())]

@@ -2,22 +2,17 @@
 //! sees the connection closed. API and worker are separate processes, since the way between them is measured: over
 //! Redis, and without it over Postgres.
 
-use std::fmt::Display;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use houston_protocol::message::MessageResponse;
-use houston_testkit::houston::Houston;
+use houston_testkit::console::Progress;
 use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer, Prepared, Reply, Wire};
-use houston_testkit::servers::TestServers;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::Value;
 
-use super::report::Row;
+use super::report::{Report, Row};
 use super::spread::Spread;
+use super::{Bench, servers, workload};
 use crate::http::Connection;
-use houston_testkit::console::{Progress, print_status};
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,137 +22,58 @@ const PACE: Duration = Duration::from_millis(100);
 /// A URL at which no Redis listens.
 const NO_REDIS: &str = "redis://127.0.0.1:1";
 
-/// The result.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Cancel {
-    /// Cancelled runs per measurement; a third of the cancels are messages that interrupt.
-    pub(crate) runs: usize,
-    pub(crate) with_redis_ms: Spread,
-    pub(crate) without_redis_ms: Spread,
+pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
+    let runs = bench.size(80, 10);
+    let servers = servers()?;
+    let (database, redis) = (servers.database_url(), servers.redis_url());
+    // A user is waiting for the run to stop: the aim holds for each.
+    let rows = [
+        Row::spread("with_redis_ms", "cancel → closed", times(bench, database, redis, runs).await?),
+        Row::spread("without_redis_ms", "  without Redis", times(bench, database, NO_REDIS, runs).await?),
+    ];
+    let about = format!("cancel: {runs} runs, one after the other");
+    Ok(Report { about, rows: rows.map(|row| row.at_most(&[100.0, 100.0])).into() })
 }
 
-impl Cancel {
-    /// The target applies to p99: a user is waiting for the run to stop.
-    pub(crate) fn rows(&self) -> [Row; 2] {
-        [
-            ("cancel to model connection closed, ms p50 / p99", self.with_redis_ms),
-            ("  without Redis", self.without_redis_ms),
-        ]
-        .map(|(what, spread)| Row::of(what, spread.to_string()).at_most(spread.p99, 100.0))
-    }
-}
-
-/// Measures `runs` runs, and the `runs / 2` runs that interrupting messages start, with Redis and without.
-pub(crate) async fn measure(program: &Path, servers: &TestServers, runs: usize) -> Result<Cancel> {
-    let with_redis = cancel_times(program, servers, servers.redis_url(), runs).await?;
-    let without_redis = cancel_times(program, servers, NO_REDIS, runs).await?;
-    ensure!(with_redis.len() == without_redis.len(), "not every run was cancelled");
-    Ok(Cancel {
-        runs: with_redis.len(),
-        with_redis_ms: Spread::of(with_redis),
-        without_redis_ms: Spread::of(without_redis),
-    })
-}
-
-async fn cancel_times(
-    program: &Path,
-    servers: &TestServers,
-    redis: &str,
-    runs: usize,
-) -> Result<Vec<Duration>> {
-    let text = "word ".repeat(WORDS);
-    let reply = Reply::text(text).in_pieces(WORDS).every(PACE);
+async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Result<Spread> {
+    let reply = Reply::text("word ".repeat(WORDS)).in_pieces(WORDS).every(PACE);
     let reply = Reply::prepared(&Prepared::new(&reply, Wire::OpenAiChat));
     let model = ModelServer::start(move |_| reply.clone()).await?;
     let journal = model.journal();
     journal.set_detail(JournalDetail::Times);
-    let houston = Houston::builder(program)
-        .cell(servers.database_url(), redis)
+    let houston = bench
+        .houston()
+        .cell(database, redis)
         .model("local/bench", &model)
         .set("HOUSTON_MODEL_TOOLS", "false")
         .set("HOUSTON_LOG", "error")
         .workers(1)
         .start()?;
-    let mut client = Client { connection: Connection::to(&houston).await?, journal };
-    let goals = client.goals(runs).await?;
-    let mut begun = Vec::with_capacity(runs);
-    for goal in &goals {
-        begun.push(client.connection.send_message(goal, &json!({"content": "write"}).to_string()).await?);
-    }
-    client.wait_until_open(runs).await?;
-    let name = if redis == NO_REDIS { "without Redis" } else { "with Redis" };
-    let mut progress = Progress::new(&format!("cancel: {name}"), (runs + runs / 2) as u64);
-    let (mut times, mut next) = (Vec::new(), Vec::new());
-    for (nth, (goal, message)) in goals.iter().zip(&begun).enumerate() {
+    let mut connection = Connection::to(&houston).await?;
+    let mut progress = Progress::new("cancel", runs as u64);
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let user = connection.user("bench").await?;
+        let goal = connection.goal(&user, "bench").await?;
+        journal.clear();
+        let accepted = connection.send_message(&goal, &workload::message()).await?;
+        let is_open = journal.wait_until(PATIENCE, |journal| journal.open() > 0).await;
+        ensure!(is_open, "the run did not reach the model");
+        // Until it is in the middle of its answer.
+        tokio::time::sleep(PACE * 3).await;
+        let run = accepted.message.run_id.context("the message has no run")?;
         let sent = Instant::now();
-        if nth % 2 == 0 {
-            client.cancel(message.message.run_id).await?;
-        } else {
-            let body = json!({"content": "no, this", "double_texting": "interrupt"});
-            next.push(client.connection.send_message(goal, &body.to_string()).await?);
-        }
-        times.push(client.wait_until_closed(times.len() + 1).await? - sent);
-        progress.step();
-    }
-    // The runs that the interrupting messages have started.
-    client.wait_until_open(next.len()).await?;
-    for message in next {
-        let message: MessageResponse =
-            client.connection.get(&format!("/v1/messages/{}", message.message.id)).await?.json()?;
-        let sent = Instant::now();
-        client.cancel(message.run_id).await?;
-        times.push(client.wait_until_closed(times.len() + 1).await? - sent);
+        connection.post(&format!("/v1/runs/{run}/cancel"), "{}").await?.json::<Value>()?;
+        let left = |journal: &Journal| {
+            let ended =
+                journal.exchanges().into_iter().find(|exchange| exchange.ending == Ending::ClientLeft);
+            ended.and_then(|exchange| exchange.ended)
+        };
+        let closed = journal.wait_until(PATIENCE, |journal| left(journal).is_some()).await;
+        ensure!(closed, "a cancelled run did not close its connection to the model");
+        times.push(left(journal).context("the journal has forgotten it")? - sent);
         progress.step();
     }
     houston.stop()?;
-    Ok(times)
-}
-
-struct Client<'j> {
-    connection: Connection,
-    journal: &'j Journal,
-}
-
-impl Client<'_> {
-    async fn goals(&mut self, count: usize) -> Result<Vec<String>> {
-        print_status(&format!("cancel: creating {count} goals"));
-        let mut goals = Vec::with_capacity(count);
-        for _ in 0..count {
-            // A user each: fairness limits how many runs of one user are held at once.
-            let user = self.connection.user("bench").await?;
-            goals.push(self.connection.goal(&user, "bench").await?);
-        }
-        Ok(goals)
-    }
-
-    async fn cancel(&mut self, run: Option<impl Display>) -> Result<()> {
-        let path = format!("/v1/runs/{}/cancel", run.context("the message has no run")?);
-        self.connection.post(&path, "{}").await?.json::<serde_json::Value>()?;
-        Ok(())
-    }
-
-    async fn wait_until_open(&self, count: usize) -> Result<()> {
-        let open = self.journal.wait_until(PATIENCE, |journal| journal.open() == count).await;
-        ensure!(open, "{} of {count} runs reached the model", self.journal.open());
-        // Until all are in the middle of their answers.
-        tokio::time::sleep(PACE * 3).await;
-        Ok(())
-    }
-
-    /// When the service closed its `count`th connection to the model.
-    async fn wait_until_closed(&self, count: usize) -> Result<Instant> {
-        let closed = |journal: &Journal| {
-            let mut ends: Vec<Instant> = journal
-                .exchanges()
-                .iter()
-                .filter(|exchange| exchange.ending == Ending::ClientLeft)
-                .filter_map(|exchange| exchange.ended)
-                .collect();
-            ends.sort_unstable();
-            ends
-        };
-        let reached = self.journal.wait_until(PATIENCE, |journal| closed(journal).len() >= count).await;
-        ensure!(reached, "a cancelled run did not close its connection to the model");
-        closed(self.journal).get(count - 1).copied().context("fewer connections are closed than before")
-    }
+    Ok(Spread::of(times))
 }

@@ -1,15 +1,11 @@
 //! Counters and rows of Postgres, read through `psql`.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
 
-use super::spread::Spread;
-
 /// Counters since the cluster was created.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Counters {
     /// Transactions that wrote; only these wait for the disk.
     pub(crate) commits: u64,
@@ -44,7 +40,7 @@ impl Counters {
 
 impl std::iter::Sum for Counters {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self { commits: 0, wal: 0, stored: 0 }, |sum, one| Self {
+        all.fold(Self::default(), |sum, one| Self {
             commits: sum.commits + one.commits,
             wal: sum.wal + one.wal,
             stored: sum.stored + one.stored,
@@ -55,14 +51,4 @@ impl std::iter::Sum for Counters {
 /// Number of rows in `table`, which may include a condition: `houston.runs where status = 'running'`.
 pub(crate) fn count(servers: &TestServers, table: &str) -> Result<u64> {
     Ok(servers.sql(&format!("select count(*) from {table}"))?.parse()?)
-}
-
-/// How long each of the latest `count` of these runs waited from its message to its claim, by Postgres' clock. `runs` is
-/// a table with a condition.
-pub(crate) fn pick_up_times(servers: &TestServers, runs: &str, count: u64) -> Result<Spread> {
-    let times = servers.sql(&format!(
-        "select extract(epoch from started_at - created_at) from {runs} order by created_at desc limit {count}"
-    ))?;
-    let times = times.lines().filter_map(|time| time.parse::<f64>().ok());
-    Ok(Spread::of(times.map(|seconds| Duration::from_secs_f64(seconds.max(0.0)))))
 }

@@ -8,13 +8,11 @@ use anyhow::{Context, Result, ensure};
 use houston_testkit::houston::{Builder, Houston};
 use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Prepared, Reply, Wire};
 use houston_testkit::servers::TestServers;
-use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::database::{self, Counters};
-use super::report::{Row, megabytes};
-use super::spread::round;
+use super::report::megabytes;
 use super::workload;
 use crate::http::Connection;
 use crate::proc;
@@ -27,8 +25,17 @@ pub(crate) enum Replies {
     Text,
     /// As the argument of `send_message`.
     Tool,
+    /// The same, after [`TURNS`] less one turns with a call of a tool that only reads.
+    Loop,
 }
 
+/// Turns of a loop.
+pub(crate) const TURNS: usize = 5;
+/// The tool that it calls.
+const READS: &str = "get_current_time";
+
+/// What stands in a request to the model for each result of a tool.
+const RESULT: &[u8] = br#""role":"tool""#;
 /// Fewer goals than runs of one user may be held at once.
 pub(crate) const GOALS_OF_A_USER: usize = 4;
 
@@ -52,23 +59,14 @@ pub(crate) struct Cpu {
 }
 
 /// The service without requests.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rest {
     /// Resident memory.
-    #[serde(rename = "rss_mb_at_rest")]
     pub(crate) rss_mb: f64,
     /// Processor time of all processes, in ms per second.
-    #[serde(rename = "cpu_ms_per_second_at_rest")]
-    cpu_ms_per_second: f64,
+    pub(crate) cpu_ms_per_second: f64,
     /// Transactions that write, per second.
-    #[serde(rename = "commits_per_second_at_rest")]
     pub(crate) commits_per_second: f64,
-}
-
-impl Rest {
-    pub(crate) fn row(&self) -> Row {
-        Row::of("RSS at rest, MB", format!("{:.1}", self.rss_mb)).at_most(self.rss_mb, 20.0).best_other("12")
-    }
 }
 
 impl<'s> Setup<'s> {
@@ -86,14 +84,20 @@ impl<'s> Setup<'s> {
         let servers = cells.first().context("there is no cell")?;
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
-        let model =
-            ModelServer::start(move |_| script.lock().unwrap_or_else(PoisonError::into_inner).clone())
-                .await?;
+        let model = ModelServer::start(move |call| {
+            let results = || memchr::memmem::find_iter(&call.body, RESULT).count();
+            if replies == Replies::Loop && results() < TURNS - 1 {
+                // Not prepared: each call has an id of its own.
+                return Reply::tool(READS, json!({}));
+            }
+            script.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        })
+        .await?;
         model.journal().set_detail(JournalDetail::Counts);
         let houston = houston
             .on(cells)
             .model("local/bench", &model)
-            .set("HOUSTON_MODEL_TOOLS", (replies == Replies::Tool).to_string())
+            .set("HOUSTON_MODEL_TOOLS", (replies != Replies::Text).to_string())
             .start()?;
         let setup = Self { cells, servers, houston, model, reply, replies };
         setup.answer_at_once();
@@ -114,16 +118,23 @@ impl<'s> Setup<'s> {
         self.answer(&self.text().held_by(gate));
     }
 
+    /// Makes the model wait so long before each of the [`workload::PIECES`] pieces of its answers.
+    pub(crate) fn answer_every(&self, pace: Duration) {
+        self.answer(&self.text().every(pace));
+    }
+
     fn text(&self) -> Reply {
         let reply = match self.replies {
             Replies::Text => Reply::text(workload::answer()),
-            Replies::Tool => Reply::tool("send_message", json!({ "content": workload::answer() })),
+            Replies::Tool | Replies::Loop => {
+                Reply::tool("send_message", json!({ "content": workload::answer() }))
+            }
         };
         reply.in_pieces(workload::PIECES)
     }
 
     /// Sets the model's answer, rendered once so that the model server needs little processor time.
-    fn answer(&self, reply: &Reply) {
+    pub(crate) fn answer(&self, reply: &Reply) {
         let prepared = Reply::prepared(&Prepared::new(reply, Wire::OpenAiChat));
         *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
     }
@@ -139,8 +150,8 @@ impl<'s> Setup<'s> {
         let busy = spent.houston + spent.postgres + spent.redis;
         Ok(Rest {
             rss_mb: megabytes(proc::rss_of(&self.houston)?),
-            cpu_ms_per_second: round(busy.as_secs_f64() * 1000.0 / seconds),
-            commits_per_second: round(after.since(before).commits as f64 / seconds),
+            cpu_ms_per_second: busy.as_secs_f64() * 1000.0 / seconds,
+            commits_per_second: after.since(before).commits as f64 / seconds,
         })
     }
 

@@ -1,121 +1,263 @@
-//! Throughput alone: 32 and 128 runs at once, with a new goal for each run, with several workers or several cells; and where
-//! the time of Postgres goes.
+//! Streamed durable runs as fast as they go, 32 and 128 at once; with a new goal each, without and with what an installation
+//! may switch on; with several workers or cells. And where the time of Postgres goes.
 
-use std::fmt::Write as _;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use houston_testkit::console::print_status;
-use houston_testkit::houston::Houston;
+use houston_testkit::houston::Builder;
 use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
-use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
-use super::Size;
-use super::saturated::{self, Journey, Saturated};
-use super::setup::{Replies, Setup};
+use super::Bench;
+use super::load::{Job, Messages, Meter, clients};
+use super::report::{Report, Row};
+use super::setup::{GOALS_OF_A_USER, Replies, Rest, Setup};
+use super::workload::Timing;
+use crate::http::Connection;
 
 /// Connections of Postgres: enough for an API process and four workers.
 const CONNECTIONS: u16 = 300;
-
-/// The processes of an installation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Processes {
-    /// One, `houston dev`: API and worker.
-    One,
-    /// `houston serve`, and `houston work` so many times.
-    Workers(usize),
-}
+/// Runs that estimate the throughput, after as many warm-up runs.
+const PROBE: usize = 600;
+/// Of secrets of webhooks; it protects nothing here.
+const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+/// A limit that is counted, and never reached.
+const NO_LIMIT: &str = "1000000000";
 
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
-    processes: Processes,
-    cells: usize,
+    /// Begins the keys of its rows.
+    key: &'static str,
     concurrency: usize,
+    /// Worker processes beside an API process; `None`: one process is both.
+    workers: Option<usize>,
+    cells: usize,
     journey: Journey,
+    /// With limits of requests and tokens that are not reached, and a webhook for all events of runs.
+    everything: bool,
+    aims: Option<Aims>,
 }
 
-impl Case {
-    const fn of(processes: Processes, concurrency: usize) -> Self {
-        Self { processes, cells: 1, concurrency, journey: Journey::FromMessage }
-    }
+/// What a client of the service does for each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Journey {
+    /// It posts a message to a goal that exists, and reads the stream.
+    FromMessage,
+    /// It creates the goal first.
+    FromGoal,
+    /// The same as the first, but the model's answer is the argument of a call of `send_message`.
+    ByTool,
+}
 
-    /// One process with so many cells: 32 and 128 runs at once.
-    pub(crate) fn with_cells(cells: usize) -> [Self; 2] {
-        [32, 128].map(|concurrency| Self { cells, ..Self::of(Processes::One, concurrency) })
-    }
+/// Runs a second, at least; ms of processor time a run, at most; bytes that a turn adds to tables and to the log.
+#[derive(Debug, Clone, Copy)]
+struct Aims {
+    rate: f64,
+    cpu_ms: f64,
+    bytes: Option<[f64; 2]>,
+}
+
+const fn case(key: &'static str, concurrency: usize, journey: Journey) -> Case {
+    Case { key, concurrency, workers: None, cells: 1, journey, everything: false, aims: None }
+}
+
+const fn workers(key: &'static str, workers: usize, concurrency: usize) -> Case {
+    Case { workers: Some(workers), ..case(key, concurrency, Journey::FromMessage) }
 }
 
 /// One process.
-pub(crate) const ALONE: [Case; 3] = [
-    Case::of(Processes::One, 32),
-    Case::of(Processes::One, 128),
-    Case { journey: Journey::FromGoal, ..Case::of(Processes::One, 32) },
+pub(crate) const ALONE: [Case; 5] = [
+    Case {
+        aims: Some(Aims { rate: 2500.0, cpu_ms: 0.6, bytes: Some([2300.0, 3500.0]) }),
+        ..case("at_32", 32, Journey::FromMessage)
+    },
+    Case {
+        aims: Some(Aims { rate: 3000.0, cpu_ms: 0.6, bytes: None }),
+        ..case("at_128", 128, Journey::FromMessage)
+    },
+    case("new_goal", 32, Journey::FromGoal),
+    Case {
+        everything: true,
+        aims: Some(Aims { rate: 1800.0, cpu_ms: 0.8, bytes: None }),
+        ..case("new_goal_everything", 32, Journey::FromGoal)
+    },
+    case("send_message", 32, Journey::ByTool),
 ];
 
 /// 1, 2 and 4 workers.
 pub(crate) const WORKERS: [Case; 6] = [
-    Case::of(Processes::Workers(1), 32),
-    Case::of(Processes::Workers(2), 32),
-    Case::of(Processes::Workers(4), 32),
-    Case::of(Processes::Workers(1), 128),
-    Case::of(Processes::Workers(2), 128),
-    Case::of(Processes::Workers(4), 128),
+    workers("workers_1_at_32", 1, 32),
+    workers("workers_1_at_128", 1, 128),
+    workers("workers_2_at_32", 2, 32),
+    workers("workers_2_at_128", 2, 128),
+    workers("workers_4_at_32", 4, 32),
+    workers("workers_4_at_128", 4, 128),
 ];
 
-/// One measurement.
-#[derive(Debug, Serialize)]
-pub(crate) struct Throughput {
-    processes: Processes,
-    cells: usize,
-    concurrency: usize,
-    creates_goals: bool,
-    result: Saturated,
-    /// The statements of Postgres, the most expensive first; empty unless asked for.
-    statements: Vec<Statement>,
+/// One process with so many cells.
+pub(crate) fn with_cells(cells: &[u8]) -> Vec<Case> {
+    let both = [("at_32", 32), ("at_128", 128)];
+    let cases = |cells| {
+        both.map(|(key, at)| Case { cells: usize::from(cells), ..case(key, at, Journey::FromMessage) })
+    };
+    cells.iter().flat_map(|count| cases(*count)).collect()
 }
 
-/// What Postgres did for one statement.
-#[derive(Debug, Serialize)]
-struct Statement {
-    name: String,
-    calls_per_run: f64,
-    /// Execution alone, waiting included.
-    ms_per_run: f64,
-    planned_per_call: f64,
-    blocks_per_call: f64,
-}
-
-/// Measures each case on servers of its own. `statements`: with `pg_stat_statements`, which costs some time itself.
-pub(crate) async fn measure(
-    program: &Path,
-    size: Size,
-    cases: &[Case],
-    statements: bool,
-) -> Result<Vec<Throughput>> {
-    let mut measured = Vec::new();
-    for &Case { processes, cells, concurrency, journey } in cases {
-        print_status(&format!("throughput: {concurrency} at once, {journey:?}, {}", name(processes, cells)));
-        let servers = (0..cells).map(|_| self::servers(statements)).collect::<Result<Vec<_>>>()?;
-        let houston = match processes {
-            Processes::One => Houston::builder(program),
-            Processes::Workers(workers) => Houston::builder(program).workers(workers),
-        };
-        let setup = Setup::start_on(houston, &servers, Replies::Text).await?;
-        if statements {
+/// Measures each case on servers of its own.
+pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
+    let mut rows = Vec::new();
+    for case in cases {
+        print_status(&format!("throughput: {}, {} cells", case.key, case.cells));
+        let servers = (0..case.cells).map(|_| servers(bench.statements)).collect::<Result<Vec<_>>>()?;
+        let receiver = if case.everything { Some(Receiver::start().await?) } else { None };
+        let replies = if case.journey == Journey::ByTool { Replies::Tool } else { Replies::Text };
+        let setup = Setup::start_on(houston(bench, case, receiver.as_ref()), &servers, replies).await?;
+        if receiver.is_some() {
+            let body = json!({"url": receiver.as_ref().map(Receiver::url), "topics": ["run.*"]}).to_string();
+            setup.connect().await?.post("/v1/webhooks", &body).await?.json::<Value>()?;
+        }
+        if bench.statements {
             servers[0].sql("create extension pg_stat_statements")?;
         }
-        let rest = setup.rest(size.hold).await?;
-        let result = saturated::measure(&setup, Size { concurrency, ..size }, &rest, journey).await?;
-        let runs = result.runs;
-        let creates_goals = journey == Journey::FromGoal;
-        let statements = if statements { self::statements(&servers[0], runs)? } else { Vec::new() };
+        let rest = setup.rest(bench.size(Duration::from_secs(5), Duration::from_secs(1))).await?;
+        rows.extend(drive(&setup, case, bench.size(12.0, 2.0), &rest).await?);
+        if bench.statements {
+            print_status(&statements(&servers[0])?);
+        }
         setup.stop_and_check()?;
-        measured.push(Throughput { processes, cells, concurrency, creates_goals, result, statements });
     }
-    Ok(measured)
+    Ok(Report { about: "streamed durable runs, 250 bytes in and out, 20 pieces".to_owned(), rows })
+}
+
+/// How the service of a case is started.
+fn houston(bench: &Bench, case: &Case, receiver: Option<&Receiver>) -> Builder {
+    let mut houston = bench.houston();
+    if let Some(workers) = case.workers {
+        houston = houston.workers(workers);
+    }
+    match receiver {
+        Some(receiver) => houston
+            .set("HOUSTON_RATES__REQUESTS__QUOTA", NO_LIMIT)
+            .set("HOUSTON_RATES__TOKENS__QUOTA", NO_LIMIT)
+            .set("HOUSTON_WEBHOOKS__HOSTS", format!("[\"{}\"]", receiver.url()))
+            .set("HOUSTON_SECRETS_KEY", SECRETS_KEY),
+        None => houston,
+    }
+}
+
+/// The load of one case: for about so many seconds.
+async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Result<Vec<Row>> {
+    let goals = setup.goals(PROBE).await?;
+    let probe = Messages::to(&goals);
+    clients(setup, case.concurrency, ("warming up", PROBE), probe.clone()).await?;
+    let began = Instant::now();
+    clients(setup, case.concurrency, ("warming up", PROBE), probe).await?;
+    let runs = (PROBE as f64 / began.elapsed().as_secs_f64() * seconds).ceil().max(1.0) as usize;
+    let owners = match case.journey {
+        Journey::FromGoal => users(setup, runs.div_ceil(GOALS_OF_A_USER)).await?,
+        Journey::FromMessage | Journey::ByTool => setup.goals(runs).await?,
+    };
+    let job = Runs { messages: Messages::to(&owners), owners, journey: case.journey };
+    let meter = Meter::begin(setup)?;
+    let label = format!("throughput: {} at once", case.concurrency);
+    let timings = clients(setup, case.concurrency, (&label, runs), job).await?;
+    let spent = meter.end(setup)?;
+
+    let key =
+        if case.cells > 1 { format!("cells_{}_{}_", case.cells, case.key) } else { format!("{}_", case.key) };
+    let per_run = |amount: f64| amount / runs as f64;
+    let [mut rate, mut cpu, parts] = spent.rows(&key, &format!("{}run", key.replace('_', " ")), runs);
+    let bytes = [per_run(spent.grown.stored as f64), per_run(spent.grown.wal as f64)];
+    let [mut stored, mut wal] = [
+        Row::of(format!("{key}stored_bytes"), "  bytes in tables a run", bytes[0]),
+        Row::of(format!("{key}wal_bytes"), "  bytes of the log of Postgres a run", bytes[1]),
+    ];
+    if let Some(aims) = case.aims {
+        (rate, cpu) = (rate.at_least(aims.rate), cpu.at_most(&[aims.cpu_ms]));
+        if let Some([most_stored, most_wal]) = aims.bytes {
+            (stored, wal) = (stored.at_most(&[most_stored]), wal.at_most(&[most_wal]));
+        }
+    }
+    let mut rows = vec![rate, cpu, parts];
+    rows.extend(Timing::rows(&key, &timings));
+    let commits = spent.grown.commits as f64 - rest.commits_per_second * spent.seconds;
+    let pieces = timings.iter().map(|timing| timing.pieces).sum::<usize>();
+    rows.extend([
+        stored,
+        wal,
+        Row::of(format!("{key}commits"), "  commits a run, without those at rest", per_run(commits)),
+        Row::of(format!("{key}pieces"), "  pieces of its text that reach the client", per_run(pieces as f64)),
+    ]);
+    Ok(rows)
+}
+
+async fn users(setup: &Setup<'_>, count: usize) -> Result<Arc<Vec<String>>> {
+    let (mut connection, mut users) = (setup.connect().await?, Vec::with_capacity(count));
+    for _ in 0..count {
+        users.push(connection.user("bench").await?);
+    }
+    Ok(Arc::new(users))
+}
+
+/// The runs of a load.
+#[derive(Clone)]
+struct Runs {
+    messages: Messages,
+    /// Their goals; with `FromGoal`, the users for whom goals are created.
+    owners: Arc<Vec<String>>,
+    journey: Journey,
+}
+
+impl Job<Timing> for Runs {
+    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<Timing> {
+        if self.journey == Journey::FromGoal {
+            let goal = connection.goal(&self.owners[nth / GOALS_OF_A_USER], "bench").await?;
+            return self.messages.send(connection, &goal).await;
+        }
+        self.messages.carry_out(connection, nth).await
+    }
+}
+
+/// A receiver of webhooks, which accepts everything at once.
+struct Receiver {
+    address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl Receiver {
+    async fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut sockets = JoinSet::new();
+            while let Ok((mut socket, _)) = listener.accept().await {
+                sockets.spawn(async move {
+                    let mut read = vec![0; 16 << 10];
+                    // A request is small, and comes at once.
+                    while socket.read(&mut read).await.is_ok_and(|count| count > 0) {
+                        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                        if socket.write_all(answer).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        Ok(Self { address, _tasks: tasks })
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
 }
 
 /// The servers of a cell.
@@ -132,76 +274,15 @@ fn servers(statements: bool) -> Result<TestServers> {
     })
 }
 
-/// Statements since the start of the servers. The runs that warmed up and the creation of goals are included, so figures
-/// per run are a little too high.
-fn statements(servers: &TestServers, runs: usize) -> Result<Vec<Statement>> {
+/// The statements that took most time since the start of the servers, warming up and the creation of goals included.
+fn statements(servers: &TestServers) -> Result<String> {
     let rows = servers.sql(
-        "select coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)),
-                sum(calls), sum(total_exec_time), sum(plans) / nullif(sum(calls), 0)::float,
-                sum(shared_blks_hit) / nullif(sum(calls), 0)
-           from pg_stat_statements group by 1 order by 3 desc limit 20",
+        "select format('  %s ms in %s calls, %s plans and %s blocks a call: %s', sum(total_exec_time)::int, sum(calls),
+                       round(sum(plans) / sum(calls), 2), round(sum(shared_blks_hit) / sum(calls)),
+                       coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)))
+           from pg_stat_statements where calls > 0
+          group by coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40))
+          order by sum(total_exec_time) desc limit 20",
     )?;
-    let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-    Ok(rows
-        .lines()
-        .map(|line| {
-            let mut columns = line.split('|');
-            let name = columns.next().unwrap_or_default().to_owned();
-            let [calls, time, planned, blocks] = std::array::from_fn(|_| number(columns.next()));
-            let per_run = |amount: f64| amount / runs as f64;
-            Statement {
-                name,
-                calls_per_run: per_run(calls),
-                ms_per_run: per_run(time),
-                planned_per_call: planned,
-                blocks_per_call: blocks,
-            }
-        })
-        .collect())
-}
-
-fn name(processes: Processes, cells: usize) -> String {
-    match processes {
-        Processes::One if cells > 1 => format!("{cells} cells"),
-        Processes::One => "one process".to_owned(),
-        Processes::Workers(1) => "API, 1 worker".to_owned(),
-        Processes::Workers(workers) => format!("API, {workers} workers"),
-    }
-}
-
-/// The measurements for people.
-pub(crate) fn table(measured: &[Throughput]) -> String {
-    let mut text = String::from(
-        "processes       at once  journey         runs/s   CPU per run, ms   Houston + Postgres + Redis   commits   WAL bytes   load, ms\n",
-    );
-    for Throughput { processes, cells, concurrency, creates_goals, result, statements } in measured {
-        let share = result.cpu_ms_per_run;
-        let journey = if *creates_goals { "new goal" } else { "message" };
-        let _ = writeln!(
-            text,
-            "{:14}  {concurrency:7}  {journey:14}  {:6.0}   {:15.2}   {:9.2} + {:.2} + {:.2}        {:7.2}   {:9.0}   {:8.2}",
-            name(*processes, *cells),
-            result.runs_per_second,
-            share.sum(),
-            share.houston,
-            share.postgres,
-            share.redis,
-            result.commits_per_run,
-            result.wal_bytes_per_run,
-            result.load_cpu_ms_per_run,
-        );
-        for Statement { name, calls_per_run, ms_per_run, planned_per_call, blocks_per_call } in statements {
-            let _ = writeln!(
-                text,
-                "    {ms_per_run:8.3} ms  {calls_per_run:6.2} calls  {planned_per_call:5.2} plans  {blocks_per_call:6.0} blocks  {name}"
-            );
-        }
-    }
-    let rate = |Throughput { processes, cells, concurrency, creates_goals, result, .. }: &Throughput| {
-        let what = if *creates_goals { " with a new goal each" } else { "" };
-        format!("{:.0} ({}, {concurrency} at once{what})", result.runs_per_second, name(*processes, *cells))
-    };
-    let rates: Vec<String> = measured.iter().map(rate).collect();
-    let _ = writeln!(text, "\nruns/s: {}", rates.join(", "));
-    text
+    Ok(rows)
 }

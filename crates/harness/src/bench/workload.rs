@@ -1,11 +1,13 @@
 //! The workload: a message of 250 bytes, and an answer of 250 bytes in 20 pieces.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
 use serde_json::json;
 
+use super::report::Row;
+use super::spread::Spread;
 use crate::http::Connection;
 
 /// Number of pieces of an answer.
@@ -22,26 +24,49 @@ pub(crate) fn answer() -> String {
 
 /// The request body of a post.
 pub(crate) fn message() -> String {
-    json!({ "content": content() }).to_string()
-}
-
-/// The message's text.
-pub(crate) fn content() -> String {
     let mut text = "Tell me something about the weather on the way to the moon, please. ".repeat(4);
     text.truncate(BYTES);
-    text
+    json!({ "content": text }).to_string()
 }
 
 /// Times of a run, as its client saw them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) posted: Instant,
-    pub(crate) accepted: Instant,
-    pub(crate) first_event: Instant,
-    pub(crate) first_text: Instant,
-    pub(crate) done: Instant,
+    accepted: Instant,
+    opened: Instant,
+    first_event: Instant,
+    first_text: Instant,
+    done: Instant,
     /// Number of pieces the text came in.
     pub(crate) pieces: usize,
+}
+
+impl Timing {
+    /// POST sent → first event of the stream.
+    pub(crate) fn first_event(&self) -> Duration {
+        self.first_event - self.posted
+    }
+
+    /// POST sent → end of the stream.
+    pub(crate) fn done(&self) -> Duration {
+        self.done - self.posted
+    }
+
+    /// POST sent → first event, and → done; then the phases between. Their keys begin with `key`.
+    pub(crate) fn rows(key: &str, timings: &[Self]) -> [Row; 6] {
+        let row = |name: &str, what: &str, time: fn(&Self) -> Duration| {
+            Row::spread(format!("{key}{name}_ms"), what, Spread::of(timings.iter().map(time)))
+        };
+        [
+            row("first_event", "POST → first event", Self::first_event),
+            row("done", "POST → done", Self::done),
+            row("post", "  POST → accepted", |timing| timing.accepted - timing.posted),
+            row("open", "  opening the stream", |timing| timing.opened - timing.accepted),
+            row("text", "  stream open → first text", |timing| timing.first_text - timing.opened),
+            row("rest", "  first text → done", |timing| timing.done - timing.first_text),
+        ]
+    }
 }
 
 /// One run: posts a message, reads the stream to its end, and checks the answer.
@@ -52,10 +77,11 @@ pub(crate) async fn run(
     answer: &str,
 ) -> Result<Timing> {
     let posted = Instant::now();
-    let accepted = connection.send_message(goal, message).await?;
-    let accepted_at = Instant::now();
+    let message = connection.send_message(goal, message).await?;
+    let accepted = Instant::now();
     let (mut first_event, mut first_text) = (None, None);
-    let stream = connection.events(&accepted.events_url).await?;
+    let stream = connection.events(&message.events_url).await?;
+    let opened = Instant::now();
     let read = stream
         .read(|event| {
             first_event.get_or_insert_with(Instant::now);
@@ -64,17 +90,11 @@ pub(crate) async fn run(
             }
         })
         .await
-        .with_context(|| format!("{goal}: {}", accepted.events_url))?;
+        .with_context(|| format!("{goal}: {}", message.events_url))?;
     let done = Instant::now();
     ensure!(read.text == answer, "the stream of {goal} has the text `{}` instead of `{answer}`", read.text);
-    Ok(Timing {
-        posted,
-        accepted: accepted_at,
-        first_event: first_event.unwrap_or(done),
-        first_text: first_text.unwrap_or(done),
-        done,
-        pieces: read.pieces,
-    })
+    let (first_event, first_text) = (first_event.unwrap_or(done), first_text.unwrap_or(done));
+    Ok(Timing { posted, accepted, opened, first_event, first_text, done, pieces: read.pieces })
 }
 
 #[cfg(test)]
@@ -83,6 +103,7 @@ mod tests {
 
     #[test]
     fn texts_have_the_stated_length() {
-        assert_eq!((answer().len(), content().len()), (BYTES, BYTES));
+        let content: serde_json::Value = serde_json::from_str(&message()).unwrap();
+        assert_eq!((answer().len(), content["content"].as_str().map(str::len)), (BYTES, Some(BYTES)));
     }
 }

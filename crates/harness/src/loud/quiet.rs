@@ -45,7 +45,7 @@ impl Quiet {
                 self.connection = connection;
             }
         }
-        run.map(|timing| timing.first_event - timing.posted)
+        run.map(|timing| timing.first_event())
     }
 
     pub(super) async fn chat(mut self, stop: CancellationToken) -> Seen {

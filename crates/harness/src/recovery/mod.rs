@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::houston::Houston;
-use houston_testkit::model_server::{Gate, ModelServer, Reply};
+use houston_testkit::model_server::{Gate, JournalDetail, ModelServer, Reply};
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
 use serde::Deserialize;
@@ -19,9 +19,7 @@ use serde_json::json;
 use crate::http::Connection;
 use crate::wait::{wait_for, wait_until};
 use houston_testkit::console::Progress;
-use report::Times;
-
-pub(crate) use report::Report;
+pub(crate) use report::{Report, Times};
 
 /// How long to wait for another worker before the measurement fails: far beyond every target.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -75,10 +73,15 @@ struct HeldRun {
 
 /// Measures recovery after kills, then hand-over after stops.
 pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -> Result<Report> {
+    let [kills, stops] = times(program, servers, plan).await?;
+    Ok(Report::of(plan, &kills, &stops))
+}
+
+/// The times after kills, and after stops.
+pub(crate) async fn times(program: &Path, servers: &TestServers, plan: Plan) -> Result<[Times; 2]> {
     let mut setup = Setup::start(program, servers, plan).await?;
     let kills = cycles(&mut setup, Signal::Kill, plan.kills, "killing workers").await?;
-    let stops = cycles(&mut setup, Signal::Terminate, plan.stops, "stopping workers").await?;
-    Ok(Report::of(plan, kills, stops))
+    Ok([kills, cycles(&mut setup, Signal::Terminate, plan.stops, "stopping workers").await?])
 }
 
 /// Ends `count` workers, one after the other, and starts a new one each time.
@@ -93,6 +96,7 @@ async fn cycles(setup: &mut Setup<'_>, signal: Signal, count: usize, label: &str
             || format!("the runs were never all in flight:\n{}", setup.houston.log()),
         );
         let held = in_flight.await?;
+        setup.model.journal().clear();
         let began = Instant::now();
         let worker = setup.worker(&held)?;
         match signal {
@@ -105,6 +109,7 @@ async fn cycles(setup: &mut Setup<'_>, signal: Signal, count: usize, label: &str
             || format!("not all of {} runs were claimed again:\n{}", held.runs.len(), setup.houston.log()),
         );
         times.add(&recovered.await?);
+        times.asked.push(setup.asked_again(held.runs.len()).await? - began);
         if signal == Signal::Terminate {
             let worker = setup.worker(&held)?;
             let status = worker.wait(EXIT)?;
@@ -127,6 +132,7 @@ impl<'s> Setup<'s> {
             Reply::text("This answer was held.").held_by(&held.lock().unwrap_or_else(PoisonError::into_inner))
         });
         let model = model.await?;
+        model.journal().set_detail(JournalDetail::Times);
         let houston = Houston::builder(program)
             .on([servers])
             .model("local/recovery", &model)
@@ -183,6 +189,15 @@ impl<'s> Setup<'s> {
         }
         let chosen = cycle % held.len();
         Ok(Some(held.swap_remove(chosen)))
+    }
+
+    /// When the model was asked for the last of so many runs, since the journal was cleared.
+    async fn asked_again(&self, runs: usize) -> Result<Instant> {
+        let journal = self.model.journal();
+        let all_asked = journal.wait_until(PATIENCE, |journal| journal.exchanges().len() >= runs).await;
+        ensure!(all_asked, "the model was not asked again:\n{}", self.houston.log());
+        let asked = journal.exchanges().get(runs - 1).map(|exchange| exchange.at);
+        asked.context("the journal has fewer calls than before")
     }
 
     fn worker(&mut self, held: &HeldRuns) -> Result<&mut Process> {

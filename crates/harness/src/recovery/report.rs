@@ -12,7 +12,9 @@ use crate::bench::spread::{rank, round};
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     /// Per ended worker: the time until the last of its runs was claimed.
-    slowest: Vec<Duration>,
+    pub(crate) slowest: Vec<Duration>,
+    /// Per ended worker: the time until the model was asked again for all of its runs.
+    pub(crate) asked: Vec<Duration>,
     /// Number of these runs.
     runs: usize,
     /// Time to exit, of terminated workers.
@@ -77,7 +79,7 @@ const HAND_OVER: f64 = 2.0;
 const EXIT: f64 = 25.0;
 
 impl Report {
-    pub(crate) fn of(plan: Plan, kills: Times, stops: Times) -> Self {
+    pub(crate) fn of(plan: Plan, kills: &Times, stops: &Times) -> Self {
         let recovery = Figures::of(&kills.slowest, kills.runs);
         let hand_over = Figures::of(&stops.slowest, stops.runs);
         let exit = Figures::of(&stops.exits, stops.runs);
@@ -123,7 +125,7 @@ mod tests {
             kills.add(&[Duration::from_secs(slow)]);
             let mut stops = Times { exits: vec![Duration::from_secs(3)], ..Times::default() };
             stops.add(&[Duration::from_millis(hand_over)]);
-            Report::of(plan, kills, stops)
+            Report::of(plan, &kills, &stops)
         };
         let fine = report(34, 1900);
         assert!(fine.met, "one in a hundred may take long: {fine:?}");

@@ -67,6 +67,6 @@ pub(crate) async fn read(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::R
     Ok(Some(Request { head, body: buffer.split_to(length).freeze() }))
 }
 
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }

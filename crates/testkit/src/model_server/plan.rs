@@ -1,13 +1,13 @@
 //! Turns a reply into actions on the socket: as few writes as possible, pauses, and an end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
 use super::call::Wire;
 use super::reply::{Answer, ErrorResponse, Fault, Gate, Kind, Reply};
-use super::{anthropic, openai_chat};
+use super::{anthropic, http, openai_chat};
 
 /// The events of an answer as text: the opening, the pieces of content, the end mark.
 #[derive(Debug)]
@@ -21,12 +21,26 @@ pub(crate) struct Rendered {
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Write(Bytes),
+    /// Writes the µs since then in the place of each [`TIME`].
+    WriteTimes(Bytes, Instant),
     Pause(Duration),
     Wait(Gate),
     /// Waits until the client closes the connection.
     Hang,
     /// Closes the connection in mid-answer.
     Cut,
+}
+
+/// What stands for a time until it is written; as long as one.
+pub(crate) const TIME: &str = "@@@@@@@@@@@@@@@@";
+
+/// `bytes` with `time` in the place of each [`TIME`].
+pub(crate) fn with_times(bytes: &[u8], time: Duration) -> Vec<u8> {
+    let (mut bytes, time) = (bytes.to_vec(), format!("{:016}", time.as_micros()));
+    while let Some(place) = http::find(&bytes, TIME.as_bytes()) {
+        bytes[place..place + TIME.len()].copy_from_slice(time.as_bytes());
+    }
+    bytes
 }
 
 /// All actions of one reply.
@@ -94,6 +108,13 @@ impl Plan {
         if !plan.fail(answer, wire, usize::MAX) {
             plan.chunk(&rendered.ending);
             plan.end();
+        }
+        if let Some(clock) = answer.clock {
+            for action in &mut plan.actions {
+                if let Action::Write(bytes) = action {
+                    *action = Action::WriteTimes(std::mem::take(bytes), clock);
+                }
+            }
         }
         plan
     }
@@ -178,5 +199,17 @@ impl Plan {
         if !self.pending.is_empty() {
             self.actions.push(Action::Write(self.pending.split().freeze()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_tell_when_they_are_written() {
+        let text = format!("{{\"content\":\"{TIME} \"}}");
+        let written = with_times(text.as_bytes(), Duration::from_millis(12));
+        assert_eq!(written, b"{\"content\":\"0000000000012000 \"}");
     }
 }

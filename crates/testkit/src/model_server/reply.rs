@@ -1,7 +1,7 @@
 //! Replies of the model and their faults.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -64,6 +64,8 @@ pub(crate) struct Answer {
     pub(crate) pace: Duration,
     pub(crate) delay: Duration,
     pub(crate) gate: Option<(Option<usize>, Gate)>,
+    /// Whether pieces tell when they were written, and since when that is counted.
+    pub(crate) clock: Option<Instant>,
     pub(crate) fault: Option<Fault>,
     pub(crate) cut_short: bool,
     pub(crate) usage: (u64, u64),
@@ -173,6 +175,13 @@ impl Reply {
     #[must_use]
     pub fn held_after(self, chunks: usize, gate: &Gate) -> Self {
         self.change(|answer| answer.gate = Some((Some(chunks), gate.clone())))
+    }
+
+    /// A text of so many pieces, each of which is the time at which it is written, in µs since `clock`, and a space.
+    #[must_use]
+    pub fn times(pieces: usize, clock: Instant) -> Self {
+        let text = format!("{} ", super::plan::TIME).repeat(pieces);
+        Self::text(text).in_pieces(pieces).change(|answer| answer.clock = Some(clock))
     }
 
     /// Adds a fault.

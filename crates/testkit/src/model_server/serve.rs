@@ -15,7 +15,7 @@ use super::batches::{Batches, json_response};
 use super::call::{Call, Wire};
 use super::http::{self, Request};
 use super::journal::{Ending, Journal};
-use super::plan::{Action, Plan};
+use super::plan::{Action, Plan, with_times};
 use super::reply::{Kind, Reply};
 
 /// State shared by all connections.
@@ -143,6 +143,12 @@ async fn carry_out(socket: &mut TcpStream, plan: &Plan) -> Ending {
         match action {
             Action::Write(bytes) => {
                 if socket.write_all(bytes).await.is_err() {
+                    return Ending::ClientLeft;
+                }
+            }
+            Action::WriteTimes(bytes, clock) => {
+                let bytes = with_times(bytes, clock.elapsed());
+                if socket.write_all(&bytes).await.is_err() {
                     return Ending::ClientLeft;
                 }
             }

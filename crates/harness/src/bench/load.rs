@@ -1,0 +1,151 @@
+//! Many clients at once, and what their work costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use houston_testkit::console::Progress;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::database::Counters;
+use super::report::Row;
+use super::setup::{Cpu, Setup};
+use super::workload::{self, Timing};
+use crate::http::Connection;
+use crate::proc;
+
+/// A client takes the number of the next piece of work, with its own connection, until there is none.
+pub(crate) async fn clients<T: Send + 'static>(
+    setup: &Setup<'_>,
+    count: usize,
+    (label, work): (&str, usize),
+    job: impl Job<T>,
+) -> Result<Vec<T>> {
+    let mut progress = Progress::new(label, work as u64);
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for _ in 0..count {
+        let mut connection = setup.connect().await?;
+        let (job, next) = (job.clone(), Arc::clone(&next));
+        clients.spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                if nth >= work {
+                    return anyhow::Ok(done);
+                }
+                done.push(job.carry_out(&mut connection, nth).await?);
+            }
+        });
+    }
+    let mut all = Vec::with_capacity(work);
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            ended = clients.join_next() => match ended {
+                Some(ended) => all.extend(ended??),
+                None => return Ok(all),
+            },
+            _ = tick.tick() => progress.reach(next.load(Ordering::Relaxed).min(work) as u64),
+        }
+    }
+}
+
+/// What a client does for one piece of work.
+pub(crate) trait Job<T>: Clone + Send + 'static {
+    fn carry_out(&self, connection: &mut Connection, nth: usize) -> impl Future<Output = Result<T>> + Send;
+}
+
+/// Sends a message to the goal with the number of the piece, and reads the answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Messages {
+    goals: Arc<Vec<String>>,
+    texts: Arc<(String, String)>,
+}
+
+impl Messages {
+    pub(crate) fn to(goals: &Arc<Vec<String>>) -> Self {
+        let texts = Arc::new((workload::message(), workload::answer()));
+        Self { goals: Arc::clone(goals), texts }
+    }
+
+    pub(crate) async fn send(&self, connection: &mut Connection, goal: &str) -> Result<Timing> {
+        workload::run(connection, goal, &self.texts.0, &self.texts.1).await
+    }
+
+    /// All messages at the same instant, each over a connection that was opened before.
+    pub(crate) async fn at_once(&self, setup: &Setup<'_>) -> Result<JoinSet<Result<Timing>>> {
+        let start = Arc::new(Barrier::new(self.goals.len() + 1));
+        let mut clients = JoinSet::new();
+        for nth in 0..self.goals.len() {
+            let mut connection = setup.connect().await?;
+            let (messages, start) = (self.clone(), Arc::clone(&start));
+            clients.spawn(async move {
+                start.wait().await;
+                messages.carry_out(&mut connection, nth).await
+            });
+        }
+        start.wait().await;
+        Ok(clients)
+    }
+}
+
+impl Job<Timing> for Messages {
+    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<Timing> {
+        self.send(connection, &self.goals[nth % self.goals.len()]).await
+    }
+}
+
+/// What has been used when the load begins.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    cpu: Cpu,
+    load: Duration,
+    counters: Counters,
+    began: Instant,
+}
+
+/// What a load has used.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    pub(crate) cpu: Cpu,
+    /// Processor time of this program, which is clients and model.
+    pub(crate) load: Duration,
+    pub(crate) grown: Counters,
+    pub(crate) seconds: f64,
+}
+
+impl Meter {
+    pub(crate) fn begin(setup: &Setup<'_>) -> Result<Self> {
+        let (counters, cpu, load) = (setup.counters()?, setup.cpu()?, proc::own_cpu()?);
+        Ok(Self { cpu, load, counters, began: Instant::now() })
+    }
+
+    pub(crate) fn end(self, setup: &Setup<'_>) -> Result<Spent> {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let (cpu, load) = (setup.cpu()?.since(self.cpu), proc::own_cpu()? - self.load);
+        Ok(Spent { cpu, load, grown: setup.counters()?.since(self.counters), seconds })
+    }
+}
+
+impl Spent {
+    /// So many units a second, and the processor time of each. `unit` is what people read; keys begin with `key`.
+    pub(crate) fn rows(&self, key: &str, unit: &str, units: usize) -> [Row; 3] {
+        let each = |time: Duration| time.as_secs_f64() * 1000.0 / units as f64;
+        let Cpu { houston, postgres, redis } = self.cpu;
+        let parts = vec![("houston", each(houston)), ("postgres", each(postgres)), ("redis", each(redis))];
+        let sum = parts.iter().map(|(_, part)| part).sum();
+        let parts = parts.into_iter().chain([("load", each(self.load))]).collect();
+        [
+            Row::of(format!("{key}per_second"), format!("{unit}s/s"), units as f64 / self.seconds),
+            Row::of(format!("{key}cpu_ms"), format!("CPU a {unit}, ms"), sum),
+            Row::parts(
+                format!("{key}cpu_parts_ms"),
+                "  Houston / Postgres / Redis; load and model beside",
+                parts,
+            ),
+        ]
+    }
+}

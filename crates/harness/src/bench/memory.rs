@@ -1,0 +1,101 @@
+//! Memory of runs that wait for a slow model, with a client that reads the stream of each and without.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use houston_testkit::console::print_status;
+use houston_testkit::model_server::Gate;
+use tokio::task::JoinSet;
+
+use super::load::{Job, Messages, clients};
+use super::report::{Report, Row, megabytes};
+use super::setup::{Replies, Setup};
+use super::workload::{self, Timing};
+use super::{Bench, database, machine, servers};
+use crate::http::Connection;
+use crate::proc;
+use crate::wait::wait_until;
+
+/// Timeout for all runs to reach the model, or to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// Clients that only post.
+const CLIENTS: usize = 16;
+
+pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
+    machine::allow_many_files()?;
+    let (runs, hold) = (bench.size(2_000, 200), bench.size(Duration::from_secs(5), Duration::from_secs(1)));
+    let mut each = Vec::new();
+    let mut rows = Vec::new();
+    for (key, what, is_streamed, aim) in
+        [("held_", "held run", false, 20.0), ("streamed_", "held run with its stream", true, 40.0)]
+    {
+        print_status(&format!("memory: {runs} times a {what}"));
+        // A new process, so that memory left over from earlier load is not counted.
+        let servers = servers()?;
+        let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+        let Held { seconds, kb_each, after_mb } = held(&setup, runs, hold, is_streamed).await?;
+        setup.stop_and_check()?;
+        each.push(kb_each);
+        rows.extend([
+            Row::of(format!("{key}kb"), format!("{what}, KB"), kb_each).at_most(&[aim]),
+            Row::of(format!("{key}seconds"), "  first POST → all are held, s", seconds),
+            Row::of(format!("{key}after_mb"), "  RSS when all have ended, MB", after_mb),
+        ]);
+    }
+    rows.push(Row::of("stream_kb", "so a stream, KB", each[1] - each[0]));
+    Ok(Report { about: format!("memory: {runs} runs that wait for the model"), rows })
+}
+
+/// What held runs took.
+struct Held {
+    /// From the first POST until the model has the calls of all runs.
+    seconds: f64,
+    kb_each: f64,
+    /// Memory some seconds after the last run ended.
+    after_mb: f64,
+}
+
+async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool) -> Result<Held> {
+    let goals = setup.goals(runs).await?;
+    let rest = setup.rest(Duration::from_secs(1)).await?;
+    let gate = Gate::new();
+    setup.answer_behind(&gate);
+    let began = Instant::now();
+    let mut readers: JoinSet<Result<Timing>> = JoinSet::new();
+    if is_streamed {
+        readers = Messages::to(&goals).at_once(setup).await?;
+    } else {
+        clients(setup, CLIENTS, ("memory: posting", runs), Posts(goals)).await?;
+    }
+    // A client's error is returned by `join_next` below.
+    let held = setup.model.journal().wait_until(PATIENCE, |journal| journal.open() >= runs).await;
+    ensure!(held, "only {} of {runs} runs reached the model", setup.model.journal().open());
+    let seconds = began.elapsed().as_secs_f64();
+    let (mut peak, end) = (0, Instant::now() + hold);
+    while Instant::now() < end {
+        peak = peak.max(proc::rss_of(&setup.houston)?);
+        tokio::time::sleep(LOOK).await;
+    }
+    gate.open();
+    while let Some(reader) = readers.join_next().await {
+        reader??;
+    }
+    let is_over = async || Ok(database::count(setup.servers, "houston.run_locks where run_open")? == 0);
+    wait_until(PATIENCE, is_over, || "not all runs ended".to_owned()).await?;
+    tokio::time::sleep(hold).await;
+    let kb_each = (megabytes(peak) - rest.rss_mb).max(0.0) * 1000.0 / runs as f64;
+    Ok(Held { seconds, kb_each, after_mb: megabytes(proc::rss_of(&setup.houston)?) })
+}
+
+/// Sends a message to each goal.
+#[derive(Clone)]
+struct Posts(Arc<Vec<String>>);
+
+impl Job<()> for Posts {
+    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
+        connection.send_message(&self.0[nth], &workload::message()).await.map(drop)
+    }
+}

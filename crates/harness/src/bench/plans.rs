@@ -1,0 +1,239 @@
+//! What plans cost besides their work: all steps call a tool that takes no time. Alone, one after the other: five steps
+//! side by side, a chain, a fan-out, and the longest chain that is allowed; then many plans at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use houston_protocol::plan::PlanResponse;
+use houston_testkit::console::Progress;
+use houston_testkit::houston::Builder;
+use serde_json::{Value, json};
+
+use super::load::{Job, Meter, clients};
+use super::report::{Report, Row};
+use super::setup::{Replies, Setup};
+use super::spread::Spread;
+use super::{Bench, database, servers};
+use crate::http::Connection;
+use crate::wait::wait_until;
+
+/// Steps of one document, if they are allowed; and what is allowed anyway.
+const MOST_STEPS: usize = 2_000;
+const ALLOWED_STEPS: usize = 100;
+/// Steps of a short plan, of a chain, and of a fan-out.
+const SHORT: usize = 5;
+const CHAIN: usize = 50;
+const FAN_OUT: usize = 256;
+/// Steps over which the mean cost of an early and of a late step is taken, and the first of the early ones.
+const STRETCH: usize = 50;
+const EARLY: usize = 10;
+/// Clients that post plans at the same time.
+const CLIENTS: usize = 32;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Times of one plan that runs alone.
+struct Alone {
+    /// POST → accepted, and → the end of its stream.
+    accepted: Duration,
+    done: Duration,
+    /// By Postgres' clock: stored → its first step, → the end of its last step, → its end.
+    phases: [Duration; 3],
+    /// When each of its steps began, in seconds, in order.
+    begun: Vec<f64>,
+}
+
+pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
+    let servers = servers()?;
+    let (houston, most) = houston(bench);
+    let (fan_out, many) = (FAN_OUT.min(most), bench.size(2_000, 60));
+    let setup = Setup::start(houston, &servers, Replies::Tool).await?;
+    let times = bench.size(30, 4);
+    // Not counted: connections are opened, statements are planned.
+    alone(&setup, times / 2, &side_by_side(SHORT)).await?;
+    let short = alone(&setup, times, &side_by_side(SHORT)).await?;
+    let chained = alone(&setup, times, &chain(CHAIN)).await?;
+    let fanned = alone(&setup, times, &side_by_side(fan_out)).await?;
+    let long = alone(&setup, bench.size(5, 1), &chain(most)).await?;
+
+    let mut rows = Vec::new();
+    rows.extend(of_alone("short_", &format!("{SHORT} steps side by side"), &[12.0], &short));
+    rows.extend(of_alone("chain_", &format!("chain of {CHAIN}"), &[50.0], &chained));
+    rows.extend(of_alone("fan_out_", &format!("fan-out of {fan_out}"), &[120.0], &fanned));
+    rows.extend(of_long(most, &long));
+    rows.extend(at_once(&setup, many).await?);
+    setup.stop_and_check()?;
+    let failed = database::count(&servers, "houston.plan_steps where status <> 'succeeded'")?;
+    anyhow::ensure!(failed == 0, "{failed} steps of plans did not succeed");
+    let about = format!("plans: {times} of each alone, then {many} of {SHORT} steps by {CLIENTS} clients");
+    Ok(Report { about, rows })
+}
+
+/// A service that allows as many steps as can be, and how many that are.
+fn houston(bench: &Bench) -> (Builder, usize) {
+    let allow = |steps: usize| {
+        let many = (10 * MOST_STEPS).to_string();
+        let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", steps.to_string());
+        houston.set("HOUSTON_PLANS__STEPS_WITH_TURNS", many.clone()).set("HOUSTON_PLANS__TOOL_CALLS", many)
+    };
+    let most = allow(MOST_STEPS);
+    if most.run(&["config", "show"]).is_ok() {
+        return (most, MOST_STEPS);
+    }
+    (allow(ALLOWED_STEPS), ALLOWED_STEPS)
+}
+
+/// Plans that run one after the other, for a new goal each.
+async fn alone(setup: &Setup<'_>, plans: usize, document: &Value) -> Result<Vec<Alone>> {
+    let goals = setup.goals(plans).await?;
+    let steps = document["steps"].as_array().map_or(0, Vec::len);
+    let mut progress = Progress::new(&format!("plans: {steps} steps alone"), plans as u64);
+    let body = json!({ "document": document }).to_string();
+    let mut times = Vec::with_capacity(plans);
+    for goal in goals.iter() {
+        let mut connection = setup.connect().await?;
+        let posted = Instant::now();
+        let plan = post(&mut connection, goal, &body).await?;
+        let accepted = posted.elapsed();
+        let stream = connection.events(&format!("/v1/plans/{}/events?after=0", plan.id)).await?;
+        stream.read(|_| ()).await?;
+        let done = posted.elapsed();
+        settle(setup).await?;
+        let id = plan.id.split_once('_').context("the plan has no id")?.1;
+        let phases = seconds(
+            setup,
+            &format!(
+                "select unnest(array[extract(epoch from min(s.started_at) - p.created_at),
+                                 extract(epoch from max(s.ended_at) - min(s.started_at)),
+                                 extract(epoch from p.ended_at - max(s.ended_at))])
+               from houston.plans p join houston.plan_steps s on s.plan_id = p.agentable_id
+              where p.agentable_id = '{id}' group by p.agentable_id"
+            ),
+        )?;
+        let phases = std::array::from_fn(|nth| {
+            Duration::from_secs_f64(phases.get(nth).copied().unwrap_or_default().max(0.0))
+        });
+        let begun = seconds(
+            setup,
+            &format!(
+                "select extract(epoch from started_at) from houston.plan_steps where plan_id = '{id}' order by started_at"
+            ),
+        )?;
+        times.push(Alone { accepted, done, phases, begun });
+        progress.step();
+    }
+    Ok(times)
+}
+
+fn seconds(setup: &Setup<'_>, query: &str) -> Result<Vec<f64>> {
+    setup.servers.sql(query)?.lines().map(|line| Ok(line.parse()?)).collect()
+}
+
+/// The rows of plans of one shape.
+fn of_alone(key: &str, what: &str, aim: &[f64], plans: &[Alone]) -> [Row; 5] {
+    let row = |name: &str, what: &str, time: fn(&Alone) -> Duration| {
+        Row::spread(format!("{key}{name}_ms"), what, Spread::of(plans.iter().map(time)))
+    };
+    [
+        row("done", &format!("{what}: POST → done"), |plan| plan.done).at_most(aim),
+        row("post", "  POST → accepted", |plan| plan.accepted),
+        row("first", "  stored → first step", |plan| plan.phases[0]),
+        row("steps", "  first step → last one ended", |plan| plan.phases[1]),
+        row("end", "  last step → end of the plan", |plan| plan.phases[2]),
+    ]
+}
+
+/// What a late step costs beside an early one.
+fn of_long(steps: usize, plans: &[Alone]) -> [Row; 3] {
+    let mean = |first: usize| {
+        let stretch =
+            |plan: &Alone| Some((plan.begun.get(first + STRETCH)? - plan.begun.get(first)?) * 1000.0);
+        let taken: Vec<f64> = plans.iter().filter_map(stretch).collect();
+        taken.iter().sum::<f64>() / (taken.len().max(1) * STRETCH) as f64
+    };
+    // Of a short one, the stretches overlap.
+    let (early, late) = (mean(EARLY.min(steps - STRETCH - 1)), mean(steps - STRETCH - 1));
+    let whole = Spread::of(plans.iter().map(|plan| plan.done));
+    [
+        Row::spread("long_done_ms", format!("chain of {steps}: POST → done"), whole),
+        Row::parts(
+            "long_step_ms",
+            format!("  a step: from step {EARLY}, before step {steps}, ms"),
+            vec![("early", early), ("late", late)],
+        ),
+        Row::of("long_ratio", "  late / early", late / early.max(0.001)).at_most(&[1.1]),
+    ]
+}
+
+/// Many plans at once.
+async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
+    let goals = setup.goals(plans).await?;
+    let body = json!({ "document": chain(SHORT) }).to_string();
+    let meter = Meter::begin(setup)?;
+    let posts = Posts { goals, body: body.into() };
+    clients(setup, CLIENTS, ("plans: many at once", plans), posts).await?;
+    let all_ended = async || Ok(database::count(setup.servers, "houston.plans where ended_at is null")? == 0);
+    wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await?;
+    let spent = meter.end(setup)?;
+    settle(setup).await?;
+    let [_, cpu_of_step, parts] = spent.rows("step_", "step", plans * SHORT);
+    let [rate, ..] = spent.rows("plans_", &format!("plan of {SHORT} step"), plans);
+    let commits = spent.grown.commits as f64 / (plans * SHORT) as f64;
+    Ok(vec![
+        rate.at_least(500.0),
+        cpu_of_step.at_most(&[0.5]),
+        parts,
+        Row::of(
+            "step_commits",
+            "commits a step, with its share of the plan and of the goal's answer",
+            commits,
+        ),
+    ])
+}
+
+/// Posts a plan for each goal.
+#[derive(Clone)]
+struct Posts {
+    goals: Arc<Vec<String>>,
+    body: Arc<str>,
+}
+
+impl Job<()> for Posts {
+    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
+        post(connection, &self.goals[nth], &self.body).await.map(drop)
+    }
+}
+
+async fn post(connection: &mut Connection, goal: &str, body: &str) -> Result<PlanResponse> {
+    connection.post(&format!("/v1/goals/{goal}/plans"), body).await?.json()
+}
+
+/// Waits until no run is open: a goal answers when its plan has ended.
+async fn settle(setup: &Setup<'_>) -> Result<()> {
+    let is_over = async || Ok(database::count(setup.servers, "houston.run_locks where run_open")? == 0);
+    wait_until(PATIENCE, is_over, || "not all runs ended".to_owned()).await
+}
+
+/// Steps that wait for nothing.
+fn side_by_side(steps: usize) -> Value {
+    document((0..steps).map(step))
+}
+
+/// Steps that follow each other.
+fn chain(steps: usize) -> Value {
+    document((0..steps).map(|nth| {
+        let mut step = step(nth);
+        if let Some(before) = nth.checked_sub(1) {
+            step["after"] = json!([format!("s{before}")]);
+        }
+        step
+    }))
+}
+
+fn step(nth: usize) -> Value {
+    json!({"id": format!("s{nth}"), "type": "tool", "title": "Look", "tool": "get_current_time", "args": {}})
+}
+
+fn document(steps: impl Iterator<Item = Value>) -> Value {
+    json!({"v": 1, "goal": "Look at the clock", "steps": steps.collect::<Vec<_>>()})
+}

@@ -1,0 +1,93 @@
+//! Starts: the first request after one, memory at rest, and `houston dev` with servers of its own.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use houston_testkit::console::Progress;
+use houston_testkit::houston::Houston;
+use houston_testkit::process::Process;
+use houston_testkit::scratch::Scratch;
+
+use super::report::{Report, Row};
+use super::setup::{Replies, Setup};
+use super::spread::Spread;
+use super::{Bench, servers, workload};
+use crate::http::Connection;
+
+/// How long a start may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
+    let (starts, hold) = (bench.size(20, 3), bench.size(Duration::from_secs(10), Duration::from_secs(1)));
+    let servers = servers()?;
+    let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
+    let rest = setup.rest(hold).await?;
+    let firsts = first_requests(setup, starts).await?;
+    let dev = warm_starts(bench, starts).await?;
+    let [first_event, done, phases @ ..] = workload::Timing::rows("first_request_", &firsts);
+    let mut rows = vec![
+        Row::of("rss_mb", "RSS at rest, MB", rest.rss_mb).at_most(&[25.0]),
+        Row::of(
+            "cpu_ms_per_second",
+            "CPU at rest, ms a second, with Postgres and Redis",
+            rest.cpu_ms_per_second,
+        ),
+        Row::of("commits_per_second", "commits a second at rest", rest.commits_per_second),
+        first_event.at_most(&[15.0]),
+        done,
+    ];
+    rows.extend(phases);
+    let [servers, ready] = [0, 1].map(|nth| Spread::of(dev.iter().map(|times| times[nth])));
+    rows.push(Row::spread("dev_ready_ms", "`dev`, warm: start → ready", ready).at_most(&[800.0]));
+    rows.push(Row::spread("dev_greeting_ms", "  of this until its greeting", servers));
+    Ok(Report { about: format!("start: {starts} starts; the rows of requests are each start's first"), rows })
+}
+
+/// Starts the service again and again; each time a client connects as soon as it is ready, and sends a message.
+async fn first_requests(setup: Setup<'_>, starts: usize) -> Result<Vec<workload::Timing>> {
+    let again = setup.houston.setup.clone();
+    let key = again.run(&["key", "create", "--tenant", "bench"])?;
+    let mut connection = Connection::open(setup.houston.address, &key).await?;
+    let user = connection.user("bench").await?;
+    let goal = connection.goal(&user, "bench").await?;
+    let (message, answer) = (workload::message(), workload::answer());
+    // Not counted: the later ones have a session, too.
+    workload::run(&mut connection, &goal, &message, &answer).await?;
+    let Setup { mut houston, model: _model, .. } = setup;
+    let mut progress = Progress::new("start: the first request", starts as u64);
+    let mut timings = Vec::with_capacity(starts);
+    for _ in 0..starts {
+        houston.stop()?;
+        houston = again.clone().start()?;
+        let mut connection = Connection::open(houston.address, &key).await?;
+        timings.push(workload::run(&mut connection, &goal, &message, &answer).await?);
+        progress.step();
+    }
+    houston.stop()?;
+    Ok(timings)
+}
+
+/// Of each start of `houston dev` in a folder with data, the time until its greeting, and until it is ready.
+async fn warm_starts(bench: &Bench, starts: usize) -> Result<Vec<[Duration; 2]>> {
+    let folder = Scratch::new()?;
+    let houston = Houston::builder(&bench.program).set("HOUSTON_FOLDER", folder.path().display().to_string());
+    let mut progress = Progress::new("start: dev", starts as u64);
+    let mut times = Vec::with_capacity(starts);
+    for nth in 0..=starts {
+        let began = Instant::now();
+        let mut dev = Process::spawn(&mut houston.command(&["dev", "--address", "127.0.0.1:0"]))?;
+        let line = dev.wait_for_line(PATIENCE, |line| line.contains("is up at http://"))?;
+        let greeted = began.elapsed();
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let address = address.context("the greeting has no address")?.parse()?;
+        dev.wait_for_ready(address, "/readyz", PATIENCE)?;
+        // The first start creates the data.
+        if nth > 0 {
+            times.push([greeted, began.elapsed()]);
+            progress.step();
+        }
+        dev.terminate()?;
+        dev.wait(PATIENCE)?;
+    }
+    Ok(times)
+}

@@ -1,0 +1,134 @@
+//! A loud tenant: what another tenant sees while 10,000 runs of one are queued. Some of these run, as many as its users
+//! may have at once; the model takes its time for them, and none for those of the other tenant.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use houston_testkit::console::{Progress, print_status};
+use houston_testkit::houston::Houston;
+use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::report::{Report, Row};
+use super::workload::{self, Timing};
+use super::{Bench, database, servers};
+use crate::http::Connection;
+
+/// Users of the loud tenant; each may have ten runs at once.
+const USERS: usize = 10;
+/// Clients that post for it.
+const CLIENTS: usize = 16;
+/// What its messages say, and how long the model takes for one: 50 of its runs end in a second.
+const LOUD: &str = "a loud message";
+const TAKES: Duration = Duration::from_secs(2);
+/// Pause between two messages of the other tenant.
+const GAP: Duration = Duration::from_millis(20);
+
+pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
+    let (queued, messages) = (bench.size(10_000, 500), bench.size(500, 50));
+    let servers = servers()?;
+    let answer = Reply::text(workload::answer()).in_pieces(workload::PIECES);
+    let [at_once, late] =
+        [answer.clone(), answer.after(TAKES)].map(|reply| Prepared::new(&reply, Wire::OpenAiChat));
+    let model = ModelServer::start(move |call| {
+        let is_loud = memchr::memmem::find(&call.body, LOUD.as_bytes()).is_some();
+        Reply::prepared(if is_loud { &late } else { &at_once })
+    })
+    .await?;
+    model.journal().set_detail(JournalDetail::Counts);
+    let houston = bench.houston().on([&servers]).model("local/bench", &model);
+    let houston = houston.set("HOUSTON_MODEL_TOOLS", "false").start()?;
+    let keys = ["quiet", "loud"].map(|name| houston.setup.run(&["key", "create", "--tenant", name]));
+    let [quiet, loud] = keys;
+    let mut quiet = Quiet::new(&houston, &quiet?).await?;
+    quiet.messages(messages / 5, "tenants: warming up").await?;
+    let alone = quiet.messages(messages, "tenants: one alone").await?;
+    post_loudly(&houston, &loud?, queued).await?;
+    let waiting = || database::count(&servers, "houston.runs where ended_at is null");
+    let before = waiting()?;
+    let beside = quiet.messages(messages, "tenants: beside a loud one").await?;
+    let after = waiting()?;
+    ensure!(after > 0, "the runs of the loud tenant had ended before");
+
+    let [first_event, done, ..] = Timing::rows("alone_", &alone);
+    let mut rows = vec![first_event, done];
+    rows.extend(Timing::rows("beside_", &beside));
+    let p99 = |timings: &[Timing], time: fn(&Timing) -> Duration| {
+        super::spread::Spread::of(timings.iter().map(time)).p99.max(0.001)
+    };
+    let ratio = |time| p99(&beside, time) / p99(&alone, time);
+    rows.extend([
+        Row::of("ratio_first_event", "p99 of POST → first event, beside / alone", ratio(Timing::first_event)),
+        Row::of("ratio_done", "p99 of POST → done, beside / alone", ratio(Timing::done)).at_most(&[1.1]),
+        Row::parts(
+            "queued",
+            "runs of the loud tenant that have not ended, before / after",
+            vec![("before", before as f64), ("after", after as f64)],
+        ),
+    ]);
+    Ok(Report {
+        about: format!("tenants: {messages} messages alone, then beside {queued} queued runs"),
+        rows,
+    })
+}
+
+/// The tenant that is measured: one message after the other.
+struct Quiet {
+    connection: Connection,
+    goal: String,
+}
+
+impl Quiet {
+    async fn new(houston: &Houston, key: &str) -> Result<Self> {
+        let mut connection = Connection::open(houston.address, key).await?;
+        let user = connection.user("quiet").await?;
+        let goal = connection.goal(&user, "quiet").await?;
+        Ok(Self { connection, goal })
+    }
+
+    async fn messages(&mut self, count: usize, label: &str) -> Result<Vec<Timing>> {
+        let (message, answer) = (workload::message(), workload::answer());
+        let mut progress = Progress::new(label, count as u64);
+        let mut timings = Vec::with_capacity(count);
+        for _ in 0..count {
+            tokio::time::sleep(GAP).await;
+            timings.push(workload::run(&mut self.connection, &self.goal, &message, &answer).await?);
+            progress.step();
+        }
+        Ok(timings)
+    }
+}
+
+/// Queues so many runs: a goal and a message each.
+async fn post_loudly(houston: &Houston, key: &str, runs: usize) -> Result<()> {
+    print_status(&format!("tenants: {runs} runs of one"));
+    let mut users = Vec::with_capacity(USERS);
+    let mut connection = Connection::open(houston.address, key).await?;
+    for _ in 0..USERS {
+        users.push(connection.user("loud").await?);
+    }
+    let (users, next) = (Arc::new(users), Arc::new(AtomicUsize::new(0)));
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let mut connection = Connection::open(houston.address, key).await?;
+        let (users, next) = (Arc::clone(&users), Arc::clone(&next));
+        clients.spawn(async move {
+            let message = json!({ "content": LOUD }).to_string();
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                if nth >= runs {
+                    return anyhow::Ok(());
+                }
+                let goal = connection.goal(&users[nth % USERS], "loud").await?;
+                connection.send_message(&goal, &message).await?;
+            }
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    Ok(())
+}
