@@ -29,7 +29,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
         // What the first messages of a process pay is not counted: a crowd meets a service that runs.
         let goals = setup.goals(100).await?;
-        let mut few = Messages::to(&goals).at_once(&setup).await?;
+        let (mut few, start) = Messages::to(&goals).at_once(&setup).await?;
+        start.wait().await;
         while let Some(run) = few.join_next().await {
             run??;
         }
@@ -44,8 +45,10 @@ async fn of(setup: &Setup<'_>, messages: usize, aim: f64) -> Result<Vec<Row>> {
     let goals = setup.goals(messages).await?;
     let rest = setup.rest(Duration::from_secs(1)).await?;
     let mut progress = Progress::new(&format!("crowd: {messages} messages"), messages as u64);
-    let mut clients = Messages::to(&goals).at_once(setup).await?;
-    let (meter, began) = (Meter::begin(setup)?, Instant::now());
+    let (mut clients, start) = Messages::to(&goals).at_once(setup).await?;
+    let meter = Meter::begin(setup)?;
+    start.wait().await;
+    let began = Instant::now();
     let (mut timings, mut peak) = (Vec::with_capacity(messages), 0);
     let mut tick = tokio::time::interval(LOOK);
     // Of the machine, while the answers stream: the share that is idle is what the crowd could still have used.

@@ -75,8 +75,8 @@ impl Messages {
         workload::run(connection, goal, &self.texts.0, &self.texts.1).await
     }
 
-    /// All messages at the same instant, each over a connection that was opened before.
-    pub(crate) async fn at_once(&self, setup: &Setup<'_>) -> Result<JoinSet<Result<Timing>>> {
+    /// Clients that send all messages at the same instant, once that is waited for, each over a connection of its own.
+    pub(crate) async fn at_once(&self, setup: &Setup<'_>) -> Result<(JoinSet<Result<Timing>>, Arc<Barrier>)> {
         let start = Arc::new(Barrier::new(self.goals.len() + 1));
         let mut clients = JoinSet::new();
         for nth in 0..self.goals.len() {
@@ -87,8 +87,7 @@ impl Messages {
                 messages.carry_out(&mut connection, nth).await
             });
         }
-        start.wait().await;
-        Ok(clients)
+        Ok((clients, start))
     }
 }
 

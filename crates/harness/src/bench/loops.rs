@@ -65,7 +65,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     ];
     let [rate, cpu, parts] = spent.rows("at_32_", "loop", many);
     let [_, done, ..] = workload::Timing::rows("at_32_", &loaded);
-    rows.extend([rate.at_least(500.0), cpu, parts, done]);
+    rows.extend([rate.titled("32 at once").at_least(500.0), cpu, parts, done]);
     let commits = spent.grown.commits as f64 / many as f64;
     rows.push(Row::of("at_32_commits", "commits a loop", commits));
     Ok(Report {

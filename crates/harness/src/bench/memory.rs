@@ -66,7 +66,9 @@ async fn held(setup: &Setup<'_>, runs: usize, hold: Duration, is_streamed: bool)
     let began = Instant::now();
     let mut readers: JoinSet<Result<Timing>> = JoinSet::new();
     if is_streamed {
-        readers = Messages::to(&goals).at_once(setup).await?;
+        let start;
+        (readers, start) = Messages::to(&goals).at_once(setup).await?;
+        start.wait().await;
     } else {
         clients(setup, CLIENTS, ("memory: posting", runs), Posts(goals)).await?;
     }

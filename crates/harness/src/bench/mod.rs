@@ -9,7 +9,7 @@
 //! # Deliberately absent
 //!
 //! - The cost of single statements among many rows: `crates/store/tests/scale` bounds what each touches, whatever the machine.
-//! - Redis alone: `cargo bench -p houston-queue`.
+//! - Redis alone: `cargo bench -p houston-queue`. A replay alone: `houston replay --repeat 100`.
 
 mod cancel;
 mod crowd;
@@ -20,7 +20,6 @@ mod loops;
 pub(crate) mod machine;
 mod memory;
 mod plans;
-mod replay;
 pub(crate) mod report;
 pub(crate) mod setup;
 mod soak;
@@ -67,8 +66,6 @@ pub(crate) enum Scenario {
     Tenants,
     /// How soon a cancelled run closes its connection to the model
     Cancel,
-    /// How long a recorded run takes to be replayed
-    Replay,
     /// The throughput of 1, 2 and 4 worker processes beside an API process; not among those of a call without names
     Workers,
     /// The throughput of one process with several cells (`--cells`); not among those of a call without names
@@ -102,7 +99,6 @@ impl Scenario {
             Self::Memory => memory::measure(bench).await,
             Self::Tenants => tenants::measure(bench).await,
             Self::Cancel => cancel::measure(bench).await,
-            Self::Replay => replay::measure(bench).await,
             Self::Workers => throughput::measure(bench, &throughput::WORKERS).await,
             Self::Cells => throughput::measure(bench, &throughput::with_cells(&bench.cells)).await,
             Self::Soak => soak::measure(bench).await,

@@ -1,5 +1,6 @@
-//! What plans cost besides their work: all steps call a tool that takes no time. Alone, one after the other: five steps
-//! side by side, a chain, a fan-out, and the longest chain that is allowed; then many plans at once.
+//! What plans cost besides their work: all steps call a tool that takes no time, or a model that answers at once. Alone,
+//! one after the other: five steps side by side, a chain, a fan-out, and the longest chain that is allowed; then many plans
+//! at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,20 +48,21 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = servers()?;
     let (houston, most) = houston(bench);
     let (fan_out, many) = (FAN_OUT.min(most), bench.size(2_000, 60));
-    let setup = Setup::start(houston, &servers, Replies::Tool).await?;
+    let setup = Setup::start(houston, &servers, Replies::Text).await?;
     let times = bench.size(30, 4);
     // Not counted: connections are opened, statements are planned.
     alone(&setup, times / 2, &side_by_side(SHORT)).await?;
     let short = alone(&setup, times, &side_by_side(SHORT)).await?;
-    let chained = alone(&setup, times, &chain(CHAIN)).await?;
+    let chained = alone(&setup, times, &chain(CHAIN, call)).await?;
     let fanned = alone(&setup, times, &side_by_side(fan_out)).await?;
-    let long = alone(&setup, bench.size(5, 1), &chain(most)).await?;
+    let long = alone(&setup, bench.size(5, 1), &chain(most, call)).await?;
+    let asking = alone(&setup, bench.size(3, 1), &chain(most, question)).await?;
 
     let mut rows = Vec::new();
     rows.extend(of_alone("short_", &format!("{SHORT} steps side by side"), &[12.0], &short));
     rows.extend(of_alone("chain_", &format!("chain of {CHAIN}"), &[50.0], &chained));
     rows.extend(of_alone("fan_out_", &format!("fan-out of {fan_out}"), &[120.0], &fanned));
-    rows.extend(of_long(most, &long));
+    rows.extend(of_long(most, &long, &asking));
     rows.extend(at_once(&setup, many).await?);
     setup.stop_and_check()?;
     let failed = database::count(&servers, "houston.plan_steps where status <> 'succeeded'")?;
@@ -74,7 +76,9 @@ fn houston(bench: &Bench) -> (Builder, usize) {
     let allow = |steps: usize| {
         let many = (10 * MOST_STEPS).to_string();
         let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", steps.to_string());
-        houston.set("HOUSTON_PLANS__STEPS_WITH_TURNS", many.clone()).set("HOUSTON_PLANS__TOOL_CALLS", many)
+        let more = ["STEPS_WITH_TURNS", "TOOL_CALLS", "MODEL_CALLS"];
+        more.into_iter()
+            .fold(houston, |houston, name| houston.set(&format!("HOUSTON_PLANS__{name}"), many.clone()))
     };
     let most = allow(MOST_STEPS);
     if most.run(&["config", "show"]).is_ok() {
@@ -143,19 +147,21 @@ fn of_alone(key: &str, what: &str, aim: &[f64], plans: &[Alone]) -> [Row; 5] {
     ]
 }
 
-/// What a late step costs beside an early one.
-fn of_long(steps: usize, plans: &[Alone]) -> [Row; 3] {
+/// What a late step costs beside an early one: of steps that ask a model, since calls that take no time are all written in
+/// one commit.
+fn of_long(steps: usize, calling: &[Alone], asking: &[Alone]) -> [Row; 4] {
     let mean = |first: usize| {
         let stretch =
             |plan: &Alone| Some((plan.begun.get(first + STRETCH)? - plan.begun.get(first)?) * 1000.0);
-        let taken: Vec<f64> = plans.iter().filter_map(stretch).collect();
+        let taken: Vec<f64> = asking.iter().filter_map(stretch).collect();
         taken.iter().sum::<f64>() / (taken.len().max(1) * STRETCH) as f64
     };
     // Of a short one, the stretches overlap.
     let (early, late) = (mean(EARLY.min(steps - STRETCH - 1)), mean(steps - STRETCH - 1));
-    let whole = Spread::of(plans.iter().map(|plan| plan.done));
+    let whole = |plans: &[Alone]| Spread::of(plans.iter().map(|plan| plan.done));
     [
-        Row::spread("long_done_ms", format!("chain of {steps}: POST → done"), whole),
+        Row::spread("long_done_ms", format!("chain of {steps}: POST → done"), whole(calling)),
+        Row::spread("long_asking_done_ms", format!("chain of {steps} that ask a model"), whole(asking)),
         Row::parts(
             "long_step_ms",
             format!("  a step: from step {EARLY}, before step {steps}, ms"),
@@ -168,7 +174,7 @@ fn of_long(steps: usize, plans: &[Alone]) -> [Row; 3] {
 /// Many plans at once.
 async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
     let goals = setup.goals(plans).await?;
-    let body = json!({ "document": chain(SHORT) }).to_string();
+    let body = json!({ "document": chain(SHORT, call) }).to_string();
     let meter = Meter::begin(setup)?;
     let posts = Posts { goals, body: body.into() };
     clients(setup, CLIENTS, ("plans: many at once", plans), posts).await?;
@@ -177,10 +183,10 @@ async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
     let spent = meter.end(setup)?;
     settle(setup).await?;
     let [_, cpu_of_step, parts] = spent.rows("step_", "step", plans * SHORT);
-    let [rate, ..] = spent.rows("plans_", &format!("plan of {SHORT} step"), plans);
+    let [rate, ..] = spent.rows("plans_", "plan", plans);
     let commits = spent.grown.commits as f64 / (plans * SHORT) as f64;
     Ok(vec![
-        rate.at_least(500.0),
+        rate.titled(&format!("of {SHORT} steps, many at once")).at_least(500.0),
         cpu_of_step.at_most(&[0.5]),
         parts,
         Row::of(
@@ -216,11 +222,11 @@ async fn settle(setup: &Setup<'_>) -> Result<()> {
 
 /// Steps that wait for nothing.
 fn side_by_side(steps: usize) -> Value {
-    document((0..steps).map(step))
+    document((0..steps).map(call))
 }
 
 /// Steps that follow each other.
-fn chain(steps: usize) -> Value {
+fn chain(steps: usize, step: fn(usize) -> Value) -> Value {
     document((0..steps).map(|nth| {
         let mut step = step(nth);
         if let Some(before) = nth.checked_sub(1) {
@@ -230,7 +236,11 @@ fn chain(steps: usize) -> Value {
     }))
 }
 
-fn step(nth: usize) -> Value {
+fn question(nth: usize) -> Value {
+    json!({"id": format!("s{nth}"), "type": "llm", "title": "Ask", "prompt": "What is the weather like?"})
+}
+
+fn call(nth: usize) -> Value {
     json!({"id": format!("s{nth}"), "type": "tool", "title": "Look", "tool": "get_current_time", "args": {}})
 }
 

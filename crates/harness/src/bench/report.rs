@@ -48,6 +48,12 @@ impl Row {
         Self { key: key.into(), what: what.into(), values, aim: String::new(), is_met: None }
     }
 
+    /// Begins with this what people read.
+    pub(crate) fn titled(mut self, title: &str) -> Self {
+        self.what = format!("{title}: {}", self.what);
+        self
+    }
+
     /// The aim: the values, in their order, are at most these. A value beyond has none.
     pub(crate) fn at_most(mut self, most: &[f64]) -> Self {
         let aims: Vec<String> = most.iter().map(|most| number(*most)).collect();

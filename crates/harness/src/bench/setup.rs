@@ -29,10 +29,11 @@ pub(crate) enum Replies {
     Loop,
 }
 
+/// The tool that a loop calls, and its arguments: the overseer would stop a run that repeats the same call.
+const READS: &str = "get_current_time";
+const ZONES: [&str; TURNS - 1] = ["UTC", "Asia/Tokyo", "Europe/Oslo", "America/Lima"];
 /// Turns of a loop.
 pub(crate) const TURNS: usize = 5;
-/// The tool that it calls.
-const READS: &str = "get_current_time";
 
 /// What stands in a request to the model for each result of a tool.
 const RESULT: &[u8] = br#""role":"tool""#;
@@ -86,9 +87,11 @@ impl<'s> Setup<'s> {
         let script = Arc::clone(&reply);
         let model = ModelServer::start(move |call| {
             let results = || memchr::memmem::find_iter(&call.body, RESULT).count();
-            if replies == Replies::Loop && results() < TURNS - 1 {
+            if replies == Replies::Loop
+                && let Some(zone) = ZONES.get(results())
+            {
                 // Not prepared: each call has an id of its own.
-                return Reply::tool(READS, json!({}));
+                return Reply::tool(READS, json!({ "time_zone": zone }));
             }
             script.lock().unwrap_or_else(PoisonError::into_inner).clone()
         })

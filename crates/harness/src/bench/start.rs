@@ -33,7 +33,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
             rest.cpu_ms_per_second,
         ),
         Row::of("commits_per_second", "commits a second at rest", rest.commits_per_second),
-        first_event.at_most(&[15.0]),
+        first_event.titled("first request").at_most(&[15.0]),
         done,
     ];
     rows.extend(phases);

@@ -24,8 +24,9 @@ const LASTS: Duration = Duration::from_secs(20);
 /// Few that are fast, as of a fast model; many that are slow.
 const FAST: (usize, Duration) = (100, Duration::from_millis(20));
 const SLOW: (usize, Duration) = (10_000, Duration::from_secs(1));
-/// Streams that are opened in a second.
+/// Streams that are opened in a second, and how much later the last may have begun.
 const OPENED: usize = 250;
+const LATE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let possible = machine::allow_many_files()?;
@@ -64,11 +65,12 @@ async fn of(bench: &Bench, key: &str, streams: usize, pace: Duration) -> Result<
         to: AtomicU64::new(u64::MAX),
     });
     // Long enough for all to be open together, however slowly they begin.
-    let tokens = ((opening * 3 + lasts).as_secs_f64() / pace.as_secs_f64()).ceil() as usize + 2;
+    let tokens = ((opening * 3 + LATE + lasts).as_secs_f64() / pace.as_secs_f64()).ceil() as usize + 2;
     setup.answer(&Reply::times(tokens, clock.since).every(pace));
     let mut readers = open(&setup, &goals, &clock).await?;
     print_status(&format!("streams: {streams} open, a token every {pace:?} each"));
-    let held = setup.model.journal().wait_until(opening * 2, |journal| journal.open() >= streams).await;
+    let held =
+        setup.model.journal().wait_until(opening * 2 + LATE, |journal| journal.open() >= streams).await;
     ensure!(held, "only {} of {streams} streams were open together", setup.model.journal().open());
     let now = || u64::try_from(clock.since.elapsed().as_micros()).unwrap_or(u64::MAX);
     clock.from.store(now(), Ordering::Relaxed);

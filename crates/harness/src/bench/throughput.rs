@@ -174,7 +174,8 @@ async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Res
     let key =
         if case.cells > 1 { format!("cells_{}_{}_", case.cells, case.key) } else { format!("{}_", case.key) };
     let per_run = |amount: f64| amount / runs as f64;
-    let [mut rate, mut cpu, parts] = spent.rows(&key, &format!("{}run", key.replace('_', " ")), runs);
+    let [mut rate, mut cpu, parts] = spent.rows(&key, "run", runs);
+    rate = rate.titled(key.trim_end_matches('_').replace('_', " ").as_str());
     let bytes = [per_run(spent.grown.stored as f64), per_run(spent.grown.wal as f64)];
     let [mut stored, mut wal] = [
         Row::of(format!("{key}stored_bytes"), "  bytes in tables a run", bytes[0]),
