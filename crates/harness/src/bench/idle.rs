@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use houston_testkit::console::Progress;
 use houston_testkit::model_server::JournalDetail;
 
+use super::load::Meter;
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
 use super::spread::Spread;
@@ -28,6 +29,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let journal = setup.model.journal();
     journal.set_detail(JournalDetail::Times);
     let mut progress = Progress::new("idle: one run after the other", runs as u64);
+    let meter = Meter::begin(&setup)?;
     let (mut timings, mut starts) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for (nth, goal) in goals.iter().enumerate() {
         tokio::time::sleep(GAP).await;
@@ -40,12 +42,14 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
             progress.step();
         }
     }
+    let [_, cpu, parts] = meter.end(&setup)?.rows("", "run", WARM_UP + runs);
     setup.stop_and_check()?;
     let first = Spread::of(timings.iter().map(workload::Timing::first_event));
     let aim = 2.0 * first.p50;
     let [first, done, phases @ ..] = workload::Timing::rows("", &timings);
     let mut rows = vec![first.at_most(&[1.8, aim]), done.at_most(&[3.0])];
     rows.extend(phases);
+    rows.extend([cpu, parts]);
     rows.push(Row::spread("asked_ms", "POST → the model is asked", Spread::of(starts)));
     rows.push(Row::spread("fdatasync_ms", "fdatasync of a block, alone", disk));
     Ok(Report { about: format!("idle: {runs} runs, one after the other"), rows })

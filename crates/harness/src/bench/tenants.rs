@@ -1,6 +1,7 @@
 //! A loud tenant: what another tenant sees while 10,000 runs of one are queued. Some of these run, as many as its users
 //! may have at once; the model takes its time for them, and none for those of the other tenant.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let houston = houston.set("HOUSTON_MODEL_TOOLS", "false").start()?;
     let keys = ["quiet", "loud"].map(|name| houston.setup.run(&["key", "create", "--tenant", name]));
     let [quiet, loud] = keys;
-    let mut quiet = Quiet::new(&houston, &quiet?).await?;
+    let quiet = Quiet::new(&houston, &quiet?).await?;
     quiet.messages(messages / 5, "tenants: warming up").await?;
     let alone = quiet.messages(messages, "tenants: one alone").await?;
     post_loudly(&houston, &loud?, queued).await?;
@@ -77,7 +78,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 
 /// The tenant that is measured: one message after the other.
 struct Quiet {
-    connection: Connection,
+    address: SocketAddr,
+    key: String,
     goal: String,
 }
 
@@ -86,16 +88,18 @@ impl Quiet {
         let mut connection = Connection::open(houston.address, key).await?;
         let user = connection.user("quiet").await?;
         let goal = connection.goal(&user, "quiet").await?;
-        Ok(Self { connection, goal })
+        Ok(Self { address: houston.address, key: key.to_owned(), goal })
     }
 
-    async fn messages(&mut self, count: usize, label: &str) -> Result<Vec<Timing>> {
+    async fn messages(&self, count: usize, label: &str) -> Result<Vec<Timing>> {
         let (message, answer) = (workload::message(), workload::answer());
+        // The last one may have been closed meanwhile.
+        let mut connection = Connection::open(self.address, &self.key).await?;
         let mut progress = Progress::new(label, count as u64);
         let mut timings = Vec::with_capacity(count);
         for _ in 0..count {
             tokio::time::sleep(GAP).await;
-            timings.push(workload::run(&mut self.connection, &self.goal, &message, &answer).await?);
+            timings.push(workload::run(&mut connection, &self.goal, &message, &answer).await?);
             progress.step();
         }
         Ok(timings)
