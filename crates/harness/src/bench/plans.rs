@@ -48,7 +48,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = servers()?;
     let (houston, most) = houston(bench);
     let (fan_out, many) = (FAN_OUT.min(most), bench.size(2_000, 60));
-    let setup = Setup::start(houston, &servers, Replies::Text).await?;
+    let setup = Setup::start(houston, &servers, Replies::Tool).await?;
     let times = bench.size(30, 4);
     // Not counted: connections are opened, statements are planned.
     alone(&setup, times / 2, &side_by_side(SHORT)).await?;

@@ -35,7 +35,8 @@ const ZONES: [&str; TURNS - 1] = ["UTC", "Asia/Tokyo", "Europe/Oslo", "America/L
 /// Turns of a loop.
 pub(crate) const TURNS: usize = 5;
 
-/// What stands in a request to the model for each result of a tool.
+/// What stands in a request to the model that offers tools, and for each result of one.
+const TOOLS: &[u8] = br#""tools":["#;
 const RESULT: &[u8] = br#""role":"tool""#;
 /// Fewer goals than runs of one user may be held at once.
 pub(crate) const GOALS_OF_A_USER: usize = 4;
@@ -86,6 +87,10 @@ impl<'s> Setup<'s> {
         let reply = Arc::new(Mutex::new(Reply::empty()));
         let script = Arc::clone(&reply);
         let model = ModelServer::start(move |call| {
+            if replies != Replies::Text && memchr::memmem::find(&call.body, TOOLS).is_none() {
+                // A question beside the agent's own, such as that of a plan's step.
+                return Reply::text(workload::answer());
+            }
             let results = || memchr::memmem::find_iter(&call.body, RESULT).count();
             if replies == Replies::Loop
                 && let Some(zone) = ZONES.get(results())

@@ -22,14 +22,14 @@ use crate::http::Connection;
 const USERS: usize = 10;
 /// Clients that post for it.
 const CLIENTS: usize = 16;
-/// What its messages say, and how long the model takes for one: 50 of its runs end in a second.
+/// What its messages say, and how long the model takes for one: 20 of its runs end in a second.
 const LOUD: &str = "a loud message";
-const TAKES: Duration = Duration::from_secs(2);
+const TAKES: Duration = Duration::from_secs(5);
 /// Pause between two messages of the other tenant.
 const GAP: Duration = Duration::from_millis(20);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let (queued, messages) = (bench.size(10_000, 500), bench.size(500, 50));
+    let (queued, messages) = (bench.size(10_000, 600), bench.size(500, 40));
     let servers = servers()?;
     let answer = Reply::text(workload::answer()).in_pieces(workload::PIECES);
     let [at_once, late] =
