@@ -66,11 +66,13 @@ pub(crate) enum Scenario {
     Tenants,
     /// How soon a cancelled run closes its connection to the model
     Cancel,
-    /// The throughput of 1, 2 and 4 worker processes beside an API process; not among those of a call without names
+    /// The throughput when the model answers by `send_message`; this and what follows only when it is named
+    SendMessage,
+    /// The throughput of 1, 2 and 4 worker processes beside an API process
     Workers,
-    /// The throughput of one process with several cells (`--cells`); not among those of a call without names
+    /// The throughput of one process with several cells (`--cells`)
     Cells,
-    /// A soak (`--soak`); not among those of a call without names
+    /// A soak (`--soak`)
     Soak,
 }
 
@@ -78,7 +80,7 @@ impl Scenario {
     /// Those of a call that names none.
     pub(crate) fn usual() -> &'static [Self] {
         let all = Self::value_variants();
-        &all[..all.len() - 3]
+        &all[..all.len() - 4]
     }
 
     pub(crate) fn name(self) -> String {
@@ -99,6 +101,7 @@ impl Scenario {
             Self::Memory => memory::measure(bench).await,
             Self::Tenants => tenants::measure(bench).await,
             Self::Cancel => cancel::measure(bench).await,
+            Self::SendMessage => throughput::measure(bench, &throughput::BY_TOOL).await,
             Self::Workers => throughput::measure(bench, &throughput::WORKERS).await,
             Self::Cells => throughput::measure(bench, &throughput::with_cells(&bench.cells)).await,
             Self::Soak => soak::measure(bench).await,

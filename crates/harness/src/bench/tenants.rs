@@ -55,8 +55,10 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     ensure!(after > 0, "the runs of the loud tenant had ended before");
 
     let [first_event, done, ..] = Timing::rows("alone_", &alone);
-    let mut rows = vec![first_event, done];
-    rows.extend(Timing::rows("beside_", &beside));
+    let mut rows = vec![first_event.titled("alone"), done.titled("alone")];
+    let [first_event, done, phases @ ..] = Timing::rows("beside_", &beside);
+    rows.extend([first_event.titled("beside"), done.titled("beside")]);
+    rows.extend(phases);
     let p99 = |timings: &[Timing], time: fn(&Timing) -> Duration| {
         super::spread::Spread::of(timings.iter().map(time)).p99.max(0.001)
     };

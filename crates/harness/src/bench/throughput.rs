@@ -74,7 +74,7 @@ const fn workers(key: &'static str, workers: usize, concurrency: usize) -> Case 
 }
 
 /// One process.
-pub(crate) const ALONE: [Case; 5] = [
+pub(crate) const ALONE: [Case; 4] = [
     Case {
         aims: Some(Aims { rate: 2500.0, cpu_ms: 0.6, bytes: Some([2300.0, 3500.0]) }),
         ..case("at_32", 32, Journey::FromMessage)
@@ -89,8 +89,10 @@ pub(crate) const ALONE: [Case; 5] = [
         aims: Some(Aims { rate: 1800.0, cpu_ms: 0.8, bytes: None }),
         ..case("new_goal_everything", 32, Journey::FromGoal)
     },
-    case("send_message", 32, Journey::ByTool),
 ];
+
+/// The model answers by a call of a tool.
+pub(crate) const BY_TOOL: [Case; 1] = [case("send_message", 32, Journey::ByTool)];
 
 /// 1, 2 and 4 workers.
 pub(crate) const WORKERS: [Case; 6] = [
