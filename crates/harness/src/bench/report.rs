@@ -148,10 +148,10 @@ mod tests {
             Row::of("commits", "commits", 2.0),
         ];
         let report = Report { about: "a load".to_owned(), rows };
-        let expected = "a load                    measured     aim  met\n\
-                        \x20 runs/s                      1100  ≥ 1200   NO\n\
-                        \x20 done, ms p50 / p99   4.00 / 19.0  ≤ 7.00  yes\n\
-                        \x20 commits                     2.00\n";
+        let expected = "a load                   measured     aim  met\n\
+                        \x20 runs/s                     1100  ≥ 1200   NO\n\
+                        \x20 done, ms p50 / p99  4.00 / 19.0  ≤ 7.00  yes\n\
+                        \x20 commits                    2.00\n";
         assert_eq!(report.table(), expected);
         let values =
             json!({"about": "a load", "rate": 1100.0, "done_ms": {"p50": 4.0, "p99": 19.0}, "commits": 2.0});

@@ -34,11 +34,13 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
     let goals = bench.messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
     // Not counted: connections are opened, statements are planned.
-    conversations(&setup, CLIENTS, "soak: warming up").await?;
+    let few = Conversations::of(&setup, CLIENTS).await?;
+    clients(&setup, CLIENTS, ("soak: warming up", CLIENTS), few).await?;
     let mut tenths = Vec::with_capacity(TENTHS);
     for nth in 1..=TENTHS {
+        let job = Conversations::of(&setup, goals).await?;
         let meter = Meter::begin(&setup)?;
-        conversations(&setup, goals, &format!("soak: tenth {nth}")).await?;
+        clients(&setup, CLIENTS, (&format!("soak: tenth {nth}"), goals), job).await?;
         let spent = meter.end(&setup)?;
         let runs = (goals * OF_A_GOAL) as f64;
         let seen = servers.sql(
@@ -82,23 +84,23 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
 /// The names of the tenths.
 const NAMES: [&str; TENTHS] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
 
-/// So many goals with their messages.
-async fn conversations(setup: &Setup<'_>, goals: usize, label: &str) -> Result<()> {
-    let (mut connection, mut users) = (setup.connect().await?, Vec::new());
-    for _ in 0..goals.div_ceil(GOALS_OF_A_USER) {
-        users.push(connection.user("bench").await?);
-    }
-    let users = Arc::new(users);
-    let job = Conversations { messages: Messages::to(&users), users };
-    clients(setup, CLIENTS, (label, goals), job).await?;
-    Ok(())
-}
-
 /// Makes a goal, and sends its messages.
 #[derive(Clone)]
 struct Conversations {
     messages: Messages,
     users: Arc<Vec<String>>,
+}
+
+impl Conversations {
+    /// With the users of so many goals.
+    async fn of(setup: &Setup<'_>, goals: usize) -> Result<Self> {
+        let (mut connection, mut users) = (setup.connect().await?, Vec::new());
+        for _ in 0..goals.div_ceil(GOALS_OF_A_USER) {
+            users.push(connection.user("bench").await?);
+        }
+        let users = Arc::new(users);
+        Ok(Self { messages: Messages::to(&users), users })
+    }
 }
 
 impl Job<()> for Conversations {
