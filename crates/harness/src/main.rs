@@ -30,6 +30,7 @@ mod proc;
 mod providers;
 mod recovery;
 mod service;
+mod spread;
 mod wait;
 
 use std::process::ExitCode;

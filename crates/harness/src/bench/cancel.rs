@@ -10,9 +10,9 @@ use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer,
 use serde_json::Value;
 
 use super::report::{Report, Row};
-use super::spread::Spread;
 use super::{Bench, servers, workload};
 use crate::http::Connection;
+use crate::spread::Spread;
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use houston_testkit::model_server::JournalDetail;
 use super::load::Meter;
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::spread::Spread;
 use super::{Bench, machine, servers, workload};
+use crate::spread::Spread;
 
 /// Pause between two runs: long enough for the commits of the last run to end and for processor caches to cool.
 const GAP: Duration = Duration::from_millis(10);

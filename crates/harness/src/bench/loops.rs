@@ -9,8 +9,8 @@ use houston_testkit::model_server::JournalDetail;
 use super::load::{Messages, Meter, clients};
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup, TURNS};
-use super::spread::Spread;
 use super::{Bench, servers, workload};
+use crate::spread::Spread;
 
 /// Pause between two loops, and loops that are not counted, as with single runs.
 const GAP: Duration = Duration::from_millis(10);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::spread::Spread;
+use crate::spread::Spread;
 
 /// Each held run has a connection to the model and one to its client, with both ends in processes of this machine.
 const FILES: u64 = 65_536;

@@ -23,7 +23,6 @@ mod plans;
 pub(crate) mod report;
 pub(crate) mod setup;
 mod soak;
-pub(crate) mod spread;
 mod start;
 mod streams;
 mod takeover;

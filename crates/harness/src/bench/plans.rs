@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::load::{Job, Meter, clients};
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::spread::Spread;
 use super::{Bench, database, servers};
 use crate::http::Connection;
+use crate::spread::Spread;
 use crate::wait::wait_until;
 
 /// Steps of one document, if they are allowed; and what is allowed anyway.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::spread::{Spread, round};
+use crate::spread::{Spread, round};
 
 /// The result of a scenario.
 #[derive(Debug)]

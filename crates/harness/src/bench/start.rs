@@ -10,9 +10,9 @@ use houston_testkit::scratch::Scratch;
 
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::spread::Spread;
 use super::{Bench, servers, workload};
 use crate::http::Connection;
+use crate::spread::Spread;
 
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use super::load::Meter;
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
-use super::spread::Spread;
 use super::{Bench, machine, servers, workload};
 use crate::http::Connection;
 use crate::proc;
+use crate::spread::Spread;
 
 /// How long the answers of all streams are read together, and their number and pace.
 const LASTS: Duration = Duration::from_secs(20);

@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use super::report::{Report, Row};
-use super::spread::Spread;
 use super::{Bench, servers};
 use crate::recovery::{self, Plan, Times};
+use crate::spread::Spread;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = servers()?;

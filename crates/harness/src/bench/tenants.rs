@@ -17,6 +17,7 @@ use super::report::{Report, Row};
 use super::workload::{self, Timing};
 use super::{Bench, database, servers};
 use crate::http::Connection;
+use crate::spread::Spread;
 
 /// Users of the loud tenant; each may have ten runs at once.
 const USERS: usize = 10;
@@ -60,7 +61,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     rows.extend([first_event.titled("beside"), done.titled("beside")]);
     rows.extend(phases);
     let p99 = |timings: &[Timing], time: fn(&Timing) -> Duration| {
-        super::spread::Spread::of(timings.iter().map(time)).p99.max(0.001)
+        Spread::of(timings.iter().map(time)).p99.max(0.001)
     };
     let ratio = |time| p99(&beside, time) / p99(&alone, time);
     rows.extend([

@@ -7,8 +7,8 @@ use houston_protocol::agui::Event;
 use serde_json::json;
 
 use super::report::Row;
-use super::spread::Spread;
 use crate::http::Connection;
+use crate::spread::Spread;
 
 /// Number of pieces of an answer.
 pub(crate) const PIECES: usize = 20;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Phase;
-use crate::bench::spread::Spread;
+use crate::spread::Spread;
 
 /// How much later than alone the first event of a quiet tenant may come: the 99th percentile, as a ratio.
 const RATIO: f64 = 1.5;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Plan;
-use crate::bench::spread::{rank, round};
+use crate::spread::{rank, round};
 
 /// The measured times for one signal.
 #[derive(Debug, Default)]
