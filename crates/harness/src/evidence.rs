@@ -98,7 +98,7 @@ pub(crate) const PARTS: [Part; 24] = [
     // Compiled with optimisations: a third of the time is the test's own.
     Part {
         name: "equality",
-        what: "100,000 random sequences of posts, claims, cancels and steps, in batches and by the functions: the same rows",
+        what: "100,000 random sequences of posts, claims, cancels and steps, in batches and each by itself: the same rows",
         whole: "HOUSTON_SEQUENCES=100000 cargo test --release --quiet -p houston-store --test it equality:: -- --nocapture",
         quick: "HOUSTON_SEQUENCES=50 cargo test --release --quiet -p houston-store --test it equality:: -- --nocapture",
     },

@@ -1,8 +1,12 @@
-//! Posts, claims and steps write the rows that the functions of the database wrote ([`oracle`]), in batches of any size.
+//! Posts, claims and steps write the same rows, whether many are written at once or each by itself.
 //!
-//! A sequence of random acts happens to the goals of one user twice: in one database by the rules in Rust, in batches with
-//! the acts of the sequences that happen at the same time, and in another one by the functions, one act at a time. What
-//! callers learn is compared after each act, and all rows of the user after the last one.
+//! A sequence of random acts happens to the goals of one user twice: in one database in batches, with the acts of the
+//! sequences that happen at the same time, and in another one by a store without batches, one act at a time: there
+//! messages are posted by `houston.post_message`, as applications post them. What callers learn is compared after each
+//! act, and all rows of the user after the last one.
+//!
+//! What both have in common is checked against rules that stand here only: what a claim says of its run
+//! ([`Counted`](counted::Counted)), and what is true of all rows ([`laws`]).
 //!
 //! Two variables choose what happens:
 //! - `HOUSTON_SEQUENCES`: how many sequences, 500 if it is not set;
@@ -37,11 +41,13 @@ mod claim;
 #[cfg(test)]
 mod compare;
 #[cfg(test)]
+mod counted;
+#[cfg(test)]
 mod counts;
 #[cfg(test)]
 mod direct;
 #[cfg(test)]
-mod oracle;
+mod laws;
 #[cfg(test)]
 mod post;
 #[cfg(test)]
@@ -70,13 +76,13 @@ const GOALS: usize = 4;
 /// How often the number of sequences so far is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Who writes.
+/// How a database is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
-    /// The rules in Rust, in batches.
-    Rust,
-    /// The functions.
-    Functions,
+    /// Many items by one statement.
+    Batches,
+    /// Each item by itself.
+    Alone,
 }
 
 /// One of the two databases.
@@ -127,9 +133,8 @@ impl Side {
         let pool = PgPoolOptions::new().max_connections(at_once).test_before_acquire(false);
         let pool = pool.connect(test.database.url()).await.unwrap();
         let slots = Arc::new(Slots::default());
-        match writer {
-            Writer::Rust => slots.clone().serve(test.store.runs()),
-            Writer::Functions => oracle::install(&pool).await,
+        if writer == Writer::Batches {
+            slots.clone().serve(test.store.runs());
         }
         let settings = [2, 10].into_iter().flat_map(|max| [(max, false), (max, true)]);
         let stores =
@@ -155,7 +160,7 @@ fn store(test: &TestStore, writer: Writer, max_running: u16, closes_sessions: bo
     let limits = record::limits();
     let store = test.store.clone().with_fairness(fairness).with_archiving(archiving);
     let store = store.with_knowledge_limits(limits);
-    if writer == Writer::Rust { store } else { store.without_batches() }
+    if writer == Writer::Batches { store } else { store.without_batches() }
 }
 
 /// The two databases.
@@ -166,7 +171,7 @@ struct Pair {
 
 impl Pair {
     async fn start() -> Self {
-        Self { batched: Side::start(Writer::Rust).await, single: Side::start(Writer::Functions).await }
+        Self { batched: Side::start(Writer::Batches).await, single: Side::start(Writer::Alone).await }
     }
 
     async fn clear(&self) {
@@ -251,7 +256,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_those_that_the_functions_wrote() {
+async fn batches_write_the_rows_of_single_writes() {
     let count = variable("HOUSTON_SEQUENCES").unwrap_or(SEQUENCES);
     let mut random = [0; 4];
     Ids::new(Arc::new(houston_domain::clock::SystemClock)).fill(&mut random);

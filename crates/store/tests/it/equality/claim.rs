@@ -6,10 +6,11 @@ use houston_domain::id::AgentableId;
 use houston_domain::knowledge::PromptLimits;
 use houston_store::claim::{ClaimedRun, CrashPolicy};
 
+use super::Scene;
+use super::counted::Counted;
 use super::rows::without_ids;
 use super::sequence::Claim;
 use super::twin::Twin;
-use super::{Scene, oracle};
 
 /// A death is doubted no longer than the claim takes.
 pub(super) fn crashes() -> CrashPolicy {
@@ -21,11 +22,7 @@ impl Scene<'_> {
     pub(super) async fn claim(&self, twin: &mut Twin, agentable: AgentableId, how: &Claim) -> String {
         let (token, message) = (self.ids().next(), self.ids().next());
         let worker = if how.is_dead { self.ids().next() } else { twin.worker };
-        let claimed = if self.is_rust() {
-            self.store.runs().claim_run(agentable, worker, token, message, crashes()).await
-        } else {
-            oracle::claim(self.pool(), self.store, agentable, (worker, token, message), crashes()).await
-        };
+        let claimed = self.store.runs().claim_run(agentable, worker, token, message, crashes()).await;
         match claimed.unwrap() {
             Some(claimed) => self.claimed(twin, claimed, how.reads).await,
             None => "not claimed".into(),
@@ -43,11 +40,10 @@ impl Scene<'_> {
             (claimed.failed_attempts, claimed.cancel_seq, claimed.usage, claimed.error.is_some()),
             claimed.event.seq
         );
+        twin.counted = Some(Counted::of(twin.counted, &claimed));
         if reads {
             let agentable = claimed.fence.agentable;
-            if self.is_rust() {
-                self.assert_read(agentable, std::slice::from_ref(&claimed.event)).await;
-            }
+            self.assert_read(agentable, std::slice::from_ref(&claimed.event)).await;
             let runs = self.store.runs();
             let read;
             let context = match claimed.context.as_deref() {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 
 use super::counts::Counts;
-use super::rows::{ids, rows, without_ids};
+use super::laws::assert_laws;
+use super::rows::{rows, without_ids};
 use super::sequence::{Act, Sequence};
 use super::twin::Twin;
 use super::{GOALS, Pair, Scene};
@@ -66,7 +67,7 @@ pub(super) async fn same_rows(pair: &Pair, seed: u64, sequence: &Sequence) -> Co
             counts.count(act, &alone, &of_single[*nth]);
         }
     }
-    functions_did_not_know(&single, &of_single).await;
+    assert_laws(&batched, &of_batched, seed).await;
     let nth = usize::try_from(seed).unwrap() % of_batched.len();
     let streams = tokio::join!(batched.stream(&of_batched[nth], seed), single.stream(&of_single[nth], seed));
     assert_eq!(streams.0, streams.1, "seed {seed}, the stream of {nth}");
@@ -76,12 +77,4 @@ pub(super) async fn same_rows(pair: &Pair, seed: u64, sequence: &Sequence) -> Co
     }
     assert_eq!(left.len(), right.len(), "seed {seed}");
     counts
-}
-
-/// Sets a column that the functions did not know.
-async fn functions_did_not_know(single: &Scene<'_>, twins: &[Twin]) {
-    let ended = "update houston.runs r set last_seq = e.seq from houston.events e
-                  where r.agentable_id = any ($1) and r.last_seq is null and e.run_id = r.id
-                    and e.agentable_id = r.agentable_id and e.data ->> 'type' = 'run_finished'";
-    sqlx::query(ended).bind(ids(twins)).execute(single.pool()).await.unwrap();
 }

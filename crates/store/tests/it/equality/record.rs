@@ -1,5 +1,4 @@
-//! Records: what tools write into Houston's own tables, in the transaction of their step. The functions' side writes them by
-//! plain statements, so what is compared is whether they and the step are committed together, or neither.
+//! Records: what tools write into Houston's own tables, in the transaction of their step: both are committed, or neither.
 
 use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner};
 use houston_domain::step::Step;
@@ -9,11 +8,10 @@ use houston_store::record::{FencedTx, Owner, RecordIds};
 use houston_store::step::Commit;
 use houston_store::{Error, Result};
 use proptest::prelude::*;
-use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::Scene;
 use super::twin::Twin;
-use super::{Scene, oracle};
 
 /// What a tool does.
 #[derive(Debug, Clone)]
@@ -100,25 +98,49 @@ impl Scene<'_> {
             run: claimed.run,
             untrusted: false,
         };
-        if self.is_rust() {
-            let mut tx = self.store.runs().begin_fenced(fence).await?;
-            return match self.write(&mut tx, owner, change).await {
-                Ok(()) => tx.commit(step).await,
-                Err(()) => Err(Error::Fenced),
-            };
+        let mut tx = self.store.runs().begin_fenced(fence).await?;
+        match self.write(&mut tx, owner, change).await {
+            Ok(()) => tx.commit(step).await,
+            Err(()) => Err(Error::Fenced),
         }
-        let mut tx = self.pool().begin().await?;
-        let holds = "select epoch from houston.run_locks
-                      where agentable_id = $1 and epoch = $2 and run_token = $3 and holder is not null for update";
-        let holds = sqlx::query(holds).bind(fence.agentable.0).bind(fence.epoch).bind(fence.token.0);
-        holds.fetch_optional(&mut *tx).await?.ok_or(Error::Fenced)?;
-        write_plainly(&mut tx, owner, change).await.map_err(|()| Error::Fenced)?;
-        let done = oracle::commit(&mut *tx, fence, step, self.store.fairness()).await?;
-        match done {
-            Commit::Done(_) => tx.commit().await?,
-            Commit::AlreadyCommitted => tx.rollback().await?,
-        }
-        Ok(done)
+    }
+
+    /// Asserts that what a tool writes is there if its step was committed, and is not if it was not; unless its owner has as
+    /// many items as are allowed.
+    pub(super) async fn assert_written(&self, claimed: &ClaimedRun, change: &Change, is_committed: bool) {
+        let (kind, id, content) = match change {
+            Change::Create { kind, id, content, .. } => (*kind, *id, Some(content)),
+            Change::Rewrite { kind, id, content } => (*kind, *id, Some(content)),
+            Change::Delete { kind, id } => (*kind, *id, None),
+            Change::Fact(fact) => {
+                let has =
+                    "select exists (select from houston.profiles where user_id = $1 and $2 = any (facts))";
+                let has = sqlx::query_scalar(has).bind(claimed.user.0).bind(fact);
+                let has: bool = has.fetch_one(self.pool()).await.unwrap();
+                return assert!(has || !is_committed, "{change:?}");
+            }
+        };
+        let rules = kind.rules();
+        let owner = match rules.owner {
+            KnowledgeOwner::Agentable => claimed.fence.agentable.0,
+            KnowledgeOwner::User => claimed.user.0,
+        };
+        let found = "select (select content from houston.knowledge_items where id = $1),
+                            (select count(*) from houston.knowledge_items where kind = $2 and owner_id = $3)";
+        let found = sqlx::query_as(found).bind(id).bind(rules.stored).bind(owner);
+        let (stored, count): (Option<String>, i64) = found.fetch_one(self.pool()).await.unwrap();
+        let is_full = count >= i64::from((rules.max)(&limits()));
+        let is_right = match change {
+            Change::Create { fails: true, .. } => !is_committed && stored.is_none(),
+            Change::Create { .. } if is_committed => {
+                stored.as_ref() == content || stored.is_none() && is_full
+            }
+            Change::Create { .. } => stored.is_none(),
+            // An item that could not be created, or was deleted, is not changed.
+            Change::Rewrite { .. } => !is_committed || stored.is_none() || stored.as_ref() == content,
+            Change::Delete { .. } | Change::Fact(_) => !is_committed || stored.is_none(),
+        };
+        assert!(is_right, "{change:?}, {is_committed}: {stored:?}");
     }
 
     /// The error: the tool fails.
@@ -153,49 +175,6 @@ impl Scene<'_> {
                 rows.write_profile(&profile).await.unwrap();
                 Ok(())
             }
-        }
-    }
-}
-
-/// The same by plain statements.
-async fn write_plainly(tx: &mut PgConnection, owner: Owner, change: &Change) -> std::result::Result<(), ()> {
-    match change {
-        Change::Create { kind, id, content, fails } => {
-            let (rules, limits) = (kind.rules(), limits());
-            let (of, user, author) = match rules.owner {
-                KnowledgeOwner::Agentable => (Some(owner.agentable.0), None, None),
-                KnowledgeOwner::User => (None, Some(owner.user.0), Some(owner.agentable.0)),
-            };
-            let create = "insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, user_id, author_id, run_id,
-                                                               title, content)
-                          select $1, $2, $3, $4, $5, $6, $7, $8, $9
-                           where (select count(*) from houston.knowledge_items k
-                                   where k.kind = $3 and k.owner_id = coalesce($4, $5)) < $10";
-            let create =
-                sqlx::query(create).bind(id).bind(owner.tenant.0).bind(rules.stored).bind(of).bind(user);
-            let create = create.bind(author).bind(owner.run.0).bind(title(*kind)).bind(content);
-            create.bind(i64::from((rules.max)(&limits))).execute(tx).await.unwrap();
-            if *fails { Err(()) } else { Ok(()) }
-        }
-        Change::Rewrite { id, content, .. } => {
-            let change = "update houston.knowledge_items set content = $2, updated_at = now() where id = $1";
-            sqlx::query(change).bind(id).bind(content).execute(tx).await.unwrap();
-            Ok(())
-        }
-        Change::Delete { id, .. } => {
-            sqlx::query("delete from houston.knowledge_items where id = $1")
-                .bind(id)
-                .execute(tx)
-                .await
-                .unwrap();
-            Ok(())
-        }
-        Change::Fact(fact) => {
-            let add = "insert into houston.profiles (user_id, tenant_id, facts) values ($1, $2, array[$3])
-                       on conflict (user_id) do update set facts = profiles.facts || excluded.facts";
-            let add = sqlx::query(add).bind(owner.user.0).bind(owner.tenant.0).bind(fact);
-            add.execute(tx).await.unwrap();
-            Ok(())
         }
     }
 }

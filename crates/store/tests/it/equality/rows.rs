@@ -11,9 +11,8 @@ use uuid::Uuid;
 use super::Scene;
 use super::twin::Twin;
 
-/// Columns that are not compared: those of runs from which events follow, where the functions store the events instead; the
-/// slot, which depends on the order of claims; what follows from another column.
-const NOT_COMPARED: [&str; 5] = ["last_cost", "started_seq", "started_message_id", "slot", "search"];
+/// Columns that are not compared: the slot, which depends on the order of claims; what follows from another column.
+const NOT_COMPARED: [&str; 2] = ["slot", "search"];
 
 /// The columns that are not compared, those included that name a transaction.
 pub(super) async fn not_compared(pool: &PgPool) -> Vec<String> {

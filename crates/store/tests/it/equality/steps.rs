@@ -13,9 +13,9 @@ use houston_store::claim::{ClaimedRun, Fence};
 use houston_store::step::{Commit, CommittedStep};
 use serde_json::json;
 
+use super::Scene;
 use super::sequence::{End, FenceOf, Shape};
 use super::twin::Twin;
-use super::{Scene, oracle};
 use crate::step::{ending, finished};
 use crate::test_store::TestStore;
 
@@ -161,11 +161,16 @@ impl Scene<'_> {
                 // Before what tools write is repeated, it is asked whether it was committed.
                 Some(_) if is_done => self.is_committed(&fence, &step).await,
                 Some(change) => self.commit_with_record(claimed, &fence, &step, change).await,
-                None if self.is_rust() => self.store.runs().commit(&fence, &step).await,
-                None => oracle::commit(self.pool(), &fence, &step, self.store.fairness()).await,
+                None => self.store.runs().commit(&fence, &step).await,
             };
-            if let (true, Ok(Commit::Done(done))) = (self.is_rust() && shape.entries == 0, &result) {
-                self.assert_read(fence.agentable, &done.events).await;
+            if let Some(change) = change.as_ref().filter(|_| !is_done) {
+                self.assert_written(claimed, change, matches!(result, Ok(Commit::Done(_)))).await;
+            }
+            if let Ok(Commit::Done(done)) = &result {
+                if shape.entries == 0 {
+                    self.assert_read(fence.agentable, &done.events).await;
+                }
+                twin.counted.iter_mut().for_each(|of| of.commit(shape.end));
             }
             is_done = matches!(result, Ok(Commit::Done(_)));
             all.push(learned(&result));
@@ -173,13 +178,9 @@ impl Scene<'_> {
         all.join("\n")
     }
 
-    /// Sends a step with records, without them, again.
+    /// Asks whether a step with records was committed.
     async fn is_committed(&self, fence: &Fence, step: &Step) -> houston_store::Result<Commit> {
-        if self.is_rust() {
-            assert!(self.store.runs().was_committed(fence, step.write).await?);
-            Ok(Commit::AlreadyCommitted)
-        } else {
-            oracle::commit(self.pool(), fence, step, self.store.fairness()).await
-        }
+        assert!(self.store.runs().was_committed(fence, step.write).await?);
+        Ok(Commit::AlreadyCommitted)
     }
 }

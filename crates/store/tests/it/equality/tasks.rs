@@ -1,4 +1,4 @@
-//! Creating a task, by the same statements for both writers: what differs is how its run is claimed and how it ends.
+//! Creating a task, by a statement of the test's own: what is compared is how its run is claimed and how it ends.
 
 use super::Scene;
 use houston_domain::id::{AgentableId, MessageId, RunId};

@@ -5,6 +5,7 @@ use houston_domain::knowledge::KnowledgeKind;
 use houston_store::claim::{ClaimedRun, Fence};
 use uuid::Uuid;
 
+use super::counted::Counted;
 use super::sequence::Act;
 use super::tasks::create_task;
 use super::{Scene, Writer};
@@ -20,6 +21,8 @@ pub(super) struct Twin {
     /// The worker that claims the goals of its user.
     pub(super) worker: WorkerId,
     pub(super) claimed: Option<ClaimedRun>,
+    /// What is known of the run that was claimed.
+    pub(super) counted: Option<Counted>,
     /// The fence of the claim before.
     pub(super) earlier: Option<Fence>,
     /// The calls that were started and not answered, with their messages.
@@ -55,6 +58,7 @@ impl Scene<'_> {
             parent,
             worker,
             claimed: None,
+            counted: None,
             earlier: None,
             open_calls: Vec::new(),
             items: Vec::new(),
@@ -115,7 +119,7 @@ impl Scene<'_> {
         }
     }
 
-    pub(super) fn is_rust(&self) -> bool {
-        self.side.writer == Writer::Rust
+    pub(super) fn is_batched(&self) -> bool {
+        self.side.writer == Writer::Batches
     }
 }
