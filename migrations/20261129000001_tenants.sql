@@ -112,7 +112,7 @@ insert into houston.settings (name, value) values ('tasks.max_depth', 1), ('task
 -- The secrets of this installation: one row, generated here. No API returns them.
 create table houston.installation (
     only_row boolean primary key default true check (only_row),
-    -- the key for the marks of frames, see houston.frame_mark
+    -- the key for the marks of frames, see crates/store/src/run/run_context.rs
     frame_secret bytea not null
 );
 insert into houston.installation (frame_secret)

@@ -91,7 +91,7 @@ create table houston.sessions (
     -- when a worker should write the summary; null: it is written
     summary_due_at timestamptz default clock_timestamp(),
     summary_attempts integer not null default 0,
-    -- what houston.search_sessions looks for, see houston.session_vector. Written together with the summary and not
+    -- what searches of sessions look for, see houston.session_vector. Written together with the summary and not
     -- before, because each update of the row would index it again
     search tsvector,
     -- Sessions in which it was read, once a model has summarised them.

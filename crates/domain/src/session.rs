@@ -5,12 +5,14 @@ pub mod quiet;
 
 use std::time::Duration;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Utc, Weekday};
+use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::SEND_MESSAGE;
 use crate::history::{Block, Entry};
 use crate::inner_call::inner_call;
+use crate::local_time::instant;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
 /// the same file.
@@ -156,6 +158,20 @@ impl Timeframe {
             Self::LastYear => "last_year",
         }
     }
+
+    /// Its first day, and the day after its last one, if that is not today.
+    fn days(self, today: NaiveDate) -> (Option<NaiveDate>, Option<NaiveDate>) {
+        let monday = today.week(Weekday::Mon).checked_first_day();
+        match self {
+            Self::Today => (Some(today), None),
+            Self::Yesterday => (today.pred_opt(), Some(today)),
+            Self::LastWeek => (monday.and_then(|day| day.checked_sub_days(Days::new(7))), None),
+            Self::LastMonth => {
+                (today.with_day(1).and_then(|day| day.checked_sub_months(Months::new(1))), None)
+            }
+            Self::LastYear => (NaiveDate::from_ymd_opt(today.year() - 1, 1, 1), None),
+        }
+    }
 }
 
 /// A search in the closed sessions of an agentable.
@@ -169,6 +185,28 @@ pub struct SessionSearch {
     pub from: Option<NaiveDate>,
     /// Only up to this day, in the user's time zone.
     pub to: Option<NaiveDate>,
+}
+
+/// Sessions that end at or after the first time, and begin before the second.
+pub type Period = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+
+impl SessionSearch {
+    /// When the sessions were that are searched, at `now` in the user's time zone.
+    #[must_use]
+    pub fn period(&self, zone: Tz, now: DateTime<Utc>) -> Period {
+        let today = now.with_timezone(&zone).date_naive();
+        let (since, until) = self.timeframe.map_or((None, None), |timeframe| timeframe.days(today));
+        let after = self.to.and_then(|to| to.succ_opt());
+        (
+            [since, self.from].into_iter().flatten().max().and_then(|day| midnight(zone, day)),
+            [until, after].into_iter().flatten().min().and_then(|day| midnight(zone, day)),
+        )
+    }
+}
+
+/// When a day begins, or the first one after it, if the zone skipped it.
+fn midnight(zone: Tz, day: NaiveDate) -> Option<DateTime<Utc>> {
+    day.iter_days().take(3).find_map(|day| instant(zone, day.and_time(NaiveTime::MIN)))
 }
 
 /// Maximum length of the whole text, in characters: a hundred pages. A tsvector has at most a megabyte.
@@ -220,6 +258,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::local_time::parse_zone;
 
     #[test]
     fn names_are_the_same_in_json_and_sql() {
@@ -234,6 +273,35 @@ mod tests {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
             assert_eq!(CompletionReason::from_name(reason.as_str()), reason);
         }
+    }
+
+    #[test]
+    fn timeframes_are_days_in_the_time_zone_of_the_user() {
+        let (zone, now) = (parse_zone("Pacific/Auckland"), "2026-03-01T11:30:00Z".parse().unwrap());
+        let day = |text: &str| text.parse().ok();
+        let of = |timeframe, from, to| {
+            SessionSearch { query: String::new(), timeframe, from, to }.period(zone, now)
+        };
+        let at = |text: &str| text.parse::<DateTime<Utc>>().ok();
+        assert_eq!(of(None, None, None), (None, None));
+        // It is Monday, 2 March, half past midnight.
+        for (timeframe, since, until) in [
+            (Timeframe::Today, "2026-03-01T11:00:00Z", None),
+            (Timeframe::Yesterday, "2026-02-28T11:00:00Z", at("2026-03-01T11:00:00Z")),
+            (Timeframe::LastWeek, "2026-02-22T11:00:00Z", None),
+            (Timeframe::LastMonth, "2026-01-31T11:00:00Z", None),
+            (Timeframe::LastYear, "2024-12-31T11:00:00Z", None),
+        ] {
+            assert_eq!(of(Some(timeframe), None, None), (at(since), until), "{timeframe:?}");
+        }
+        let both = of(Some(Timeframe::LastWeek), day("2026-02-25"), day("2026-02-26"));
+        assert_eq!(both, (at("2026-02-24T11:00:00Z"), at("2026-02-26T11:00:00Z")));
+        let wider = of(Some(Timeframe::Yesterday), day("2020-01-01"), day("2030-01-01"));
+        assert_eq!(wider, of(Some(Timeframe::Yesterday), None, None), "the narrower one counts");
+        // The clocks of Beirut skip the first hour of the day; Samoa skipped 30 December 2011.
+        let begins = |zone, date: &str| midnight(parse_zone(zone), date.parse().unwrap());
+        assert_eq!(begins("Asia/Beirut", "2026-03-29"), at("2026-03-28T22:00:00Z"));
+        assert_eq!(begins("Pacific/Apia", "2011-12-30"), at("2011-12-30T10:00:00Z"));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use houston_domain::id::{AgentableId, ApiKeyId, RunId, UserId};
 use houston_domain::rate::{Quota, RateLimits, TokenQuota, WhenExceeded};
-use sqlx::PgConnection;
 use sqlx::postgres::types::PgInterval;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::batcher::Batch;
@@ -68,40 +68,59 @@ impl Batch for TokenCounts {
     }
 
     async fn write(&self, connection: &mut PgConnection, items: &mut [Tokens]) -> Result<Vec<Option<()>>> {
-        let (mut users, mut agentables, mut runs, mut tokens) = (vec![], vec![], vec![], vec![]);
+        // One after the other: several may be of one user.
         for item in &*items {
-            let (user, agentable, run, booked) = match item {
-                Tokens::Booked(user, tokens) => (Some(user.0), None, None, Some(*tokens)),
-                Tokens::Taken(agentable, run) => (None, Some(agentable.0), Some(run.0), None),
-            };
-            users.push(user);
-            agentables.push(agentable);
-            runs.push(run);
-            tokens.push(booked);
+            count(&mut *connection, self.0, *item).await?;
         }
-        sqlx::query!(
-            "-- store::rate::count
-            select houston.count_tokens(i.user_id, i.run_id, i.tokens, $5, $6, $7) as ahead
-              -- In the order of users, so that two processes do not wait for each other.
-              from (select coalesce(i.user_id, k.user_id) as user_id, i.run_id, i.tokens
-                      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[])
-                           with ordinality as i (user_id, agentable_id, run_id, tokens, nth)
-                      left join lateral (select o.user_id from houston.run_locks o
-                                          where o.agentable_id = i.agentable_id) k on true
-                     where coalesce(i.user_id, k.user_id) is not null
-                     order by 1, i.nth offset 0) i",
-            &users as &[Option<Uuid>],
-            &agentables as &[Option<Uuid>],
-            &runs as &[Option<Uuid>],
-            &tokens as &[Option<i64>],
-            i64::from(self.0.quota),
-            seconds(self.0.window_s),
-            seconds(self.0.longest_wait_s)
-        )
-        .fetch_all(connection)
-        .await?;
         Ok(vec![Some(()); items.len()])
     }
+}
+
+/// Counts tokens of a user's limit: those that were booked, or what a run took beyond them, which may be less than nothing. The
+/// limit may be exceeded, by `longest_wait_s` at most: whatever is beyond that is not counted. Returns in how many seconds no
+/// token would have been used any more without these; `None` if there is no such run.
+pub(crate) async fn count(
+    connection: impl PgExecutor<'_>,
+    limit: TokenQuota,
+    tokens: Tokens,
+) -> Result<Option<f64>> {
+    let (user, agentable, run, booked) = match tokens {
+        Tokens::Booked(user, tokens) => (Some(user.0), None, None, Some(tokens)),
+        Tokens::Taken(agentable, run) => (None, Some(agentable.0), Some(run.0), None),
+    };
+    let ahead = sqlx::query_scalar!(
+        r#"-- store::rate::count
+        with i as materialized (
+            -- What is read from a provider's cache costs little, and is most of what a long conversation sends.
+            select coalesce($1, k.user_id) as user_id, r.used, coalesce($4::bigint, r.used - r.booked) as more
+              from (values (true)) v
+              left join lateral (select o.user_id from houston.run_locks o where o.agentable_id = $2) k on true
+              left join lateral (
+                   select greatest(0, o.input_tokens - o.cache_read_tokens + o.output_tokens) as used,
+                          coalesce(o.booked_tokens, 0) as booked
+                     from houston.runs o where o.id = $3) r on true),
+        t as materialized (
+            select i.*, n.at, $6::interval * (i.more::double precision / $5::bigint) as takes, n.at + $6 + $7::interval as last
+              from i cross join (select clock_timestamp() as at) n where i.user_id is not null and i.more is not null)
+        insert into houston.rates as r (owner_id, name, free_at, per_run)
+        select t.user_id, 'tokens', least(t.at + t.takes, t.last), nullif(t.used, 0) from t
+            on conflict (owner_id, name) do update
+               -- What is given back was counted from a time that may have passed since.
+               set free_at = (select least(case when t.more > 0 then greatest(r.free_at, t.at) else r.free_at end + t.takes, t.last)
+                                from t),
+                   per_run = coalesce(r.per_run * 0.7 + excluded.per_run * 0.3, excluded.per_run, r.per_run)
+        returning extract(epoch from r.free_at - (select t.at + t.takes from t))::double precision as "ahead!""#,
+        user,
+        agentable,
+        run,
+        booked,
+        i64::from(limit.quota),
+        seconds(limit.window_s),
+        seconds(limit.longest_wait_s)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(ahead)
 }
 
 impl RunStore {

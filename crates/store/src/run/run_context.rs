@@ -405,7 +405,12 @@ macro_rules! query_with_context {
                 -- reads all of it.
                 and h.position <= i.last_position)
             union all
-            (select '#', 0, houston.frame_mark(i.agentable_id, i.session_position), i.agentable_id, null)
+            -- The mark of frames: 64 bits that cannot be guessed, derived from a secret that does not leave the database. The same
+            -- for a whole session, so that the prompt cache of a provider stays valid.
+            (select '#', 0, left(encode(sha256(n.frame_secret || sha256(n.frame_secret || uuid_send(i.agentable_id)
+                                                                        || int8send(i.session_position))), 'hex'), 16),
+                    i.agentable_id, null
+               from houston.installation n)
             union all
             (select 'compression', c.through_position, c.summary, c.run_id, null
               where c.through_position is not null)

@@ -1,11 +1,18 @@
 //! Searching closed sessions and reading one of them.
+//!
+//! First come sessions with all words of the query, then those with all but the shortest, and so on; finally those with a
+//! word similar to the longest. A word that is in most sessions is found among the newest sixty without reading the others.
+
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use houston_domain::history::{Block, Role};
 use houston_domain::id::SessionId;
-use houston_domain::session::{SessionSearch, Timeframe};
+use houston_domain::local_time::parse_zone;
+use houston_domain::session::{Period, SessionSearch};
 use sqlx::PgConnection;
 use sqlx::types::Json;
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::record::Owner;
@@ -38,45 +45,197 @@ pub struct SessionEntry {
     pub content: Vec<Block>,
 }
 
-/// Sessions of the agentable, the best match first.
+/// What a search looks for, as texts of a `tsquery` for search vectors (`houston.session_vector`).
+struct Wanted {
+    /// The agentable as a word of all its sessions.
+    agentable: String,
+    /// The five longest words of the query, which are the most specific, the longest first.
+    words: Vec<String>,
+}
+
+/// A lexeme as it is written in a `tsquery`.
+fn quoted(lexeme: &str) -> String {
+    format!("'{}'", lexeme.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// The beginning by which a longer word is found in another form.
+fn beginning(word: &str) -> Option<String> {
+    (word.chars().count() > 5)
+        .then(|| word.chars().take(5).fold("^".to_owned(), |begun, c| begun + &c.to_string()))
+}
+
+impl Wanted {
+    /// Sessions that have each of the `count` longest words, or a word with the same beginning.
+    fn longest(&self, count: usize) -> String {
+        self.words[..count].iter().fold(quoted(&self.agentable), |query, word| {
+            let begun = beginning(word).map(|begun| format!(" | {}", quoted(&begun))).unwrap_or_default();
+            format!("{query} & ({}{begun})", quoted(word))
+        })
+    }
+
+    /// Any word, for ranks.
+    fn any(&self) -> String {
+        let begun = self.words.iter().filter_map(|word| beginning(word));
+        any(self.words.iter().cloned().chain(begun))
+    }
+
+    /// Sessions whose summary has three neighbouring trigrams of the longest word, and its trigrams for ranks; `None` if the word
+    /// is short. After a typing error in a longer word, its first three letters or any five letters in a row still match. Two
+    /// trigrams are in nearly every summary.
+    fn similar(&self) -> Option<(String, String)> {
+        let word = self.words.first().filter(|word| word.chars().count() >= 4)?;
+        let padded: Vec<char> = format!("  {word} ").chars().collect();
+        let trigrams: Vec<String> = padded
+            .windows(3)
+            .map(|letters| letters.iter().fold("~".to_owned(), |all, c| all + &c.to_string()))
+            .collect();
+        let runs = trigrams
+            .windows(3)
+            .map(|three| three.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(" & "));
+        let query = format!("{} & ({})", quoted(&self.agentable), runs.collect::<Vec<_>>().join(" | "));
+        Some((query, any(trigrams.into_iter().collect::<BTreeSet<_>>())))
+    }
+}
+
+/// A `tsquery` for any of the lexemes.
+fn any(lexemes: impl IntoIterator<Item = String>) -> String {
+    lexemes.into_iter().map(|lexeme| quoted(&lexeme)).collect::<Vec<_>>().join(" | ")
+}
+
+/// Sessions of the agentable, the best match first; of equally good ones, the newest first.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     owner: Owner,
     search: &SessionSearch,
     limit: i32,
 ) -> Result<Vec<FoundSession>> {
-    let rows = sqlx::query!(
-        r#"-- store::session_search::find
-        with u as (select houston.known_zone(time_zone) as time_zone from houston.users where id = $2),
-        t as (select greatest(f.since, $5::date::timestamp at time zone u.time_zone) as since,
-                     least(f.until, ($6::date + 1)::timestamp at time zone u.time_zone) as until
-                from u cross join lateral houston.timeframe($4, u.time_zone) f)
-        select s.id, s.started_at, s.completed_at, s.summary, s.message_count, s.untrusted
-          from t cross join lateral houston.search_sessions($1, $3, t.since, t.until, $7)
-               with ordinality as found (id, place)
-          join houston.sessions s on s.id = found.id
-         where s.tenant_id = $8
-         order by found.place"#,
-        owner.agentable.0,
+    let asked = sqlx::query!(
+        r#"-- store::session_search::words
+        select array(select l.word from unnest(tsvector_to_array(to_tsvector('simple', $3))) as l (word)
+                      where length(l.word) >= 2 order by length(l.word) desc, l.word limit 5) as "words!",
+               u.time_zone, clock_timestamp() as "now!"
+          from houston.users u where u.id = $1 and u.tenant_id = $2"#,
         owner.user.0,
-        search.query,
-        search.timeframe.map(Timeframe::as_str),
-        search.from,
-        search.to,
-        limit,
-        owner.tenant.0
+        owner.tenant.0,
+        search.query
     )
-    .fetch_all(connection)
+    .fetch_one(&mut *connection)
     .await?;
-    let found = rows.into_iter().map(|row| FoundSession {
-        id: SessionId(row.id),
-        started_at: row.started_at,
-        completed_at: row.completed_at,
-        summary: row.summary,
-        message_count: row.message_count,
-        untrusted: row.untrusted,
-    });
-    Ok(found.collect())
+    if asked.words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let period = search.period(parse_zone(&asked.time_zone), asked.now);
+    let wanted = Wanted { agentable: format!("@{}", owner.agentable.0), words: asked.words };
+    let mut finder = Finder { connection, owner, period, found: Vec::new(), limit: i64::from(limit) };
+    finder.find_newest(&wanted).await?;
+    for count in (1..=wanted.words.len()).rev() {
+        finder
+            .find_matches(&Match {
+                query: &wanted.longest(count),
+                rank: &wanted.any(),
+                newest: 40,
+                share: 0.0,
+            })
+            .await?;
+    }
+    if let Some((query, rank)) = wanted.similar() {
+        finder.find_matches(&Match { query: &query, rank: &rank, newest: 60, share: 0.5 }).await?;
+    }
+    Ok(finder.found)
+}
+
+/// How sessions are found by the index of their words.
+struct Match<'a> {
+    query: &'a str,
+    /// By which they are ranked.
+    rank: &'a str,
+    /// Of how many, the newest, the best are taken.
+    newest: i64,
+    /// The share of the lexemes of `rank` that they must have at least.
+    share: f64,
+}
+
+/// A search that goes on until it has found enough.
+struct Finder<'a> {
+    connection: &'a mut PgConnection,
+    owner: Owner,
+    period: Period,
+    found: Vec<FoundSession>,
+    limit: i64,
+}
+
+impl Finder<'_> {
+    fn missing(&self) -> i64 {
+        self.limit - i64::try_from(self.found.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Finds those with all words among the newest.
+    async fn find_newest(&mut self, wanted: &Wanted) -> Result<()> {
+        let found = sqlx::query_as!(
+            FoundSession,
+            r#"-- store::session_search::newest
+            with newest as materialized (
+                select s.* from houston.sessions s
+                 where s.tenant_id = $1 and s.agentable_id = $2 and s.completed_at >= coalesce($3, '-infinity'::timestamptz)
+                   and s.started_at < coalesce($4, 'infinity'::timestamptz)
+                 order by s.completed_at desc limit 60)
+            select n.id, n.started_at, n.completed_at, n.summary, n.message_count, n.untrusted
+              from newest n where n.search @@ $5::text::tsquery
+             order by ts_rank(n.search, $6::text::tsquery) desc, n.completed_at desc limit $7"#,
+            self.owner.tenant.0,
+            self.owner.agentable.0,
+            self.period.0,
+            self.period.1,
+            wanted.longest(wanted.words.len()),
+            wanted.any(),
+            self.limit
+        )
+        .fetch_all(&mut *self.connection)
+        .await?;
+        self.found.extend(found);
+        Ok(())
+    }
+
+    /// Adds matches, unless enough were found before.
+    async fn find_matches(&mut self, of: &Match<'_>) -> Result<()> {
+        if self.missing() <= 0 {
+            return Ok(());
+        }
+        let before: Vec<Uuid> = self.found.iter().map(|session| session.id.0).collect();
+        let found = sqlx::query_as!(
+            FoundSession,
+            r#"-- store::session_search::matches
+            with hits as materialized (
+                select s.id, s.completed_at, s.started_at from houston.sessions s
+                 where s.search @@ $1::text::tsquery and s.tenant_id = $2),
+            newest as materialized (
+                select h.id from hits h
+                 where h.completed_at >= coalesce($3, '-infinity'::timestamptz)
+                   and h.started_at < coalesce($4, 'infinity'::timestamptz) and h.id <> all ($5)
+                 order by h.completed_at desc limit $6)
+            select r.id, r.started_at, r.completed_at, r.summary, r.message_count, r.untrusted
+              from (select s.*,
+                           -- the share of the words that it has: for lexemes without positions ts_rank returns
+                           -- 0.1 / 1.64493406685 each, divided by their number
+                           ts_rank(s.search, $7::text::tsquery) * 16.4493406685 as share
+                      from newest n join houston.sessions s on s.id = n.id) r
+             where r.share >= $8
+             order by r.share desc, r.completed_at desc limit $9"#,
+            of.query,
+            self.owner.tenant.0,
+            self.period.0,
+            self.period.1,
+            &before,
+            of.newest,
+            of.rank,
+            of.share,
+            self.missing()
+        )
+        .fetch_all(&mut *self.connection)
+        .await?;
+        self.found.extend(found);
+        Ok(())
+    }
 }
 
 /// Entries of a session of the agentable after a position. Those that were rolled back are left out.

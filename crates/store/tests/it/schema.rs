@@ -29,21 +29,21 @@ async fn missing_and_changed_functions_are_named_and_applied() {
     let test = TestStore::start().await;
     test.store.check_schema().await.unwrap();
     test.sql(
-        "drop function houston.quoted_lexeme(text);
-         delete from houston.functions where name = 'quoted_lexeme';
+        "drop function houston.any_word(text);
+         delete from houston.functions where name = 'any_word';
          create or replace function houston.setting(p_name text) returns integer language sql as 'select 7';
          update houston.functions set sha256 = '' where name = 'setting'",
     );
     let error = test.store.check_schema().await.unwrap_err();
     assert!(
-        matches!(&error, Error::FunctionsDiffer { names } if names == &["quoted_lexeme", "setting"]),
+        matches!(&error, Error::FunctionsDiffer { names } if names == &["any_word", "setting"]),
         "{error}"
     );
-    assert!(error.to_string().contains("run `houston migrate` (quoted_lexeme, setting)"), "{error}");
+    assert!(error.to_string().contains("run `houston migrate` (any_word, setting)"), "{error}");
     test.store.migrate().await.unwrap();
     test.store.check_schema().await.unwrap();
     assert_eq!(test.sql("select houston.setting('fairness.max_running')").trim(), "10");
-    assert_eq!(test.sql("select houston.quoted_lexeme('it''s')").trim(), "'it''s'");
+    assert_eq!(test.sql("select houston.any_word('it is')").trim(), "'it' | 'is'");
 }
 
 /// Postgres cannot replace a function by one with other names of arguments, and creates a second function for other
@@ -55,12 +55,12 @@ async fn functions_with_another_signature_are_replaced() {
         "drop function houston.setting;
          create function houston.setting(p_key text) returns bigint language sql as 'select 7::bigint';
          create function houston.setting(p_key integer) returns integer language sql as 'select 7';
-         create function houston.quoted_lexeme(p_text text, p_twice boolean) returns text language sql as 'select $1';
-         update houston.functions set sha256 = '' where name in ('setting', 'quoted_lexeme')",
+         create function houston.any_word(p_text text, p_twice boolean) returns text language sql as 'select $1';
+         update houston.functions set sha256 = '' where name in ('setting', 'any_word')",
     );
     test.store.migrate().await.unwrap();
     assert_eq!(functions(&test, "setting"), "setting(text)");
-    assert_eq!(functions(&test, "quoted_lexeme"), "quoted_lexeme(text)");
+    assert_eq!(functions(&test, "any_word"), "any_word(text)");
     assert_eq!(functions(&test, "post_message").split(' ').count(), 2, "a file may have several functions");
     assert_eq!(test.sql("select houston.setting('fairness.max_running')").trim(), "10");
 }

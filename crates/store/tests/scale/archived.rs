@@ -29,10 +29,16 @@ pub(crate) fn found() -> Vec<Case> {
     // As if its summary were pending.
     let waits = format!("update houston.sessions set summary_due_at = now() where id = {session};");
     let given_back = format!("array[{session}::uuid]");
-    let (find, read) = ("store::session_search::find", "store::session_search::read");
-    let common = [&idle, &user, "'journey to Tokyo'", "null", "'2026-01-01'::date", "null", "5", &tenant];
-    let slip = [&idle, &user, "'jurney'", "'last_month'", "null", "null", "5", &tenant];
-    let (by_time, by_both) = (&["sessions_by_time"], &["sessions_by_time", "sessions_by_words"]);
+    let (newest, read) = ("store::session_search::newest", "store::session_search::read");
+    let of = |words: &str| format!("format('''@%s'' & {words}', {idle})");
+    let (since, limit) = ("'2026-01-01'::timestamptz", "5");
+    let (words, any) = (of("(journey | ^journ) & tokyo & to"), "'journey | ^journ | tokyo | to'");
+    let common = [&tenant, &idle, since, "null", &words, any, limit];
+    let words = [&user, &tenant, "'journey to Tokyo'"];
+    let similar = of("(''~  j'' & ''~ ju'' & ''~jur'' | ''~jur'' & ''~urn'' & ''~rne'')");
+    let trigrams = "'''~  j'' | ''~ ju'' | ''~jur'' | ''~urn'' | ''~rne''";
+    let slip = [&similar, &tenant, since, "null", "'{}'", "60", trigrams, "0.5", limit];
+    let (by_time, by_words) = (&["sessions_by_time"], &["sessions_by_words"]);
     let (take, write) = ("store::session_summary::take", "store::session_summary::write");
     let back = "store::session_summary::give_back";
     let (late, settle) = ("store::health::unsummarised::late", "store::health::unsummarised::settle");
@@ -44,8 +50,9 @@ pub(crate) fn found() -> Vec<Case> {
         case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
         case(late, "200 wait", &["900", "5000"], &["sessions_unsummarised"], [250, 250]),
         case(settle, "no summary was attempted", &["6", "500"], &["sessions_unsummarised"], [250, 250]),
-        case(find, "words that all sessions have", &common, by_time, [80, 400]),
-        case(find, "a slip of the pen", &slip, by_both, [30, 600]),
+        case("store::session_search::words", "", &words, &["users_pkey"], [10, 30]),
+        case(newest, "words that all sessions have", &common, by_time, [80, 400]),
+        case("store::session_search::matches", "a slip of the pen", &slip, by_words, [30, 600]),
         case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),
     ]
 }

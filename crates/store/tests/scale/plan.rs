@@ -46,7 +46,7 @@ impl Query {
     /// Whether requests of tenants execute it: it names one tenant. Only agents search sessions.
     pub(crate) fn is_of_request(&self) -> bool {
         let names_tenant = self.text.contains("tenant_id = $") || self.text.contains("houston.post_message(");
-        names_tenant && !self.text.contains("houston.search_sessions(")
+        names_tenant && !self.text.contains("store::session_search::")
     }
 }
 

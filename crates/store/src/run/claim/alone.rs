@@ -22,7 +22,7 @@ use super::{Session, turn};
 use crate::error::{Error, Result};
 use crate::handle::RunStore;
 use crate::message::move_messages;
-use crate::rate::seconds;
+use crate::rate::{Tokens, count};
 
 impl RunStore {
     /// Claims a run by itself.
@@ -243,17 +243,7 @@ impl RunStore {
     /// else, so it waits for no disk while it holds the user's row.
     async fn take_turn(&self, candidate: &Candidate, tokens: i64) -> Result<Duration> {
         let limit = self.rates.tokens;
-        let ahead = sqlx::query_scalar!(
-            r#"-- store::claim::put_off::take_turn
-            select houston.count_tokens($1, null, $2, $3, $4, $5) as ahead"#,
-            candidate.run.user.0,
-            tokens,
-            i64::from(limit.quota),
-            seconds(limit.window_s),
-            seconds(limit.longest_wait_s)
-        )
-        .fetch_one(&self.pool)
-        .await?;
+        let ahead = count(&self.pool, limit, Tokens::Booked(candidate.run.user, tokens)).await?;
         Ok(limit.admit(ahead.unwrap_or(0.0), None).wait.unwrap_or_default())
     }
 }

@@ -70,25 +70,11 @@ fn functions_have_a_comment_and_short_lines() {
 const FOR_APPLICATIONS: [&str; 2] = ["close_session", "post_message"];
 
 /// Functions of the full-text search: what indexes and search statements contain.
-const FOR_SEARCH: [&str; 8] = [
-    "any_word",
-    "imported_session_vector",
-    "known_zone",
-    "likeness",
-    "search_sessions",
-    "session_vector",
-    "timeframe",
-    "words_query",
-];
+const FOR_SEARCH: [&str; 4] = ["any_word", "imported_session_vector", "likeness", "session_vector"];
 
 /// Other functions, and why they are functions. This list may only shrink.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 5] = [
     ("agent_read", "a statement reads it for three sorts of agents"),
-    (
-        "count_tokens",
-        "one statement counts the tokens of many runs, each from the row as the one before left it",
-    ),
-    ("frame_mark", "the mark of a session is derived from a secret that does not leave the database"),
     ("is_for_agent", "which messages an agent reads, the same in all statements"),
     ("take_rate", "one statement asks for many requests, each from the row as the one before left it"),
     ("team_serving", "a run that no team answers does not pay for it"),

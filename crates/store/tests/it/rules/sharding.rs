@@ -35,14 +35,12 @@ const CALLS: &[(&str, &str)] = &[
         "store::rate::ask::ask",
         "take_rate of each user and key of the batch, whose requests are of this server",
     ),
-    ("store::rate::count", "count_tokens of each user of the batch, whose runs are on this server"),
     ("store::question::report", "free_slots of the users whose questions were closed, for the hint only"),
     (
         "store::run_context::batch::read",
         "team_serving of each run of the batch, for runs that a team answers",
     ),
     ("store::session::close", "close_session of one agentable"),
-    ("store::session_search::find", "search_sessions of one agentable, beside the time zone of its user"),
     (
         "store::step::statement::write",
         "free_slots of the users whose slots a batch frees, for the hints only",
