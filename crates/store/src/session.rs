@@ -303,7 +303,7 @@ pub(crate) async fn fold(
 ) -> Result<()> {
     sqlx::query!(
         "-- store::session::fold
-        select houston.fold_session($1, $2, $3, $4)",
+        select houston.close_session($1, $3, $4, $2)",
         agentable.0,
         last,
         reason.as_str(),

@@ -73,11 +73,9 @@ const FOR_APPLICATIONS: [&str; 2] = ["close_session", "post_message"];
 const FOR_SEARCH: [&str; 4] = ["any_word", "imported_session_vector", "likeness", "session_vector"];
 
 /// Other functions, and why they are functions. This list may only shrink.
-const OTHERS: [(&str, &str); 5] = [
-    ("agent_read", "a statement reads it for three sorts of agents"),
+const OTHERS: [(&str, &str); 3] = [
     ("is_for_agent", "which messages an agent reads, the same in all statements"),
     ("take_rate", "one statement asks for many requests, each from the row as the one before left it"),
-    ("team_serving", "a run that no team answers does not pay for it"),
     ("try_key", "the lock of a key is that of post_message"),
 ];
 

@@ -25,7 +25,7 @@ const TIMES: &[(&str, &str)] = &[];
 
 /// Exceptions of rule 3.
 const CALLS: &[(&str, &str)] = &[
-    ("fold_session", "session_extract of the agentable of its row"),
+    ("close_session", "session_extract of the agentable of its row"),
     ("store::claim::read::candidates", "free_slots of the users of the batch, which is read without locks"),
     ("store::conversation::make::past::sessions", "session_extract of the new agentable"),
     ("store::conversation::reset::close", "close_session of one agentable, beside the check of its tenant"),
@@ -36,10 +36,6 @@ const CALLS: &[(&str, &str)] = &[
         "take_rate of each user and key of the batch, whose requests are of this server",
     ),
     ("store::question::report", "free_slots of the users whose questions were closed, for the hint only"),
-    (
-        "store::run_context::batch::read",
-        "team_serving of each run of the batch, for runs that a team answers",
-    ),
     ("store::session::close", "close_session of one agentable"),
     (
         "store::step::statement::write",
