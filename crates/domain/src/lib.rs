@@ -68,6 +68,7 @@ pub mod model;
 pub mod model_policy;
 pub mod overseer;
 pub mod plan;
+pub mod post;
 pub mod profile;
 pub mod quarantine;
 pub mod question;

@@ -2,7 +2,6 @@
 
 use houston_domain::check_in::InvalidMoment;
 use houston_domain::id::RunId;
-use sqlx::postgres::PgDatabaseError;
 
 /// An error of a store function.
 #[derive(Debug, thiserror::Error)]
@@ -230,16 +229,6 @@ impl Error {
     pub(crate) fn constraint(&self) -> Option<&str> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => error.constraint(),
-            _ => None,
-        }
-    }
-
-    /// The `DETAIL` of the server's error, if any.
-    pub(crate) fn detail(&self) -> Option<&str> {
-        match self {
-            Self::Database(sqlx::Error::Database(error)) => {
-                error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::detail)
-            }
             _ => None,
         }
     }

@@ -68,7 +68,7 @@ impl Shared {
         if self.is_unbatched || !post.starts || self.fairness.max_pending == 0 {
             return None;
         }
-        let row = PostRow::of(tenant, agentable, post, key)?;
+        let row = PostRow::of(tenant, agentable, post, key).ok()?;
         let slot = self.direct_worker()?.slot(agentable)?;
         let item = ClaimItem { request: slot.request(), post: Some(Box::new(DirectPost { row, slot })) };
         match self.batchers.claims.submit(item).await? {

@@ -1,5 +1,6 @@
 //! Thread messages: posting and reading them.
 
+mod alone;
 pub(crate) mod batch;
 
 use chrono::{DateTime, Utc};
@@ -9,7 +10,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
 use houston_domain::message::{Message, MessageStatus, MessageType, Source};
 use houston_domain::unread::MovedMessages;
 use serde_json::{Map, Value};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -166,31 +167,30 @@ pub(crate) struct Joined {
 }
 
 /// Whether a row with the same id exists. Callers assign ids, so it is the same post.
-fn is_duplicate(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+fn is_duplicate(error: &Error) -> bool {
+    error.sqlstate().as_deref() == Some("23505")
 }
 
-/// Maps the SQLSTATEs that `houston.post_message` raises to errors.
-pub(crate) fn refusal(error: sqlx::Error, limit: u32) -> Error {
-    let error = Error::from(error);
-    match error.sqlstate().as_deref() {
-        Some("HO404") => Error::NotFound { what: "agentable" },
-        Some("HO409") => match error.detail().and_then(|run| Uuid::try_parse(run).ok()) {
-            Some(run) => Error::RunInProgress { run: RunId(run) },
-            None => error,
-        },
-        Some("HO429") => {
-            let pending = error.detail().and_then(|pending| pending.parse().ok()).unwrap_or(limit);
-            Error::TooManyPending { pending, limit }
-        }
-        _ => error,
-    }
+/// The run that was open when the message at `seq` was posted. The message's own row may name a later run by now: a run that
+/// ends without having read the message passes it on.
+async fn joined(connection: impl PgExecutor<'_>, agentable: AgentableId, seq: i64) -> Result<Joined> {
+    let run = sqlx::query!(
+        "-- store::message::posted_into
+        select id, first_seq, cancel_seq from houston.runs
+         where agentable_id = $1 and first_seq <= $2 order by first_seq desc limit 1",
+        agentable.0,
+        seq
+    )
+    .fetch_one(connection)
+    .await?;
+    let answered_by = RunId(run.id).answering(seq, run.cancel_seq);
+    Ok(Joined { run: RunId(run.id), run_seq: run.first_seq, answered_by })
 }
 
 impl Shared {
-    /// Stores a user's message, its event and, if none is open, its run: one transaction, one round trip. If the
-    /// message cancels the open run (`interrupt`, `rollback`), all workers are notified, and the next run opens
-    /// when that one has ended.
+    /// Stores a user's message, its event and, if none is open, its run: one transaction, mostly one round
+    /// trip. If the message cancels the open run (`interrupt`, `rollback`), all workers are notified, and the next run
+    /// opens when that one has ended.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable of this kind, [`Error::RunInProgress`] when `double_texting` is
@@ -213,69 +213,26 @@ impl Shared {
         if let Some(kind) = post.kind {
             self.tenant(tenant).agentable(kind, agentable).await?;
         }
-        let mut connection = self.pool_of(Some(tenant)).connection().await?;
-        let alone = match self.post_alone(&mut connection, tenant, agentable, post, key).await {
-            Ok(alone) => alone,
-            Err(error) if is_duplicate(&error) => {
-                // What reads it takes another connection.
-                drop(connection);
-                return self.posted_before(tenant, post).await;
+        let mut tx = self.pool_of(Some(tenant)).begin().await?;
+        match self.post_alone(&mut tx, tenant, agentable, post, key).await {
+            Ok(Created::New(posted)) => {
+                tx.commit().await?;
+                Ok(Created::New(posted))
             }
-            Err(error) => return Err(refusal(error, self.fairness.max_pending)),
-        };
-        connection.done().await?;
-        self.posted_alone(tenant, agentable, alone).await
-    }
-
-    /// Posts a message by itself, on this connection.
-    ///
-    /// # Errors
-    /// That of Postgres; [`refusal`] says what it means.
-    pub(crate) async fn post_alone(
-        &self,
-        connection: &mut PgConnection,
-        tenant: TenantId,
-        agentable: AgentableId,
-        post: &NewPost<'_>,
-        key: Option<IdempotencyKey<'_>>,
-    ) -> std::result::Result<PostedRow, sqlx::Error> {
-        let posted = sqlx::query_as!(
-            PostedRow,
-            r#"-- store::message::post
-            select message_id, run_id, seq, created_at, replayed as "replayed!", key_reused, opened, ring as "ring!"
-              from houston.post_message($1, $2, $3, $4, $5, $6, $7, $8, false, $9, $10, $11)"#,
-            tenant.0,
-            agentable.0,
-            post.id.0,
-            post.run.0,
-            post.content,
-            post.metadata,
-            key.map(|key| key.key),
-            key.map(|key| key.request_sha256),
-            post.double_texting.as_str(),
-            self.fairness.running(),
-            self.fairness.pending()
-        )
-        .fetch_one(&mut *connection)
-        .await?;
-        if let (Some(traceparent), Some(true)) = (post.traceparent, posted.opened) {
-            sqlx::query!(
-                "-- store::message::trace
-                update houston.runs set traceparent = $3 where id = $1 and tenant_id = $2",
-                post.run.0,
-                tenant.0,
-                traceparent
-            )
-            .execute(connection)
-            .await?;
+            // A transaction that is dropped keeps its locks until the pool rolls it back.
+            Ok(before) => tx.rollback().await.map(|()| before).map_err(Error::from),
+            Err(error) => {
+                let _ = tx.rollback().await;
+                if is_duplicate(&error) { self.posted_before(tenant, post).await } else { Err(error) }
+            }
         }
-        Ok(posted)
     }
 
     /// The result of a post whose batch was committed, although its outcome was unknown.
     async fn posted_before(&self, tenant: TenantId, post: &NewPost<'_>) -> Result<Created<Posted>> {
         let ThreadMessage { message, agentable, .. } = self.message(tenant, post.id).await?;
-        let Joined { run, run_seq, answered_by } = self.posted_into(tenant, agentable, message.seq).await?;
+        let Joined { run, run_seq, answered_by } =
+            joined(&self.pool_of(Some(tenant)), agentable, message.seq).await?;
         Ok(Created::New(Posted {
             id: post.id,
             run,
@@ -287,22 +244,6 @@ impl Shared {
             needs_hint: true,
             is_started: false,
         }))
-    }
-
-    /// The run that was open when the message at `seq` was posted. The message's own row may name a later run by now: a run that
-    /// ends without having read the message passes it on.
-    async fn posted_into(&self, tenant: TenantId, agentable: AgentableId, seq: i64) -> Result<Joined> {
-        let run = sqlx::query!(
-            "-- store::message::posted_into
-            select id, first_seq, cancel_seq from houston.runs
-             where agentable_id = $1 and first_seq <= $2 order by first_seq desc limit 1",
-            agentable.0,
-            seq
-        )
-        .fetch_one(&self.pool_of(Some(tenant)))
-        .await?;
-        let answered_by = RunId(run.id).answering(seq, run.cancel_seq);
-        Ok(Joined { run: RunId(run.id), run_seq: run.first_seq, answered_by })
     }
 
     /// Reads a message of the tenant.
@@ -392,61 +333,4 @@ pub(crate) async fn move_messages(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// What `houston.post_message` returns.
-pub(crate) struct PostedRow {
-    message_id: Option<Uuid>,
-    run_id: Option<Uuid>,
-    seq: Option<i64>,
-    created_at: Option<DateTime<Utc>>,
-    replayed: bool,
-    key_reused: Option<bool>,
-    opened: Option<bool>,
-    ring: bool,
-}
-
-impl PostedRow {
-    /// Whether nothing was stored: it was before, or its key is another message's.
-    pub(crate) fn is_old(&self) -> bool {
-        self.replayed || self.key_reused == Some(true)
-    }
-}
-
-impl Shared {
-    /// What was posted by itself, after its commit.
-    pub(crate) async fn posted_alone(
-        &self,
-        tenant: TenantId,
-        agentable: AgentableId,
-        row: PostedRow,
-    ) -> Result<Created<Posted>> {
-        let (Some(id), Some(run), Some(seq), Some(created_at)) =
-            (row.message_id, row.run_id, row.seq, row.created_at)
-        else {
-            return Ok(Created::KeyReused);
-        };
-        if row.key_reused == Some(true) {
-            return Ok(Created::KeyReused);
-        }
-        let opened = row.opened.unwrap_or(false);
-        let Joined { run, run_seq, answered_by } = if opened {
-            Joined { run: RunId(run), run_seq: seq - 1, answered_by: RunId(run) }
-        } else {
-            self.posted_into(tenant, agentable, seq).await?
-        };
-        let needs_hint = row.ring;
-        let posted = Posted {
-            id: MessageId(id),
-            run,
-            answered_by,
-            seq,
-            run_seq,
-            opened,
-            created_at,
-            needs_hint,
-            is_started: false,
-        };
-        Ok(if row.replayed { Created::Replayed(posted) } else { Created::New(posted) })
-    }
 }

@@ -11,7 +11,7 @@ use sqlx::types::Json;
 use crate::error::Result;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey};
-use crate::message::{NewPost, Posted, refusal};
+use crate::message::{NewPost, Posted};
 
 impl TenantStore<'_> {
     /// Stores a user's message with what its client offers the run that answers it, in one transaction.
@@ -29,15 +29,15 @@ impl TenantStore<'_> {
             self.agentable(kind, agentable).await?;
         }
         let mut tx = self.pool.begin().await?;
-        let row = self.post_alone(&mut tx, self.tenant, agentable, post, key).await;
-        let row = row.map_err(|error| refusal(error, self.fairness.max_pending))?;
-        if row.is_old() {
-            tx.rollback().await?;
-        } else {
+        let posted = self.post_alone(&mut tx, self.tenant, agentable, post, key).await;
+        if let Ok(Created::New(_)) = posted {
             self.put_offer(&mut tx, agentable, post.id, offer).await?;
             tx.commit().await?;
+        } else {
+            // A transaction that is dropped keeps its locks until the pool rolls it back.
+            let _ = tx.rollback().await;
         }
-        self.posted_alone(self.tenant, agentable, row).await
+        posted
     }
 
     async fn put_offer(

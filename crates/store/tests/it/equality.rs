@@ -2,8 +2,8 @@
 //!
 //! A sequence of random acts happens to the goals of one user twice: in one database in batches, with the acts of the
 //! sequences that happen at the same time, and in another one by a store without batches, one act at a time: there
-//! messages are posted by `houston.post_message`, as applications post them. What callers learn is compared after each
-//! act, and all rows of the user after the last one.
+//! half of the messages are posted by `houston.post_message`, as applications post them. What callers learn is compared
+//! after each act, and all rows of the user after the last one.
 //!
 //! What both have in common is checked against rules that stand here only: what a claim says of its run
 //! ([`Counted`](counted::Counted)), and what is true of all rows ([`laws`]).

@@ -79,24 +79,20 @@ pub(crate) fn claimed(goal: u32) -> String {
 /// Posting, claiming, committing.
 fn writes() -> Vec<Case> {
     let (tenant, idle, waiting) = (id("tenant", 0), id("goal", IDLE), id("goal", WAITING));
-    let post = |goal: &str, key: &str| -> Vec<String> {
-        let new = "gen_random_uuid()";
-        let sent = [&tenant, goal, new, new, "'And in Kyoto?'", "'{}'", key, "'\\x00'"];
-        sent.into_iter().chain(["'enqueue'", "10", "10000"]).map(str::to_owned).collect()
-    };
-    let posting = |when, goal, key, [rows, blocks]: [u64; 2]| Case {
-        name: "store::message::post",
-        when,
-        before: String::new(),
-        arguments: post(goal, key),
-        uses: &[],
-        rows,
-        blocks,
-    };
+    let (run, seq) = (id("run", OPEN_RUNS + WAITING), SEQ.to_string());
+    let cancel = [&tenant, &waiting, &run, &seq, "'interrupt'"];
     let mut cases = vec![
-        posting("to one with nothing to do", &idle, "'new'", [20, 200]),
-        posting("to one with an open run", &waiting, "null", [20, 200]),
-        posting("again under the same key", &idle, "'key 50000'", [20, 200]),
+        case("store::message::alone::lock_key", "", &[&tenant, "'key'"], &[], [5, 10]),
+        case(
+            "store::message::alone::posted_under",
+            "a key that was used",
+            &[&tenant, "'key 50000'", "'\\x00'"],
+            &["idempotency_keys_pkey"],
+            [5, 20],
+        ),
+        case("store::message::posted_into", "", &[&idle, &seq], &["runs_by_agentable"], [5, 20]),
+        case("store::message::alone::lock", "", &[&waiting, &tenant, "10000"], &["run_locks_pkey"], [20, 60]),
+        case("store::message::alone::cancel", "", &cancel, &["runs_pkey", "run_locks_pkey"], [10, 60]),
         case("store::system_message::lock", "", &[&waiting], &["run_locks_pkey"], [5, 10]),
     ];
     cases.extend(disturbed_step());

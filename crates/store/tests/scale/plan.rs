@@ -45,8 +45,7 @@ pub(crate) struct Query {
 impl Query {
     /// Whether requests of tenants execute it: it names one tenant. Only agents search sessions.
     pub(crate) fn is_of_request(&self) -> bool {
-        let names_tenant = self.text.contains("tenant_id = $") || self.text.contains("houston.post_message(");
-        names_tenant && !self.text.contains("store::session_search::")
+        self.text.contains("tenant_id = $") && !self.text.contains("store::session_search::")
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Post {
     pub(super) is_another_request: bool,
     /// Whether a worker of the process has a slot for its run.
     pub(super) starts: bool,
+    /// Whether it is posted by the function that applications call, in the database without batches.
+    pub(super) by_function: bool,
 }
 
 /// A claim.
@@ -135,12 +137,13 @@ fn post() -> impl Strategy<Value = Post> {
         1 => Just(DoubleTexting::Reject),
     ];
     let key = prop::option::weighted(0.3, 0..2_u8);
-    (texting, key, prop::bool::weighted(0.1), prop::bool::weighted(0.3)).prop_map(
-        |(double_texting, key, is_another_request, starts)| Post {
+    (texting, key, prop::bool::weighted(0.1), prop::bool::weighted(0.3), any::<bool>()).prop_map(
+        |(double_texting, key, is_another_request, starts, by_function)| Post {
             double_texting,
             key,
             is_another_request,
             starts,
+            by_function,
         },
     )
 }

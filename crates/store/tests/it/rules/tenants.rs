@@ -23,7 +23,7 @@ const WITHOUT_TENANT: [(&str, &str); 22] = [
         "store::conversation::read::seal",
         "reads the secret of the installation; the tenant is a part of what is sealed",
     ),
-    ("store::message::post", "calls a function, which finds the agentable by tenant and id"),
+    ("store::message::alone::lock_key", "reads no table; the name of the lock has the tenant"),
     (
         "store::system_message::lock",
         "the agentable was found by `store::feed::writer` or `store::erasure::waiting_parent`",
