@@ -152,9 +152,12 @@ const LAWS: &[(&str, &str)] = &[
           where s.first_position <> s.before + 1 or s.last_position < s.first_position",
     ),
     (
-        "a call has ended when it has a response",
-        "select t.agentable_id from houston.tool_calls t
-          where t.agentable_id = any ($1) and (t.response is null) <> (t.finished_at is null)",
+        "each call has its message, which says whether it has ended with a response",
+        "select m.agentable_id from m left join houston.tool_calls t on t.message_id = m.id and t.run_id = m.run_id
+          where m.message_type = 'tool'
+            and (case when t.response is null then 'running' when t.response ? 'observation' then 'done'
+                      else 'failed' end, t.response is null, t.agentable_id)
+                is distinct from (m.metadata ->> 'status', t.finished_at is null, m.agentable_id)",
     ),
 ];
 

@@ -170,7 +170,7 @@ impl Scene<'_> {
                 if shape.entries == 0 {
                     self.assert_read(fence.agentable, &done.events).await;
                 }
-                twin.counted.iter_mut().for_each(|of| of.commit(shape.end));
+                twin.counted.iter_mut().for_each(|of| of.commit(shape));
             }
             is_done = matches!(result, Ok(Commit::Done(_)));
             all.push(learned(&result));
