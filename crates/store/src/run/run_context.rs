@@ -479,29 +479,29 @@ macro_rules! query_with_context {
               where i.team_id is null and i.agent_id is null and a.tenant_id = i.tenant_id and a.kind = i.kind
                 and a.is_default)
             union all
-            -- The agent that the team's router picked for this run. The team's output is apart from the agent's settings: those are
-            -- cached by the version of the agent.
-            (select 'routed', 0, (to_jsonb(a) || jsonb_build_object('follows_file', a.is_default and not a.changed,
-                                                                    'team_output', t.output))::text, a.id, null
-               from houston.runs r
+            -- Of a team, the agent that its router picked for this run, from the run's events; or the team and its agents, if it has
+            -- not picked yet. The team's output is apart from the agent's settings: those are cached by the version of the agent.
+            (select s.what, s.place, s.text, s.id, null
+               from (select (select replace(e.data->>'agent_id', 'agent_', '')::uuid
+                               from houston.runs r join houston.events e on e.agentable_id = r.agentable_id and e.seq >= r.first_seq
+                                                                        and e.run_id = r.id and e.data->>'type' = 'team_routed'
+                              where r.id = i.run_id order by e.seq limit 1) as agent_id
+                      where i.team_id is not null) picked
               cross join lateral (
-                    select replace(e.data->>'agent_id', 'agent_', '')::uuid as agent_id from houston.events e
-                     where e.agentable_id = i.agentable_id and e.seq >= r.first_seq and e.run_id = r.id
-                       and e.data->>'type' = 'team_routed'
-                     order by e.seq limit 1) as picked
-               join houston.agents a on a.id = picked.agent_id
-               left join houston.teams t on t.id = i.team_id
-              where i.team_id is not null and r.id = i.run_id)
-            union all
-            -- The team and its agents, for a run whose agent is not picked yet.
-            (select 'team', 0,
-                    jsonb_build_object('name', t.name, 'version', t.version, 'router', t.router, 'output', t.output,
-                                       'fallback', (select m.position from houston.team_agents m
-                                                     where m.team_id = t.id and m.is_fallback))::text, t.id, null
-               from houston.teams t where t.id = i.team_id)
-            union all
-            (select 'team_agent', m.position, (to_jsonb(a) || jsonb_build_object('follows_file', a.is_default and not a.changed))::text, a.id, null
-               from houston.team_agents m join houston.agents a on a.id = m.agent_id where m.team_id = i.team_id)
+                    select 'routed' as what, 0 as place,
+                           (to_jsonb(a) || jsonb_build_object('follows_file', a.is_default and not a.changed, 'team_output', (
+                               select t.output from houston.teams t where t.id = i.team_id)))::text as text, a.id
+                      from houston.agents a where a.id = picked.agent_id
+                    union all
+                    select 'team', 0,
+                           jsonb_build_object('name', t.name, 'version', t.version, 'router', t.router, 'output', t.output,
+                                              'fallback', (select m.position from houston.team_agents m
+                                                            where m.team_id = t.id and m.is_fallback))::text, t.id
+                      from houston.teams t where t.id = i.team_id and picked.agent_id is null
+                    union all
+                    select 'team_agent', m.position, (to_jsonb(a) || jsonb_build_object('follows_file', a.is_default and not a.changed))::text, a.id
+                      from houston.team_agents m join houston.agents a on a.id = m.agent_id
+                     where m.team_id = i.team_id and picked.agent_id is null) s)
             union all
             (select 'session', row_number() over (order by o.number desc),
                     to_char(o.started_at, 'YYYY-MM-DD') || case when o.untrusted then '!' else ' ' end

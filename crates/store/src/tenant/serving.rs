@@ -122,11 +122,8 @@ impl Serving {
         matches!(what, "agent" | "routed" | "team" | "team_agent")
     }
 
-    /// Adds one row of the context query. Rows arrive sorted: `routed`, after which the team does not matter, `team`, `team_agent`.
+    /// Adds one row of the context query. Rows arrive sorted, `team` before `team_agent`.
     pub(crate) fn take(&mut self, what: &str, id: Uuid, definition: &str) {
-        if matches!(self, Self::Routed(_) | Self::Unreadable(_)) {
-            return;
-        }
         let read = || -> serde_json::Result<ServingAgent> {
             Ok(ServingAgent { id: AgentId(id), ..serde_json::from_str(definition)? })
         };

@@ -149,6 +149,7 @@ fn looked_for() -> Vec<Case> {
         "'{}'",
         "false",
         "null",
+        "null",
     ];
     let kinds = "array['goal']::text[]";
     let day = ["now() - interval '1 day'", "now() + interval '1 day'"];

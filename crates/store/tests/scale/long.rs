@@ -61,7 +61,7 @@ pub(crate) fn unnamed() -> Vec<Case> {
     let (run, new) = (id("run", LAST_RUNS + IDLE), "gen_random_uuid()");
     let tokens = ["1", "1", "0", "0", "0"];
     let call = [idle.as_str(), &run, new, "0.0001", "1", "'fake'", "'model'"];
-    let call: Vec<&str> = call.into_iter().chain(tokens).chain(["true", "20", "300"]).collect();
+    let call: Vec<&str> = call.into_iter().chain(tokens).chain(["true", "20", "300", "false"]).collect();
     vec![
         case("store::cost::count_call", "", &call, &["run_locks_pkey", "runs_pkey"], [20, 120]),
         case("store::title::request", "with a title", &[&idle, "3", "60"], &["agentables_pkey"], [10, 30]),
