@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use axum::http::Method;
+use houston_domain::id;
+use houston_domain::scope::Scope;
 use houston_protocol::problem::{Problem, ProblemCode};
-use houston_protocol::schema;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::response::ResponseBuilder;
@@ -34,17 +35,17 @@ use crate::request::access::Access;
     components(schemas(
         Problem,
         ProblemCode,
-        schema::AgentableId,
-        schema::UserId,
-        schema::RunId,
-        schema::ImageId,
-        schema::MessageId,
-        schema::AgentId,
-        schema::TeamId,
-        schema::SessionId,
-        schema::CheckInId,
-        schema::ApiKeyId,
-        schema::Scope,
+        id::AgentableId,
+        id::UserId,
+        id::RunId,
+        id::ImageId,
+        id::MessageId,
+        id::AgentId,
+        id::TeamId,
+        id::SessionId,
+        id::CheckInId,
+        id::ApiKeyId,
+        Scope,
     ))
 )]
 struct Document;

@@ -20,6 +20,7 @@ use crate::guard::GuardSettings;
 use crate::id::{AgentableId, PREFIXES};
 use crate::mode::Mode;
 use crate::model_policy::ModelPolicy;
+use crate::names::names;
 use crate::run::RunStatus;
 use crate::shared_state::SharedState;
 
@@ -302,33 +303,23 @@ impl Prompt {
     }
 }
 
-/// What a message does to a run that is open when the message arrives: double texting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DoubleTexting {
-    /// The run reads it at its next step.
-    #[default]
-    Enqueue,
-    /// The run is cancelled, and the message starts the next one. What the run did remains.
-    Interrupt,
-    /// The message is refused, and nothing is stored.
-    Reject,
-    /// Like `Interrupt`, and the run is removed from the history. External effects of its tools remain.
-    Rollback,
+names! {
+    /// What a message does to a run that is open when the message arrives: double texting.
+    #[derive(Default)]
+    pub enum DoubleTexting {
+        /// The run reads it at its next step.
+        #[default]
+        Enqueue = "enqueue",
+        /// The run is cancelled, and the message starts the next one. What the run did remains.
+        Interrupt = "interrupt",
+        /// The message is refused, and nothing is stored.
+        Reject = "reject",
+        /// Like `Interrupt`, and the run is removed from the history. External effects of its tools remain.
+        Rollback = "rollback",
+    }
 }
 
 impl DoubleTexting {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "enqueue",
-            Self::Interrupt => "interrupt",
-            Self::Reject => "reject",
-            Self::Rollback => "rollback",
-        }
-    }
-
     /// Whether it cancels the open run.
     #[must_use]
     pub fn cancels(self) -> bool {

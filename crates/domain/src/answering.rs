@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::names::names;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -39,36 +40,22 @@ impl WrongSetting {
     }
 }
 
-/// How much a model thinks before it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// Not at all.
-    None,
-    /// As little as it can.
-    Minimal,
-    /// Little.
-    Low,
-    /// Somewhat.
-    Medium,
-    /// Much.
-    High,
-    /// As much as it can.
-    Max,
-}
-
-impl Effort {
-    /// The name in requests and configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Max => "max",
-        }
+names! {
+    /// How much a model thinks before it answers.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Effort {
+        /// Not at all.
+        None = "none",
+        /// As little as it can.
+        Minimal = "minimal",
+        /// Little.
+        Low = "low",
+        /// Somewhat.
+        Medium = "medium",
+        /// Much.
+        High = "high",
+        /// As much as it can.
+        Max = "max",
     }
 }
 

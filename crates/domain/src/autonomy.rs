@@ -2,41 +2,27 @@
 //!
 //! The model reads the rule of its level in the prompt, and guards enforce it ([`crate::guard`]).
 
-use serde::{Deserialize, Serialize};
+use crate::names::names;
 
-/// How much an agent does without asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Autonomy {
-    /// Asks before every action.
-    None,
-    /// Reads without asking; asks before it changes anything.
-    Low,
-    /// Asks before actions that destroy something or cannot be undone.
-    #[default]
-    Medium,
-    /// Asks only before actions that destroy something for good.
-    High,
-    /// Never asks.
-    Full,
+names! {
+    /// How much an agent does without asking.
+    #[derive(Default, PartialOrd, Ord)]
+    pub enum Autonomy {
+        /// Asks before every action.
+        None = "none",
+        /// Reads without asking; asks before it changes anything.
+        Low = "low",
+        /// Asks before actions that destroy something or cannot be undone.
+        #[default]
+        Medium = "medium",
+        /// Asks only before actions that destroy something for good.
+        High = "high",
+        /// Never asks.
+        Full = "full",
+    }
 }
 
 impl Autonomy {
-    /// All levels, in ascending order.
-    pub const ALL: [Self; 5] = [Self::None, Self::Low, Self::Medium, Self::High, Self::Full];
-
-    /// The name in the files of agent types and in the prompt.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Full => "full",
-        }
-    }
-
     /// The rule in the prompt.
     #[must_use]
     pub fn rule(self) -> &'static str {

@@ -3,8 +3,7 @@
 //! The cost of a call is not known beforehand, but its maximum is. So a call that passed the check never exceeds a
 //! budget. Calls of one user that are checked at the same moment do not see each other's cost.
 
-use std::fmt;
-
+use crate::names::names;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
@@ -82,15 +81,16 @@ pub struct Raises {
     pub user_day: Decimal,
 }
 
-/// What a budget covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetScope {
-    /// One run: `per_run`.
-    Run,
-    /// One agentable: `per_agentable`.
-    Agentable,
-    /// One user and day: `per_user_day`.
-    UserDay,
+names! {
+    /// What a budget covers.
+    pub enum BudgetScope {
+        /// One run: `per_run`.
+        Run = "run",
+        /// One agentable: `per_agentable`.
+        Agentable = "agentable",
+        /// One user and day: `per_user_day`.
+        UserDay = "user_day",
+    }
 }
 
 /// Why the next model call is not made.
@@ -98,8 +98,8 @@ pub enum BudgetScope {
 pub enum OverBudget {
     /// The call might exceed a budget.
     #[error(
-        "the budget {scope} is ${limit}; ${} of it is spent and the next model call may cost up to ${}, so it was not made. {}",
-        rounded(*.spent), rounded(*.next), .scope.advice()
+        "the budget {} is ${limit}; ${} of it is spent and the next model call may cost up to ${}, so it was not made. {}",
+        .scope.in_words(), rounded(*.spent), rounded(*.next), .scope.advice()
     )]
     Exceeded {
         /// Which budget.
@@ -122,31 +122,14 @@ pub enum OverBudget {
 /// The error code of [`OverBudget`] in metadata, events and runs.
 pub const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 
-impl fmt::Display for BudgetScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl BudgetScope {
+    /// What it covers, for people and models.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
             Self::Run => "for this run",
             Self::Agentable => "for all runs of this agentable",
             Self::UserDay => "for this user and day",
-        })
-    }
-}
-
-impl BudgetScope {
-    /// The name in the subjects of questions.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Agentable => "agentable",
-            Self::UserDay => "user_day",
         }
-    }
-
-    /// Parses the name; `None` if there is no such budget.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Run, Self::Agentable, Self::UserDay].into_iter().find(|scope| scope.as_str() == name)
     }
 
     fn advice(self) -> &'static str {

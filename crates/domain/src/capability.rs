@@ -1,75 +1,51 @@
 //! Capabilities: what tools enable an agent to do, as its prompt describes it.
 
-use serde::{Deserialize, Serialize};
+use crate::names::names;
 
-/// What a tool enables an agent to do. A tool without a capability is listed by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Capability {
-    /// Talking with its user.
-    Messages,
-    /// Writing notes.
-    Notes,
-    /// Remembering what it learned about its goal.
-    Learnings,
-    /// Remembering what it learned about its user, and reading their profile.
-    Memory,
-    /// Putting items into its user's feed.
-    Feed,
-    /// Searching earlier sessions.
-    History,
-    /// Reading the other conversations of its user, and posting to them.
-    Conversations,
-    /// Creating tasks for other agents.
-    SubAgents,
-    /// Waking up at a time it chose.
-    Scheduling,
-    /// Reading and writing files.
-    Files,
-    /// Fetching web pages.
-    Web,
-    /// Running code.
-    Code,
-    /// Keeping code for later.
-    Snippets,
-    /// Calculating with numbers and units.
-    Calculation,
-    /// Reading skills.
-    Skills,
-    /// Reading the current time.
-    Time,
-    /// Keeping the todos of its user.
-    Todos,
-    /// Keeping records in tables of its user.
-    Tables,
+names! {
+    /// What a tool enables an agent to do. A tool without a capability is listed by its name.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Capability {
+        /// Talking with its user.
+        Messages = "messages",
+        /// Writing notes.
+        Notes = "notes",
+        /// Remembering what it learned about its goal.
+        Learnings = "learnings",
+        /// Remembering what it learned about its user, and reading their profile.
+        Memory = "memory",
+        /// Putting items into its user's feed.
+        Feed = "feed",
+        /// Searching earlier sessions.
+        History = "history",
+        /// Reading the other conversations of its user, and posting to them.
+        Conversations = "conversations",
+        /// Creating tasks for other agents.
+        SubAgents = "sub_agents",
+        /// Waking up at a time it chose.
+        Scheduling = "scheduling",
+        /// Reading and writing files.
+        Files = "files",
+        /// Fetching web pages.
+        Web = "web",
+        /// Running code.
+        Code = "code",
+        /// Keeping code for later.
+        Snippets = "snippets",
+        /// Calculating with numbers and units.
+        Calculation = "calculation",
+        /// Reading skills.
+        Skills = "skills",
+        /// Reading the current time.
+        Time = "time",
+        /// Keeping the todos of its user.
+        Todos = "todos",
+        /// Keeping records in tables of its user.
+        Tables = "tables",
+    }
 }
 
 impl Capability {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Messages => "messages",
-            Self::Notes => "notes",
-            Self::Learnings => "learnings",
-            Self::Memory => "memory",
-            Self::Feed => "feed",
-            Self::History => "history",
-            Self::Conversations => "conversations",
-            Self::SubAgents => "sub_agents",
-            Self::Scheduling => "scheduling",
-            Self::Files => "files",
-            Self::Web => "web",
-            Self::Code => "code",
-            Self::Snippets => "snippets",
-            Self::Calculation => "calculation",
-            Self::Skills => "skills",
-            Self::Time => "time",
-            Self::Todos => "todos",
-            Self::Tables => "tables",
-        }
-    }
-
     /// The phrase in the prompt, after "you can".
     #[must_use]
     pub fn phrase(self) -> &'static str {

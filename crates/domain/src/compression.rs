@@ -3,36 +3,20 @@
 //! The model is then sent `[summary] + tail`. The tail is the unchanged end of the history: no call is separated
 //! from its results, so a provider accepts it as it accepted the whole ([`crate::history::validate`]).
 
-use serde::{Deserialize, Serialize};
-
 use crate::agent::token_budget::HistoryBudget;
 use crate::frame::{FrameMark, escape, unescape};
 use crate::history::{Block, Entry, Role};
+use crate::names::names;
 
-/// Why a history was compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompressionReason {
-    /// It was longer than `budget_tokens` allows.
-    Budget,
-    /// The provider refused it as longer than the model's context window.
-    ContextLength,
-}
-
-impl CompressionReason {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Budget => "budget",
-            Self::ContextLength => "context_length",
-        }
-    }
-
-    /// Parses the name; an unknown name is read as [`CompressionReason::Budget`].
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        if name == Self::ContextLength.as_str() { Self::ContextLength } else { Self::Budget }
+names! {
+    /// Why a history was compressed; a name of a newer release is read as the first.
+    #[derive(Default)]
+    pub enum CompressionReason {
+        /// It was longer than `budget_tokens` allows.
+        #[default]
+        Budget = "budget",
+        /// The provider refused it as longer than the model's context window.
+        ContextLength = "context_length",
     }
 }
 

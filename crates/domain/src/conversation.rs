@@ -39,6 +39,7 @@ use crate::question::{QuestionKind, QuestionState};
 use crate::session::CompletionReason;
 
 pub use self::check::Invalid;
+use crate::names::names;
 
 /// A conversation document; see the [module](self) for an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -314,24 +315,13 @@ pub struct ClosedSession {
     pub completed_at: DateTime<Utc>,
 }
 
-/// How a summary was produced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SummarySource {
-    /// Cut from the beginning of what the user wrote.
-    Extract,
-    /// Written by a model.
-    Model,
-}
-
-impl SummarySource {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Extract => "extract",
-            Self::Model => "model",
-        }
+names! {
+    /// How a summary was produced.
+    pub enum SummarySource {
+        /// Cut from the beginning of what the user wrote.
+        Extract = "extract",
+        /// Written by a model.
+        Model = "model",
     }
 }
 

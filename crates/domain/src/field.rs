@@ -7,61 +7,62 @@ mod tables;
 
 use std::fmt::Write as _;
 
+use crate::names::names;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// Something that users can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Entity {
-    /// A conversation: a goal, or an agentable of another kind that users create.
-    Goal,
-    /// A task of an agentable.
-    Task,
-    /// An agent.
-    Agent,
-    /// A team of agents.
-    Team,
-    /// A user.
-    User,
-    /// The profile of a user.
-    Profile,
-    /// A todo of a user.
-    Todo,
-    /// A note of an agentable.
-    Note,
-    /// An item of a user's feed.
-    FeedItem,
-    /// A webhook of a tenant.
-    Webhook,
-    /// A trigger of a user.
-    Trigger,
+names! {
+    /// Something that users can change.
+    pub enum Entity {
+        /// A conversation: a goal, or an agentable of another kind that users create.
+        Goal = "goal",
+        /// A task of an agentable.
+        Task = "task",
+        /// An agent.
+        Agent = "agent",
+        /// A team of agents.
+        Team = "team",
+        /// A user.
+        User = "user",
+        /// The profile of a user.
+        Profile = "profile",
+        /// A todo of a user.
+        Todo = "todo",
+        /// A note of an agentable.
+        Note = "note",
+        /// An item of a user's feed.
+        FeedItem = "feed_item",
+        /// A webhook of a tenant.
+        Webhook = "webhook",
+        /// A trigger of a user.
+        Trigger = "trigger",
+    }
 }
 
-/// The type of a field's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FieldType {
-    /// A text.
-    String,
-    /// `true` or `false`.
-    Boolean,
-    /// A list of texts.
-    StringList,
-    /// An object.
-    Object,
+names! {
+    /// The type of a field's values.
+    pub enum FieldType {
+        /// A text.
+        String = "string",
+        /// `true` or `false`.
+        Boolean = "boolean",
+        /// A list of texts.
+        StringList = "string_list",
+        /// An object.
+        Object = "object",
+    }
 }
 
-/// Who may change a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UpdatableBy {
-    /// Requests.
-    Api,
-    /// Tools.
-    Agent,
-    /// Requests and tools.
-    Both,
+names! {
+    /// Who may change a field.
+    pub enum UpdatableBy {
+        /// Requests.
+        Api = "api",
+        /// Tools.
+        Agent = "agent",
+        /// Requests and tools.
+        Both = "both",
+    }
 }
 
 /// The most that a value may have.
@@ -104,16 +105,6 @@ pub struct Field {
 }
 
 impl UpdatableBy {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Api => "api",
-            Self::Agent => "agent",
-            Self::Both => "both",
-        }
-    }
-
     /// Whether requests may change the field.
     #[must_use]
     pub fn is_api(self) -> bool {
@@ -124,19 +115,6 @@ impl UpdatableBy {
     #[must_use]
     pub fn is_agent(self) -> bool {
         self != Self::Api
-    }
-}
-
-impl FieldType {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Boolean => "boolean",
-            Self::StringList => "string_list",
-            Self::Object => "object",
-        }
     }
 }
 
@@ -159,45 +137,6 @@ impl Field {
 }
 
 impl Entity {
-    /// The entities, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
-        Self::Goal,
-        Self::Task,
-        Self::Agent,
-        Self::Team,
-        Self::User,
-        Self::Profile,
-        Self::Todo,
-        Self::Note,
-        Self::FeedItem,
-        Self::Webhook,
-        Self::Trigger,
-    ];
-
-    /// The name in paths and arguments.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Goal => "goal",
-            Self::Task => "task",
-            Self::Agent => "agent",
-            Self::Team => "team",
-            Self::User => "user",
-            Self::Profile => "profile",
-            Self::Todo => "todo",
-            Self::Note => "note",
-            Self::FeedItem => "feed_item",
-            Self::Webhook => "webhook",
-            Self::Trigger => "trigger",
-        }
-    }
-
-    /// That of a name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|entity| entity.as_str() == name)
-    }
-
     /// Its fields that may be changed.
     #[must_use]
     pub fn fields(self) -> &'static [Field] {

@@ -1,39 +1,19 @@
 //! The health of an installation, as data: one [`Check`] for each problem the health monitor looks for.
 
+use crate::names::names;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// The severity of a check, in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HealthStatus {
-    /// No problem.
-    Ok,
-    /// A person should look at it, but it is not urgent.
-    Warn,
-    /// It does not work and does not repair itself.
-    Red,
-}
-
-impl HealthStatus {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Red => "red",
-        }
-    }
-
-    /// Parses the name. A status of a newer release, which is not recognised, is read as red.
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "ok" => Self::Ok,
-            "warn" => Self::Warn,
-            _ => Self::Red,
-        }
+names! {
+    /// The severity of a check, in ascending order.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum HealthStatus {
+        /// No problem.
+        Ok = "ok",
+        /// A person should look at it, but it is not urgent.
+        Warn = "warn",
+        /// It does not work and does not repair itself.
+        Red = "red",
     }
 }
 
@@ -74,9 +54,9 @@ mod tests {
         assert_eq!(worst(&[]), HealthStatus::Ok);
         let found = [check(HealthStatus::Warn), check(HealthStatus::Red), check(HealthStatus::Ok)];
         assert_eq!(worst(&found), HealthStatus::Red);
-        assert_eq!(HealthStatus::from_name("purple"), HealthStatus::Red);
+        assert_eq!(HealthStatus::from_name("purple"), None);
         for status in [HealthStatus::Ok, HealthStatus::Warn, HealthStatus::Red] {
-            assert_eq!(HealthStatus::from_name(status.as_str()), status);
+            assert_eq!(HealthStatus::from_name(status.as_str()), Some(status));
         }
     }
 }

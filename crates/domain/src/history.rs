@@ -13,26 +13,17 @@ use serde_json::Value;
 use crate::attachment::SentDocument;
 use crate::image::SentImage;
 
+use crate::names::names;
 pub use raw::RawBlock;
 
-/// The author of an entry, as providers name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The user's side: messages and tool results.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    /// The name in the database and on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
+names! {
+    /// The author of an entry, as providers name it.
+    #[derive(Hash)]
+    pub enum Role {
+        /// The user's side: messages and tool results.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
     }
 }
 

@@ -89,6 +89,14 @@ macro_rules! ids {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> { crate::openapi::id($prefix).into() }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::ToSchema for $name {}
     )*
 
         /// The prefixes of all ids; no kind of agentable may have one of these names.

@@ -1,39 +1,24 @@
 //! Interventions: why the health monitor ends a run. It only requests the end: the worker that claims the run next
 //! ends it through the engine, so that the history stays valid and the user is notified.
 
-/// A reason of the health monitor to end a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Intervention {
-    /// Its worker was alive, but the attempt did not end.
-    Stuck,
-    /// It waited too long for its next attempt.
-    Expired,
-    /// No worker claimed it although workers were alive. The user is notified.
-    Stale,
-    /// Like `Stale`, for a task: the agent that created it is informed that it did nothing.
-    StaleTask,
+use crate::names::names;
+
+names! {
+    /// A reason of the health monitor to end a run.
+    #[derive(Hash)]
+    pub enum Intervention {
+        /// Its worker was alive, but the attempt did not end.
+        Stuck = "stuck",
+        /// It waited too long for its next attempt.
+        Expired = "expired",
+        /// No worker claimed it although workers were alive. The user is notified.
+        Stale = "stale",
+        /// Like `Stale`, for a task: the agent that created it is informed that it did nothing.
+        StaleTask = "stale_task",
+    }
 }
 
 impl Intervention {
-    /// The name in the database (`runs.cancel_reason`).
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stuck => "stuck",
-            Self::Expired => "expired",
-            Self::Stale => "stale",
-            Self::StaleTask => "stale_task",
-        }
-    }
-
-    /// Parses the name; `None` if it is not a reason of the health monitor.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Stuck, Self::Expired, Self::Stale, Self::StaleTask]
-            .into_iter()
-            .find(|intervention| intervention.as_str() == name)
-    }
-
     /// The error code of the run and of its error message.
     #[must_use]
     pub fn code(self) -> &'static str {

@@ -66,6 +66,9 @@ pub mod message;
 pub mod mode;
 pub mod model;
 pub mod model_policy;
+mod names;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod overseer;
 pub mod plan;
 pub mod post;

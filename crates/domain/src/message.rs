@@ -5,68 +5,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{MessageId, RunId};
+use crate::names::names;
 
-/// The author of a thread message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The user.
-    User,
-    /// The agent.
-    Agent,
-    /// Houston, reporting a failure.
-    Error,
-    /// Houston, informing the agent: a task has ended, a check-in is due.
-    System,
-}
-
-impl Source {
-    /// The name in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Agent => "agent",
-            Self::Error => "error",
-            Self::System => "system",
-        }
+names! {
+    /// The author of a thread message.
+    pub enum Source {
+        /// The user.
+        User = "user",
+        /// The agent.
+        Agent = "agent",
+        /// Houston, reporting a failure.
+        Error = "error",
+        /// Houston, informing the agent: a task has ended, a check-in is due.
+        System = "system",
     }
 }
 
-/// Whether a thread message is text or a tool cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageType {
-    /// A text message.
-    Text,
-    /// A tool cell: it displays a tool call. The `status` in its metadata changes from `started` to `done` or
-    /// `failed`.
-    Tool,
-}
-
-impl MessageType {
-    /// The name in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Tool => "tool",
-        }
+names! {
+    /// Whether a thread message is text or a tool cell.
+    pub enum MessageType {
+        /// A text message.
+        Text = "text",
+        /// A tool cell: it displays a tool call. The `status` in its metadata changes from `started` to `done` or
+        /// `failed`.
+        Tool = "tool",
     }
 }
 
-/// Processing status of a user's message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageStatus {
-    /// Stored; no run has read it yet.
-    Pending,
-    /// A run has read it.
-    Processing,
-    /// The run that read it ended normally.
-    Answered,
-    /// The run that read it failed or was cancelled.
-    Failed,
+names! {
+    /// Processing status of a user's message.
+    pub enum MessageStatus {
+        /// Stored; no run has read it yet.
+        Pending = "pending",
+        /// A run has read it.
+        Processing = "processing",
+        /// The run that read it ended normally.
+        Answered = "answered",
+        /// The run that read it failed or was cancelled.
+        Failed = "failed",
+    }
 }
 
 /// A thread message.

@@ -6,43 +6,52 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Block;
+use crate::names::names;
 
-/// Tokens and cost of one model call. `input_tokens` counts everything that was sent, cached or not.
+/// Tokens and cost of model calls.
 ///
 /// ```json
-/// {"input_tokens": 900, "output_tokens": 40, "cache_read_tokens": 700, "cache_write_tokens": 0, "reasoning_tokens": 0,
-///  "cost": "0.0012"}
+/// {"input_tokens": 900, "output_tokens": 40, "cache_read_tokens": 700, "cache_write_tokens": 0, "reasoning_tokens": 0}
 /// ```
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens sent, including those read from the cache.
+    /// Tokens sent, cached or not.
     pub input_tokens: u64,
     /// Tokens received, including reasoning.
     pub output_tokens: u64,
     /// Input tokens that were read from the provider's cache.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub cache_read_tokens: u64,
     /// Input tokens that were written to the provider's cache.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub cache_write_tokens: u64,
     /// Those of them that are kept for an hour, which costs more. 0 once the call is priced.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub long_cache_write_tokens: u64,
     /// Output tokens that were spent on reasoning.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub reasoning_tokens: u64,
-    /// Cost in US dollars: as the provider reported it, otherwise computed from its price list. `None` if it is
-    /// unknown; a sum leaves unknown costs out.
+    // As the provider reported it, otherwise computed from its price list. `None`: unknown; sums leave it out.
+    /// Cost in US dollars; absent where another field contains it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::openapi::Decimal>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub billed: Option<BilledTokens>,
     /// The tier that served it, if its provider prices it otherwise. `None` once the call is priced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub tier: Option<Tier>,
     /// What has a price of its own. Nothing once the call is priced.
     #[serde(default, skip_serializing_if = "PricedApart::is_nothing")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
     pub apart: PricedApart,
 }
 
@@ -231,32 +240,33 @@ impl ModelAnswer {
     }
 }
 
-/// The ways in which a model call fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ModelErrorCode {
-    /// The provider has no API key or no base URL.
-    ProviderNotConfigured,
-    /// There is no such provider.
-    ProviderNotSupported,
-    /// The API key was refused.
-    AuthenticationError,
-    /// Too many requests, or the provider is overloaded.
-    RateLimited,
-    /// The provider has no such model.
-    ModelNotFound,
-    /// The conversation is longer than the model's context window.
-    ContextLengthExceeded,
-    /// The model has used up the longest answer allowed by thinking, also when asked again with more room.
-    OutputLimitReached,
-    /// The connection failed or broke.
-    NetworkError,
-    /// The provider sent nothing for too long.
-    Timeout,
-    /// The response could not be parsed, or its stream ended early.
-    InvalidResponse,
-    /// Any other failure.
-    Unknown,
+names! {
+    /// The ways in which a model call fails.
+    #[derive(Hash)]
+    pub enum ModelErrorCode {
+        /// The provider has no API key or no base URL.
+        ProviderNotConfigured = "PROVIDER_NOT_CONFIGURED",
+        /// There is no such provider.
+        ProviderNotSupported = "PROVIDER_NOT_SUPPORTED",
+        /// The API key was refused.
+        AuthenticationError = "AUTHENTICATION_ERROR",
+        /// Too many requests, or the provider is overloaded.
+        RateLimited = "RATE_LIMITED",
+        /// The provider has no such model.
+        ModelNotFound = "MODEL_NOT_FOUND",
+        /// The conversation is longer than the model's context window.
+        ContextLengthExceeded = "CONTEXT_LENGTH_EXCEEDED",
+        /// The model has used up the longest answer allowed by thinking, also when asked again with more room.
+        OutputLimitReached = "OUTPUT_LIMIT_REACHED",
+        /// The connection failed or broke.
+        NetworkError = "NETWORK_ERROR",
+        /// The provider sent nothing for too long.
+        Timeout = "TIMEOUT",
+        /// The response could not be parsed, or its stream ended early.
+        InvalidResponse = "INVALID_RESPONSE",
+        /// Any other failure.
+        Unknown = "UNKNOWN",
+    }
 }
 
 impl ModelErrorCode {
@@ -264,24 +274,6 @@ impl ModelErrorCode {
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::NetworkError | Self::Timeout)
-    }
-
-    /// The name in events and metadata.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ProviderNotConfigured => "PROVIDER_NOT_CONFIGURED",
-            Self::ProviderNotSupported => "PROVIDER_NOT_SUPPORTED",
-            Self::AuthenticationError => "AUTHENTICATION_ERROR",
-            Self::RateLimited => "RATE_LIMITED",
-            Self::ModelNotFound => "MODEL_NOT_FOUND",
-            Self::ContextLengthExceeded => "CONTEXT_LENGTH_EXCEEDED",
-            Self::OutputLimitReached => "OUTPUT_LIMIT_REACHED",
-            Self::NetworkError => "NETWORK_ERROR",
-            Self::Timeout => "TIMEOUT",
-            Self::InvalidResponse => "INVALID_RESPONSE",
-            Self::Unknown => "UNKNOWN",
-        }
     }
 }
 

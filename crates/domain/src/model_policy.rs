@@ -4,64 +4,43 @@
 //! A message says it for the run that answers it, the creator of a task for the task, and the file of a kind for all its runs; what
 //! none of them says has the default.
 
+use crate::names::names;
 use serde::{Deserialize, Serialize};
 
-/// How long the provider of a model is to keep a prompt, so that the next request pays less for what it has in common with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CachePolicy {
-    /// Not at all, where that can be said.
-    Off,
-    /// As it usually does: Anthropic 5 minutes after each use, OpenAI at least as long.
-    Short,
-    /// Longer: Anthropic an hour, OpenAI 12 or 24 hours.
-    Long,
-    /// What would have cost least with the pauses that the agentable has had: see [`cheapest`].
-    #[default]
-    Auto,
+names! {
+    /// How long the provider of a model is to keep a prompt, so that the next request pays less for what it has in common with it.
+    #[derive(Hash, Default)]
+    pub enum CachePolicy {
+        /// Not at all, where that can be said.
+        Off = "off",
+        /// As it usually does: Anthropic 5 minutes after each use, OpenAI at least as long.
+        Short = "short",
+        /// Longer: Anthropic an hour, OpenAI 12 or 24 hours.
+        Long = "long",
+        /// What would have cost least with the pauses that the agentable has had: see [`cheapest`].
+        #[default]
+        Auto = "auto",
+    }
 }
 
-/// How soon an answer is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Latency {
-    /// Sooner than usual, for a higher price, where the provider has a fast lane.
-    Fast,
-    /// As usual: somebody waits.
-    #[default]
-    Interactive,
-    /// Within minutes, or two hours: the provider's cheap tier, or a call that it answers later.
-    Relaxed,
-    /// Within a day, because nobody waits: as cheap as the provider has it. Where it takes calls that it answers later, the run
-    /// waits for them without a worker.
-    Batch,
-}
-
-impl CachePolicy {
-    /// The name in requests and files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Short => "short",
-            Self::Long => "long",
-            Self::Auto => "auto",
-        }
+names! {
+    /// How soon an answer is needed.
+    #[derive(Hash, Default)]
+    pub enum Latency {
+        /// Sooner than usual, for a higher price, where the provider has a fast lane.
+        Fast = "fast",
+        /// As usual: somebody waits.
+        #[default]
+        Interactive = "interactive",
+        /// Within minutes, or two hours: the provider's cheap tier, or a call that it answers later.
+        Relaxed = "relaxed",
+        /// Within a day, because nobody waits: as cheap as the provider has it. Where it takes calls that it answers later, the run
+        /// waits for them without a worker.
+        Batch = "batch",
     }
 }
 
 impl Latency {
-    /// The name in requests and files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fast => "fast",
-            Self::Interactive => "interactive",
-            Self::Relaxed => "relaxed",
-            Self::Batch => "batch",
-        }
-    }
-
     /// Whether a cheap tier is used that may take minutes.
     #[must_use]
     pub fn is_patient(self) -> bool {

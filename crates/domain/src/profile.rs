@@ -1,49 +1,30 @@
 //! Profiles: facts about a user in five lists of short sentences, which all their agents read and change.
 
+use crate::names::names;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of one entry of a profile, in bytes.
 pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;
 
-/// A list of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProfileList {
-    /// Who the user is.
-    Facts,
-    /// How they like things done.
-    Preferences,
-    /// How they want to be addressed.
-    CommunicationStyle,
-    /// What they care about.
-    Interests,
-    /// What they want to achieve.
-    Aims,
-}
-
-impl ProfileList {
-    /// All lists, in the order of the prompt.
-    pub const ALL: [Self; 5] =
-        [Self::Facts, Self::Preferences, Self::CommunicationStyle, Self::Interests, Self::Aims];
-
-    /// The name in the database, the API and the prompt.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Facts => "facts",
-            Self::Preferences => "preferences",
-            Self::CommunicationStyle => "communication_style",
-            Self::Interests => "interests",
-            Self::Aims => "aims",
-        }
+names! {
+    /// A list of a profile.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum ProfileList {
+        /// Who the user is.
+        Facts = "facts",
+        /// How they like things done.
+        Preferences = "preferences",
+        /// How they want to be addressed.
+        CommunicationStyle = "communication_style",
+        /// What they care about.
+        Interests = "interests",
+        /// What they want to achieve.
+        Aims = "aims",
     }
 }
 
-/// What agents know about a user, in short sentences.
-///
-/// ```json
-/// {"facts": ["lives in Graz"], "preferences": ["window seats"], "communication_style": [], "interests": [], "aims": []}
-/// ```
+/// The lists of a profile: `{"facts": ["lives in Graz"], "preferences": [], …}`.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ProfileLists))]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Profile {
     /// Who the user is.

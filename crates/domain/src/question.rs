@@ -19,6 +19,7 @@ use self::input::InputAnswer;
 use self::pause::PauseAnswer;
 use self::schema::check;
 use crate::id::{MessageId, QuestionId};
+use crate::names::names;
 
 /// Maximum number of characters of the name of who answers.
 pub const MAX_ANSWERED_BY_CHARS: usize = 200;
@@ -28,74 +29,35 @@ pub const MAX_ANSWERED_BY_CHARS: usize = 200;
 /// middle ([`input`]).
 pub const OWN_PREFIX: &str = "houston:";
 
-/// What a question is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QuestionKind {
-    /// Whether something may be done.
-    Approval,
-    /// Something that the run needs to know.
-    Input,
-    /// Whether more may be spent.
-    Budget,
-}
-
-impl QuestionKind {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-            Self::Input => "input",
-            Self::Budget => "budget",
-        }
-    }
-
-    /// Parses the name; `None` if there is no such kind.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Approval, Self::Input, Self::Budget].into_iter().find(|kind| kind.as_str() == name)
+names! {
+    /// What a question is for.
+    pub enum QuestionKind {
+        /// Whether something may be done.
+        Approval = "approval",
+        /// Something that the run needs to know.
+        Input = "input",
+        /// Whether more may be spent.
+        Budget = "budget",
     }
 }
 
-/// Whether a question is open, and if not, what closed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QuestionState {
-    /// It can be answered.
-    Open,
-    /// A person answered.
-    Answered,
-    /// No answer came in time.
-    Expired,
-    /// The run does not need the answer any more.
-    Superseded,
-    /// The run ended.
-    Cancelled,
+names! {
+    /// Whether a question is open, and if not, what closed it.
+    pub enum QuestionState {
+        /// It can be answered.
+        Open = "open",
+        /// A person answered.
+        Answered = "answered",
+        /// No answer came in time.
+        Expired = "expired",
+        /// The run does not need the answer any more.
+        Superseded = "superseded",
+        /// The run ended.
+        Cancelled = "cancelled",
+    }
 }
 
 impl QuestionState {
-    /// All states.
-    pub const ALL: [Self; 5] = [Self::Open, Self::Answered, Self::Expired, Self::Superseded, Self::Cancelled];
-
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Answered => "answered",
-            Self::Expired => "expired",
-            Self::Superseded => "superseded",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Parses the name; `None` if there is no such state.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-
     /// The state that an answer leads to. `expires_at`: when the question expires; `run_is_open`: whether its run is
     /// open.
     ///

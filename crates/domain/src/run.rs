@@ -1,87 +1,43 @@
 //! Runs: one execution for an agentable, across crashes and hand-overs.
 
-use serde::{Deserialize, Serialize};
+use crate::names::names;
 
-/// The status of a run. Each stop rule has its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// Accepted; no worker has claimed it yet.
-    Queued,
-    /// A worker holds its lock.
-    Running,
-    /// It waits for its next attempt.
-    Retrying,
-    /// It waits for an answer, a message or a time, and no worker holds it.
-    Waiting,
-    /// The model answered without asking for tools.
-    Completed,
-    /// A conversational agent sent its message.
-    MessageSent,
-    /// It reached `limits.max_iterations` (20 by default).
-    MaxIterations,
-    /// It used the same tool `limits.max_same_tool` times in a row (5 by default).
-    SameTool,
-    /// It reached `limits.max_duration_s` (10 minutes by default).
-    MaxDuration,
-    /// The history reached `limits.max_history_entries`, which tasks set.
-    HistoryFull,
-    /// The model's answer was cut at `limits.max_output_tokens`.
-    MaxTokens,
-    /// It was cancelled.
-    Cancelled,
-    /// The model could not be reached, or its answer could not be used.
-    Failed,
-    /// Its workers died repeatedly, so it was given up.
-    DeadLettered,
+names! {
+    /// The status of a run. Each stop rule has its own.
+    #[derive(Hash)]
+    pub enum RunStatus {
+        /// Accepted; no worker has claimed it yet.
+        Queued = "queued",
+        /// A worker holds its lock.
+        Running = "running",
+        /// It waits for its next attempt.
+        Retrying = "retrying",
+        /// It waits for an answer, a message or a time, and no worker holds it.
+        Waiting = "waiting",
+        /// The model answered without asking for tools.
+        Completed = "completed",
+        /// A conversational agent sent its message.
+        MessageSent = "message_sent",
+        /// It reached `limits.max_iterations` (20 by default).
+        MaxIterations = "max_iterations",
+        /// It used the same tool `limits.max_same_tool` times in a row (5 by default).
+        SameTool = "same_tool",
+        /// It reached `limits.max_duration_s` (10 minutes by default).
+        MaxDuration = "max_duration",
+        /// The history reached `limits.max_history_entries`, which tasks set.
+        HistoryFull = "history_full",
+        /// The model's answer was cut at `limits.max_output_tokens`.
+        MaxTokens = "max_tokens",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+        /// The model could not be reached, or its answer could not be used.
+        Failed = "failed",
+        /// Its workers died repeatedly, so it was given up.
+        DeadLettered = "dead_lettered",
+    }
 }
 
 impl RunStatus {
-    /// All statuses.
-    pub const ALL: [Self; 14] = [
-        Self::Queued,
-        Self::Running,
-        Self::Retrying,
-        Self::Waiting,
-        Self::Completed,
-        Self::MessageSent,
-        Self::MaxIterations,
-        Self::SameTool,
-        Self::MaxDuration,
-        Self::HistoryFull,
-        Self::MaxTokens,
-        Self::Cancelled,
-        Self::Failed,
-        Self::DeadLettered,
-    ];
-
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Waiting => "waiting",
-            Self::Completed => "completed",
-            Self::MessageSent => "message_sent",
-            Self::MaxIterations => "max_iterations",
-            Self::SameTool => "same_tool",
-            Self::MaxDuration => "max_duration",
-            Self::HistoryFull => "history_full",
-            Self::MaxTokens => "max_tokens",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
-            Self::DeadLettered => "dead_lettered",
-        }
-    }
-
-    /// Parses the name; `None` if there is no such status.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
-    }
-
     /// Whether the run has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {

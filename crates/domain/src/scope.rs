@@ -3,49 +3,25 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use crate::names::names;
 
-/// One thing that a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// Read what belongs to users: conversations, events, notes, costs.
-    Read,
-    /// Write for users: post messages, answer questions, cancel runs, change what belongs to a user.
-    Post,
-    /// Change agents, teams, guards, skills and endpoints, with the providers and models they use.
-    ManageAgents,
-    /// See how the installation works: health, state; reload files. Prompts and other texts need `read` besides.
-    Operate,
-    /// Everything of the tenant, and what only this scope allows: keys, erasing users.
-    Admin,
-    /// Beside `operate`: for the whole installation and not only the tenant of the key, its workers included. The only scope
-    /// that `admin` does not include, since an installation may have several tenants.
-    Installation,
-}
-
-impl Scope {
-    /// All scopes.
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::Post, Self::ManageAgents, Self::Operate, Self::Admin, Self::Installation];
-
-    /// Its name on the wire and in commands.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Post => "post",
-            Self::ManageAgents => "manage_agents",
-            Self::Operate => "operate",
-            Self::Admin => "admin",
-            Self::Installation => "installation",
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+names! {
+    /// One thing that a key may do.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Scope {
+        /// Read what belongs to users: conversations, events, notes, costs.
+        Read = "read",
+        /// Write for users: post messages, answer questions, cancel runs, change what belongs to a user.
+        Post = "post",
+        /// Change agents, teams, guards, skills and endpoints, with the providers and models they use.
+        ManageAgents = "manage_agents",
+        /// See how the installation works: health, state; reload files. Prompts and other texts need `read` besides.
+        Operate = "operate",
+        /// Everything of the tenant, and what only this scope allows: keys, erasing users.
+        Admin = "admin",
+        /// Beside `operate`: for the whole installation and not only the tenant of the key, its workers included. The only scope
+        /// that `admin` does not include, since an installation may have several tenants.
+        Installation = "installation",
     }
 }
 
@@ -60,8 +36,7 @@ impl FromStr for Scope {
     type Err = UnknownScope;
 
     fn from_str(name: &str) -> Result<Self, UnknownScope> {
-        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == name);
-        found.ok_or_else(|| UnknownScope(name.chars().take(40).collect()))
+        Self::from_name(name).ok_or_else(|| UnknownScope(name.chars().take(40).collect()))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::agent::SEND_MESSAGE;
 use crate::history::{Block, Entry};
 use crate::inner_call::inner_call;
 use crate::local_time::instant;
+use crate::names::names;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
 /// the same file.
@@ -95,70 +96,38 @@ impl SessionArchive {
     }
 }
 
-/// Why a session was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompletionReason {
-    /// It was without messages for [`SessionArchive::quiet_ms`].
-    SessionTimeout,
-    /// Its purpose was fulfilled: the feed is written.
-    FeedGenerationComplete,
-    /// A person reset the conversation.
-    Reset,
-}
-
-impl CompletionReason {
-    /// The name in the database and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionTimeout => "session_timeout",
-            Self::FeedGenerationComplete => "feed_generation_complete",
-            Self::Reset => "reset",
-        }
-    }
-
-    /// Parses the name; an unknown name is read as [`CompletionReason::SessionTimeout`].
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        let all = [Self::SessionTimeout, Self::FeedGenerationComplete, Self::Reset];
-        all.into_iter().find(|reason| reason.as_str() == name).unwrap_or(Self::SessionTimeout)
+names! {
+    /// Why a session was closed; a name of a newer release is read as the first.
+    #[derive(Hash, Default)]
+    pub enum CompletionReason {
+        /// It was without messages for [`SessionArchive::quiet_ms`].
+        #[default]
+        SessionTimeout = "session_timeout",
+        /// Its purpose was fulfilled: the feed is written.
+        FeedGenerationComplete = "feed_generation_complete",
+        /// A person reset the conversation.
+        Reset = "reset",
     }
 }
 
-/// A period that ends now, in the user's time zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Timeframe {
-    /// Since midnight.
-    Today,
-    /// The day before today.
-    Yesterday,
-    /// Since Monday of last week.
-    LastWeek,
-    /// Since the first of last month.
-    LastMonth,
-    /// Since the first of January of last year.
-    LastYear,
+names! {
+    /// A period that ends now, in the user's time zone.
+    #[derive(Hash)]
+    pub enum Timeframe {
+        /// Since midnight.
+        Today = "today",
+        /// The day before today.
+        Yesterday = "yesterday",
+        /// Since Monday of last week.
+        LastWeek = "last_week",
+        /// Since the first of last month.
+        LastMonth = "last_month",
+        /// Since the first of January of last year.
+        LastYear = "last_year",
+    }
 }
 
 impl Timeframe {
-    /// All timeframes, the shortest first.
-    pub const ALL: [Self; 5] =
-        [Self::Today, Self::Yesterday, Self::LastWeek, Self::LastMonth, Self::LastYear];
-
-    /// The name in the database and in tool arguments.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Today => "today",
-            Self::Yesterday => "yesterday",
-            Self::LastWeek => "last_week",
-            Self::LastMonth => "last_month",
-            Self::LastYear => "last_year",
-        }
-    }
-
     /// Its first day, and the day after its last one, if that is not today.
     fn days(self, today: NaiveDate) -> (Option<NaiveDate>, Option<NaiveDate>) {
         let monday = today.week(Weekday::Mon).checked_first_day();
@@ -271,7 +240,7 @@ mod tests {
             CompletionReason::Reset,
         ] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
-            assert_eq!(CompletionReason::from_name(reason.as_str()), reason);
+            assert_eq!(CompletionReason::from_name(reason.as_str()), Some(reason));
         }
     }
 

@@ -5,6 +5,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
+use crate::names::names;
 
 /// Maximum length of one pattern, in characters.
 pub const MAX_PATTERN_CHARS: usize = 500;
@@ -50,26 +51,26 @@ impl Default for RuleLimits {
     }
 }
 
-/// How a router picks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RouterKind {
-    /// By the first rule that matches.
-    Rules,
-    /// By a model that reads the names and descriptions of the agents.
-    Model,
+names! {
+    /// How a router picks.
+    pub enum RouterKind {
+        /// By the first rule that matches.
+        Rules = "rules",
+        /// By a model that reads the names and descriptions of the agents.
+        Model = "model",
+    }
 }
 
-/// What picked the agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RoutedBy {
-    /// A rule matched.
-    Rule,
-    /// The model picked it.
-    Model,
-    /// No rule matched, or the model call failed: it is the team's default agent.
-    Default,
+names! {
+    /// What picked the agent.
+    pub enum RoutedBy {
+        /// A rule matched.
+        Rule = "rule",
+        /// The model picked it.
+        Model = "model",
+        /// No rule matched, or the model call failed: it is the team's default agent.
+        Default = "default",
+    }
 }
 
 /// The router of a team.

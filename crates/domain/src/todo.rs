@@ -10,6 +10,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use crate::local_time::instant;
+use crate::names::names;
 
 /// Maximum length of the name of a list, in characters.
 pub const MAX_LIST_CHARS: usize = 60;
@@ -20,30 +21,21 @@ pub const MAX_ADDED_TODOS: usize = 50;
 /// The distance between the positions of two todos that were added one after the other.
 pub const STEP: f64 = 1024.0;
 
-/// How much a todo matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    /// Less than others.
-    Low,
-    /// As much as most.
-    #[default]
-    Normal,
-    /// More than others.
-    High,
+names! {
+    /// How much a todo matters.
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub enum Priority {
+        /// Less than others.
+        Low = "low",
+        /// As much as most.
+        #[default]
+        Normal = "normal",
+        /// More than others.
+        High = "high",
+    }
 }
 
 impl Priority {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Normal => "normal",
-            Self::High => "high",
-        }
-    }
-
     /// The number in the database: greater is more important.
     #[must_use]
     pub fn stored(self) -> i16 {

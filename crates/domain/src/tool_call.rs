@@ -10,33 +10,22 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{AgentableId, QuestionId, RunId};
 use crate::inner_call::inner_call;
+use crate::names::names;
 use crate::storable::storable;
 
-/// Whether a tool call may be repeated after a crash left its outcome unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EffectClass {
-    /// It changes nothing: it is repeated.
-    Read,
-    /// It is repeated with the same idempotency key.
-    Idempotent,
-    /// The tool checks by idempotency key whether it was executed.
-    Checkable,
-    /// It acts outside Houston: it is never repeated. The default.
-    #[default]
-    Effect,
-}
-
-impl EffectClass {
-    /// The name in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Idempotent => "idempotent",
-            Self::Checkable => "checkable",
-            Self::Effect => "effect",
-        }
+names! {
+    /// Whether a tool call may be repeated after a crash left its outcome unknown.
+    #[derive(Hash, Default)]
+    pub enum EffectClass {
+        /// It changes nothing: it is repeated.
+        Read = "read",
+        /// It is repeated with the same idempotency key.
+        Idempotent = "idempotent",
+        /// The tool checks by idempotency key whether it was executed.
+        Checkable = "checkable",
+        /// It acts outside Houston: it is never repeated. The default.
+        #[default]
+        Effect = "effect",
     }
 }
 

@@ -1,8 +1,7 @@
 //! Tool sources: where the tools of a tenant's own come from.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use crate::names::names;
+use serde::Deserialize;
 use uuid::Uuid;
 
 /// Maximum number of sources of a tenant.
@@ -16,30 +15,14 @@ pub const MAX_SECRETS: usize = 20;
 /// Maximum length of a secret, and of its name, in bytes.
 pub const MAX_SECRET_BYTES: usize = 8 * 1024;
 
-/// What a source is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceType {
-    /// A document of HTTP endpoints.
-    Endpoints,
-    /// An MCP server.
-    McpServer,
-}
-
-impl SourceType {
-    /// The name in rows.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Endpoints => "endpoints",
-            Self::McpServer => "mcp_server",
-        }
-    }
-}
-
-impl fmt::Display for SourceType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+names! {
+    /// What a source is.
+    #[derive(Hash)]
+    pub enum SourceType {
+        /// A document of HTTP endpoints.
+        Endpoints = "endpoints",
+        /// An MCP server.
+        McpServer = "mcp_server",
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
+use crate::names::names;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 use regex::{Captures, Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -21,76 +21,40 @@ pub const MAX_SEARCHED_BYTES: usize = 16 * 1024;
 /// Maximum length of a result, in bytes.
 pub const MAX_RESULT_BYTES: usize = 256 * 1024;
 
-/// What is done with a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// To Base64.
-    Base64Encode,
-    /// From Base64, with `+/` or `-_`, with padding or without.
-    Base64Decode,
-    /// To hexadecimal digits.
-    HexEncode,
-    /// From hexadecimal digits.
-    HexDecode,
-    /// To percent encoding, as in a part of a URL.
-    UrlEncode,
-    /// From percent encoding.
-    UrlDecode,
-    /// The SHA-256 in hexadecimal digits.
-    Sha256,
-    /// Whether a regular expression matches.
-    RegexTest,
-    /// What a regular expression matches, one line each; its groups if it has some, as JSON.
-    RegexExtract,
-    /// The text with what a regular expression matches replaced.
-    RegexReplace,
-    /// A part of a JSON document, by its pointer.
-    JsonGet,
-    /// A JSON document with line breaks.
-    JsonFormat,
-    /// A table in CSV as a list of JSON objects.
-    CsvToJson,
+names! {
+    /// What is done with a text.
+    #[derive(Hash)]
+    pub enum Operation {
+        /// To Base64.
+        Base64Encode = "base64_encode",
+        /// From Base64, with `+/` or `-_`, with padding or without.
+        Base64Decode = "base64_decode",
+        /// To hexadecimal digits.
+        HexEncode = "hex_encode",
+        /// From hexadecimal digits.
+        HexDecode = "hex_decode",
+        /// To percent encoding, as in a part of a URL.
+        UrlEncode = "url_encode",
+        /// From percent encoding.
+        UrlDecode = "url_decode",
+        /// The SHA-256 in hexadecimal digits.
+        Sha256 = "sha256",
+        /// Whether a regular expression matches.
+        RegexTest = "regex_test",
+        /// What a regular expression matches, one line each; its groups if it has some, as JSON.
+        RegexExtract = "regex_extract",
+        /// The text with what a regular expression matches replaced.
+        RegexReplace = "regex_replace",
+        /// A part of a JSON document, by its pointer.
+        JsonGet = "json_get",
+        /// A JSON document with line breaks.
+        JsonFormat = "json_format",
+        /// A table in CSV as a list of JSON objects.
+        CsvToJson = "csv_to_json",
+    }
 }
 
 impl Operation {
-    /// All operations.
-    pub const ALL: [Self; 13] = [
-        Self::Base64Encode,
-        Self::Base64Decode,
-        Self::HexEncode,
-        Self::HexDecode,
-        Self::UrlEncode,
-        Self::UrlDecode,
-        Self::Sha256,
-        Self::RegexTest,
-        Self::RegexExtract,
-        Self::RegexReplace,
-        Self::JsonGet,
-        Self::JsonFormat,
-        Self::CsvToJson,
-    ];
-
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Base64Encode => "base64_encode",
-            Self::Base64Decode => "base64_decode",
-            Self::HexEncode => "hex_encode",
-            Self::HexDecode => "hex_decode",
-            Self::UrlEncode => "url_encode",
-            Self::UrlDecode => "url_decode",
-            Self::Sha256 => "sha256",
-            Self::RegexTest => "regex_test",
-            Self::RegexExtract => "regex_extract",
-            Self::RegexReplace => "regex_replace",
-            Self::JsonGet => "json_get",
-            Self::JsonFormat => "json_format",
-            Self::CsvToJson => "csv_to_json",
-        }
-    }
-
     /// Whether it needs a pattern: a regular expression.
     #[must_use]
     pub fn is_search(self) -> bool {

@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::field::nullable;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// An agent.
@@ -23,7 +21,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
     pub id: AgentId,
     /// Unique in the tenant.
     pub name: String,
@@ -44,19 +41,16 @@ pub struct AgentResponse {
     /// The name of a model, or `default`.
     pub model: String,
     /// The limits of its kind that it overrides.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::agent::limits::LimitChanges))]
     pub limits: Map<String, Value>,
     /// How its model chooses its words, where it differs from its kind.
     #[serde(default, skip_serializing_if = "Sampling::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Sampling))]
     pub sampling: Sampling,
     /// The form of its answers; absent if it is that of its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Output>,
     /// How its model is called, where it differs from its kind.
     #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ModelPolicy))]
     pub model_policy: ModelPolicy,
     /// Whether it may answer runs.
     pub enabled: bool,
@@ -104,17 +98,13 @@ pub struct AgentSettingsRequest {
     #[serde(default)]
     pub allow_unlisted_model: bool,
     /// How its model chooses its words, where it differs from its kind; a setting that the model does not accept is refused.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Sampling>))]
     pub sampling: Option<Sampling>,
     /// The form of its answers: each of its runs ends with a value that fits. `null` leaves it to its kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Option<Output>>,
     /// How its model is called, where it differs from its kind.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ModelPolicy>))]
     pub model_policy: Option<ModelPolicy>,
     /// Limits of its kind that it overrides; never above those.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::LimitChanges>))]
     pub limits: Option<LimitChanges>,
     /// Whether it may answer runs.
     pub enabled: Option<bool>,

@@ -23,26 +23,22 @@ use crate::user::CreateUser;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentableResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub id: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// For a task: the agentable that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub parent_id: Option<String>,
     pub title: String,
     pub description: String,
     /// One of the statuses of its kind: it follows from its run, unless it was set.
     pub status: Option<String>,
     /// Its open or latest run.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// The agent that answers; null without a `team_id`: the default agent of the kind.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// The team that answers.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; null: all of them.
     #[serde(default)]
@@ -83,7 +79,6 @@ pub struct AgentableResponse {
 pub struct TaskResultResponse {
     /// The status of its run: `completed`, a stop rule (`max_iterations`, …), `failed`, `dead_lettered`,
     /// `cancelled`.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub run_status: RunStatus,
     /// What stopped it: a stop rule, an error code in lower case, or who cancelled it; null if its agent had
     /// finished.
@@ -106,7 +101,6 @@ pub struct TaskResultResponse {
 #[serde(deny_unknown_fields)]
 pub struct CreateAgentable {
     /// The user it is for; required without `user`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// The user it is for, who is created with it. If a user has this `external_id`, the agentable is for that user, whose
     /// other fields do not change.
@@ -121,10 +115,8 @@ pub struct CreateAgentable {
     #[serde(default)]
     pub description: String,
     /// The agent that answers.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// The team that answers, instead of an agent.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<TeamId>,
     /// The tools it may call, out of those of its kind; all of them if absent.
     pub tools: Option<Vec<String>>,
@@ -167,14 +159,11 @@ pub struct UpdateAgentable {
     pub status: Option<String>,
     /// The agent that answers; null: the default agent of the kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<Option<AgentId>>,
     /// The team that answers; null: the default agent of the kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TeamId>))]
     pub team_id: Option<Option<TeamId>>,
     /// The tools it may call; null: all those of its kind.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub tools: Option<Option<Vec<String>>>,
 }

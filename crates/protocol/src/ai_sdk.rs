@@ -35,7 +35,6 @@ pub enum Chunk<'a> {
     /// A message of the assistant starts, or goes on: its id is that of the run.
     #[serde(rename_all = "camelCase")]
     Start {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         message_id: RunId,
     },
     /// A model call starts.
@@ -47,7 +46,6 @@ pub enum Chunk<'a> {
     },
     TextDelta {
         id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     TextEnd {
@@ -58,7 +56,6 @@ pub enum Chunk<'a> {
     },
     ReasoningDelta {
         id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     ReasoningEnd {
@@ -67,7 +64,6 @@ pub enum Chunk<'a> {
     #[serde(rename_all = "camelCase")]
     ToolInputStart {
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_name: Cow<'a, str>,
         /// Whether Houston carries out the call, and not the client.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,13 +72,11 @@ pub enum Chunk<'a> {
     #[serde(rename_all = "camelCase")]
     ToolInputDelta {
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         input_text_delta: Cow<'a, str>,
     },
     #[serde(rename_all = "camelCase")]
     ToolInputAvailable {
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_name: Cow<'a, str>,
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         input: Value,
@@ -98,7 +92,6 @@ pub enum Chunk<'a> {
     #[serde(rename_all = "camelCase")]
     ToolOutputError {
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         error_text: Cow<'a, str>,
     },
     /// A person did not allow the call.
@@ -109,14 +102,12 @@ pub enum Chunk<'a> {
     /// A person must allow the call. The client's next request answers.
     #[serde(rename_all = "camelCase")]
     ToolApprovalRequest {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         approval_id: QuestionId,
         tool_call_id: EntityId,
     },
     /// Another question for which the run waits, as an interrupt of AG-UI. `POST /v1/questions/{id}/answer` answers it.
     #[serde(rename = "data-houston-question")]
     Question {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         id: QuestionId,
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         data: Value,
@@ -146,13 +137,11 @@ pub enum Chunk<'a> {
     /// The run was cancelled.
     Abort {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         reason: Option<Cow<'a, str>>,
     },
     /// The run failed.
     #[serde(rename_all = "camelCase")]
     Error {
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         error_text: Cow<'a, str>,
     },
 }

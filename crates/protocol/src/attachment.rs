@@ -3,8 +3,6 @@
 use houston_domain::id::{AttachmentId, UserId};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A stored file.
@@ -16,9 +14,7 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttachmentResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttachmentId))]
     pub id: AttachmentId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub name: String,
     /// What its bytes are: `image/png`, `image/jpeg`, `image/webp`, `image/gif`, `application/pdf` or `text/plain`.

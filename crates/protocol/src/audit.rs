@@ -3,8 +3,6 @@
 use houston_domain::id::AuditId;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A change, or an attempt that was refused. It has ids only, no content.
@@ -16,7 +14,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRecordResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AuditId))]
     pub id: AuditId,
     pub at: Time,
     /// Who: the key, or a command of the operator.

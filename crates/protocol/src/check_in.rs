@@ -4,8 +4,6 @@ use houston_domain::id::CheckInId;
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A check-in.
@@ -17,7 +15,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckInResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::CheckInId))]
     pub id: CheckInId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]

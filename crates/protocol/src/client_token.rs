@@ -4,8 +4,6 @@ use houston_domain::id::{ApiKeyId, UserId};
 use houston_domain::scope::Scope;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// Makes a client token.
@@ -18,13 +16,11 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub struct CreateClientToken {
     /// Whose browser or phone it is for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The only agentables of the user that it may reach, 1 to 100; all if left out.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentableId>>, min_items = 1, max_items = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<houston_domain::id::AgentableId>>, min_items = 1, max_items = 100))]
     pub agentables: Option<Vec<String>>,
     /// What it allows: `read`, `post` or both, and nothing that the key which makes it may not do. `read` if left out.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::Scope>>))]
     pub scopes: Option<Vec<Scope>>,
     /// How long it is valid, 1 to 1,440 minutes; 60 if left out.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1440))]
@@ -40,17 +36,14 @@ pub struct CreateClientToken {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClientTokenResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// `Authorization: Bearer`; for event streams also the parameter `access_token` of the query.
     pub token: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The only agentables that it may reach; all of the user's if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentableId>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<houston_domain::id::AgentableId>>))]
     pub agentables: Option<Vec<String>>,
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
     pub expires_at: Time,
 }

@@ -45,15 +45,13 @@ pub struct CloudEvent {
 pub struct CloudEventData {
     /// The user of the agentable.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// The agentable: the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub agentable_id: Option<String>,
     /// The run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// The position in the agentable's stream: `GET …/events?after=` of one less begins with it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,9 +4,6 @@ use houston_domain::conversation::Conversation;
 use houston_domain::id::UserId;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// Creates an agentable from a conversation document.
 ///
 /// ```json
@@ -17,12 +14,10 @@ use crate::schema;
 #[serde(deny_unknown_fields)]
 pub struct ImportConversation {
     /// The user that the new agentable works for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Replaces the title of the document: 1 to 200 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200))]
     pub title: Option<String>,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Conversation))]
     pub conversation: Conversation,
 }
 
@@ -68,7 +63,7 @@ pub struct ResetConversation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResetConversationResponse {
     /// The agentable whose conversation was reset.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub id: String,
     /// History entries that models no longer see.
     pub closed_entries: i64,

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use houston_domain::id::{ApiKeyId, ErasureId};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// An erasure. It is stored permanently, and contains nothing of what was erased.
@@ -19,7 +17,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErasureResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ErasureId))]
     pub id: ErasureId,
     /// `running` while rows are deleted, then `completed`.
     pub status: String,
@@ -28,7 +25,6 @@ pub struct ErasureResponse {
     /// The id of what was erased.
     pub resource_id: String,
     /// The API key of the request; null if it was not made over HTTP.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::ApiKeyId>))]
     pub api_key_id: Option<ApiKeyId>,
     /// Number of rows deleted so far, by table.
     pub deleted: BTreeMap<String, i64>,

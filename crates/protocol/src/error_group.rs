@@ -3,8 +3,6 @@
 use houston_domain::id::RunId;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// The groups, the largest first: `{"data": [{"fingerprint": "8c1f…", …}], "window_h": 24, "capped": false}`.
@@ -42,6 +40,5 @@ pub struct ErrorGroupResponse {
     pub first_seen: Time,
     pub last_seen: Time,
     /// The latest of the runs.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub sample_run_id: RunId,
 }

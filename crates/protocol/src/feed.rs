@@ -4,8 +4,6 @@ use houston_domain::id::{MessageId, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 
 /// Requests a feed now. It has no fields: `{}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,11 +23,9 @@ pub struct GenerateFeed {}
 pub enum FeedGenerationResponse {
     /// The feed is being written.
     Accepted {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         run_id: RunId,
         /// The message that the agent reads; absent if a feed was being written already.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageId>))]
         message_id: Option<MessageId>,
         /// The agentable that writes it.
         #[serde(flatten)]

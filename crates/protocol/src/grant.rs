@@ -17,9 +17,7 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GrantResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::GrantId))]
     pub id: GrantId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agentable it is for; null: all of the user's.
     pub agentable: Option<String>,

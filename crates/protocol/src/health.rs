@@ -3,8 +3,6 @@
 use houston_domain::health::HealthStatus;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// The health of the installation, from the last run of the health monitor.
@@ -17,7 +15,6 @@ use crate::time::Time;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthResponse {
     /// The highest severity of the checks.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
     /// When the health monitor last ran; null if it never did.
     pub checked_at: Option<Time>,
@@ -30,7 +27,6 @@ pub struct HealthResponse {
 pub struct HealthCheckResponse {
     /// The name of the check, as in `stuck_runs`.
     pub id: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
     /// Since when the check has this status.
     pub since: Time,
@@ -49,7 +45,6 @@ pub struct HealthChangeResponse {
     /// The name of the cell that was checked, as in `0000-7fff`; null if there is only one.
     pub cell: Option<String>,
     /// The status from then on.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::HealthStatus))]
     pub status: HealthStatus,
     pub at: Time,
     /// What was found. It is about all tenants: null for keys without the scope `installation`.

@@ -3,8 +3,6 @@
 use houston_domain::id::{InboundHookId, MessageId};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// An inbound hook to be created.
@@ -17,7 +15,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub struct CreateInboundHook {
     /// The agentable to which messages are posted.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub agentable_id: String,
     /// Where the texts come from, as the agent reads it, up to 100 characters.
     #[cfg_attr(feature = "openapi", schema(max_length = 100))]
@@ -37,9 +35,8 @@ pub struct CreateInboundHook {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InboundHookResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::InboundHookId))]
     pub id: InboundHookId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub agentable_id: String,
     pub name: String,
     pub instructions: String,
@@ -71,6 +68,5 @@ pub struct InboundHookList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceivedResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub message_id: MessageId,
 }

@@ -4,8 +4,6 @@ use houston_domain::id::{ApiKeyId, UserId};
 use houston_domain::scope::Scope;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// The key that a request was sent with. Its secret is in no response.
@@ -16,13 +14,10 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OwnKeyResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// What it allows; `admin` allows everything.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
     /// The only user that it reads and writes for; null: it is for all of the tenant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
 }
 
@@ -36,7 +31,6 @@ pub struct OwnKeyResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ApiKeyId))]
     pub id: ApiKeyId,
     /// What it is for, or who signed in to the console with it.
     pub name: String,
@@ -45,10 +39,8 @@ pub struct KeyResponse {
     /// `active`, `revoked` or `expired`.
     pub status: String,
     /// What it allows; `admin` allows everything.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Scope>))]
     pub scopes: Vec<Scope>,
     /// The only user that it reads and writes for; null: it is for all of the tenant.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// Whose JWTs are accepted in its place; null: it is a key.
     pub issuer: Option<String>,

@@ -3,9 +3,6 @@
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// All kinds, by name: `{"data": [{"kind": "goal", …}, {"kind": "task", …}]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -50,7 +47,6 @@ pub struct KindResponse {
     /// Those of them that may answer runs.
     pub enabled_agents: i64,
     /// The agent that answers where no other is chosen.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub default_agent_id: Option<AgentId>,
 }
 

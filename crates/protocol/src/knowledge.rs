@@ -4,8 +4,6 @@ use houston_domain::id::{CustomInstructionId, FeedItemId, LearningId, MemoryId, 
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A note, which an agent or a person wrote for an agentable.
@@ -17,13 +15,11 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoteResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::NoteId))]
     pub id: NoteId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The run that wrote it; null if no run did.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub title: String,
     pub content: String,
@@ -40,7 +36,6 @@ pub struct NoteResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LearningResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::LearningId))]
     pub id: LearningId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
@@ -59,12 +54,9 @@ pub struct LearningResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MemoryResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MemoryId))]
     pub id: MemoryId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that stored it; null if no run did.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub content: String,
     pub created_at: Time,
@@ -80,9 +72,7 @@ pub struct MemoryResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CustomInstructionResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::CustomInstructionId))]
     pub id: CustomInstructionId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub content: String,
     pub created_at: Time,
@@ -98,12 +88,9 @@ pub struct CustomInstructionResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedItemResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::FeedItemId))]
     pub id: FeedItemId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that wrote it; null if no run did.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub title: String,
     pub content: String,

@@ -27,24 +27,19 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub id: MessageId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Source))]
     pub source: Source,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageType))]
     pub message_type: MessageType,
     /// Markdown; for a tool cell, its title.
     pub content: String,
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
     pub metadata: Value,
     /// Processing status of a user's message; null for other messages.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageStatus>))]
     pub status: Option<MessageStatus>,
     /// The run that answers it or wrote it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// The answer as a value, if a form was asked for: what `content` has as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +85,6 @@ pub struct CreateMessage {
     /// Files of the user that were posted before, eight by default. The content of the stored message ends with a line for
     /// each: `[report.pdf](/v1/attachments/att_…)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AttachmentId>))]
     pub attachments: Vec<AttachmentId>,
     /// Returned with the message and its events; at most 16 KiB as JSON.
     #[serde(default)]
@@ -99,28 +93,22 @@ pub struct CreateMessage {
     /// What the message is about, such as what the user looks at: the prompt says so, with what the kind's provider for this
     /// type knows of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Focus>))]
     pub context: Option<Focus>,
     /// The form of the answer: the run ends with a value that fits, the `result` of its message. The default is set by the
     /// agent and the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Output>,
     /// How the model chooses its words, where it differs from the agent; a setting that the model does not accept is refused.
     #[serde(default, skip_serializing_if = "Sampling::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Sampling))]
     pub sampling: Sampling,
     /// Limits of the run; those of the agent count if they are lower.
     #[serde(default, skip_serializing_if = "LimitChanges::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::LimitChanges))]
     pub limits: LimitChanges,
     /// How the model of the run that answers it is called, and of the tasks that this run creates; what is left out is as the kind
     /// has it.
     #[serde(default, skip_serializing_if = "ModelPolicy::is_unset")]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ModelPolicy))]
     pub model_policy: ModelPolicy,
     /// What happens to an open run; the default is set by the kind.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::DoubleTexting>))]
     pub double_texting: Option<DoubleTexting>,
 }
 

@@ -157,7 +157,6 @@ pub struct EstimateModels {
     pub use_case: Option<String>,
     /// An agent: its own model, or that of its use case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// Another strategy than that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]

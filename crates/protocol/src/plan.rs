@@ -21,15 +21,13 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub id: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agentable that it works for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub parent_id: String,
     /// Its run.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// Whether the run that made it waits for it.
     pub attached: bool,
@@ -73,9 +71,8 @@ pub struct PlanResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanListItem {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub id: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     pub attached: bool,
     /// As in [`PlanResponse`].
@@ -118,10 +115,9 @@ pub struct PlanStepResponse {
     /// When it starts again, or fails or takes its default.
     pub due_at: Option<Time>,
     /// The executor that works on it, or has.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub task_id: Option<String>,
     /// The question that it asks, or has asked.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::QuestionId>))]
     pub question_id: Option<QuestionId>,
     pub started_at: Option<Time>,
     pub ended_at: Option<Time>,
@@ -170,7 +166,7 @@ pub struct CreatePlan {
     pub document: Option<Map<String, Value>>,
     /// The name of a file of the installation (`jobs/plans/*.json`), whose document it is; `input` must match its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "research"))]
+    #[cfg_attr(feature = "openapi", schema(example = "research"))]
     pub template: Option<String>,
     /// What its expressions read as `input`: up to 64 KiB.
     #[serde(default)]

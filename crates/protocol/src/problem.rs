@@ -7,9 +7,6 @@ use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
-
 /// Why a request was refused.
 ///
 /// ```json
@@ -44,11 +41,9 @@ pub struct Problem<'a> {
     pub request_id: Cow<'a, str>,
     /// With `invalid_state`: how the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunStatus>))]
     pub current_status: Option<RunStatus>,
     /// With `run_in_progress`: the run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunId>))]
     pub run_id: Option<RunId>,
     /// With `already_exists`: the id of the existing resource.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,11 +56,9 @@ pub struct Problem<'a> {
     pub retry_after_ms: Option<u64>,
     /// With `rate_limited`: the limits that are exceeded, by their names in `RateLimit-Policy`.
     #[serde(default, rename = "violated-policies", skip_serializing_if = "<[Cow<'_, str>]>::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub violated_policies: Cow<'a, [Cow<'a, str>]>,
     /// With `invalid_request`: the errors and their positions.
     #[serde(default, skip_serializing_if = "<[FieldError]>::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<FieldError>))]
     pub errors: Cow<'a, [FieldError]>,
 }
 
@@ -236,20 +229,20 @@ impl fmt::Display for ProblemCode {
 mod documented {
     use std::borrow::Cow;
 
+    use houston_domain::openapi::one_of;
     use utoipa::openapi::RefOr;
     use utoipa::openapi::schema::Schema;
     use utoipa::{PartialSchema, ToSchema};
 
-    use super::{ProblemCode, schema};
+    use super::ProblemCode;
 
     impl PartialSchema for ProblemCode {
         fn schema() -> RefOr<Schema> {
-            let names = Self::ALL.iter().map(|code| code.as_str());
             let meanings =
                 Self::ALL.iter().map(|code| format!("- `{code}` ({}): {}", code.status(), code.meaning()));
-            let described = schema::one_of(&names.collect::<Vec<_>>())
-                .description(Some(meanings.collect::<Vec<_>>().join("\n")));
-            RefOr::T(Schema::from(described))
+            one_of(Self::ALL.iter().map(|code| code.as_str()))
+                .description(Some(meanings.collect::<Vec<_>>().join("\n")))
+                .into()
         }
     }
 

@@ -22,18 +22,14 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuestionResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub id: QuestionId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
     pub owner: Owner,
     /// The user the agent works for.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The run that asks.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
     pub kind: QuestionKind,
     /// What it is about, such as the id of a tool call.
     pub subject: Option<String>,
@@ -45,7 +41,6 @@ pub struct QuestionResponse {
     #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
     pub default_value: Option<Value>,
     pub expires_at: Option<Time>,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionState))]
     pub state: QuestionState,
     /// Null unless it was answered.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson, required = false))]
@@ -74,7 +69,6 @@ pub struct CallToApprove {
     /// Why a person is asked.
     pub why: String,
     /// The thread message that shows the call.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub message_id: MessageId,
     /// What it would change, as it was when the question was asked: a unified diff of a file, of at most about 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,6 @@ use houston_domain::id::{MessageId, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// Says up to where the user has read a thread: `{"message_id": "msg_0190…"}` or `{"seq": 9}`; neither: to its end.
@@ -15,7 +13,6 @@ use crate::time::Time;
 pub struct MarkRead {
     /// A message of the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageId>))]
     pub message_id: Option<MessageId>,
     /// A position of its event stream, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +49,6 @@ pub struct ReadMarkResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnreadResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The sum over `threads`.
     pub unread: i64,

@@ -22,20 +22,17 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub id: RunId,
     #[serde(flatten)]
     // Null is allowed for the nullable fields that lists of runs add.
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Option<String>>))]
     pub owner: Owner,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub status: RunStatus,
     /// Number of the attempt, from 1.
     pub attempt: i32,
     /// Number of model calls.
     pub iterations: i32,
     /// Tokens of its model calls.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Usage))]
     pub usage: Usage,
     /// Known cost of its model calls, in US dollars; null if no cost is known, which is not 0.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
@@ -93,7 +90,6 @@ pub struct ModelCallResponse {
     pub provider: String,
     pub model: String,
     /// Tokens of the call.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Usage))]
     pub usage: Usage,
     /// Cost in US dollars; null if unknown.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
@@ -118,7 +114,6 @@ pub struct CancelledRunsResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelledRunResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]

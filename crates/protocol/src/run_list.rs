@@ -5,8 +5,6 @@ use houston_domain::run::RunStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::run::RunResponse;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A run of the list of all runs: the fields of the run, and what it belongs to.
@@ -19,10 +17,8 @@ pub struct ListedRunResponse {
     pub kind: String,
     /// The title of its agentable.
     pub title: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The agent of its agentable; null: the default agent of the kind, or a team.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
 }
 
@@ -37,18 +33,15 @@ pub struct ListedRunResponse {
 pub struct RunsFilter {
     /// With one of these statuses.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::RunStatus>>))]
     pub status: Option<Vec<RunStatus>>,
     /// Of agentables of this kind.
     #[serde(default)]
     pub kind: Option<String>,
     /// Of agentables that this agent answers for.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     /// Of agentables of this user.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// With this error code.
     #[serde(default)]
@@ -75,7 +68,6 @@ pub struct RunsFilter {
 pub struct ChangeRuns {
     /// The runs; at most 100.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::RunId>>))]
     pub ids: Option<Vec<RunId>>,
     /// Instead of `ids`: the runs that match, the newest first, 100 in a request.
     #[serde(default)]
@@ -112,7 +104,6 @@ pub struct ChangedRunsResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkippedRun {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// `not_found`; to be cancelled: `ended`; to be tried again: `not_failed`, `superseded` (its agentable has run since),
     /// `no_message` (no message of a user began it), `not_conversational`, `refused` (the message is not accepted now).

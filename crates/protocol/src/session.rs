@@ -21,7 +21,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::SessionId))]
     pub id: SessionId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
@@ -29,7 +28,6 @@ pub struct SessionResponse {
     /// Number of the session within its agentable, from 1.
     pub number: i32,
     /// Why it was closed.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::CompletionReason))]
     pub completion_reason: CompletionReason,
     /// What the session was about: a summary or an extract.
     pub summary: String,
@@ -63,11 +61,8 @@ pub struct HistoryEntryResponse {
     /// Position in the history, from 1.
     pub position: i64,
     /// The run that wrote it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::EntryRole))]
     pub role: Role,
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Block>))]
     pub content: Vec<Block>,
     /// When it was committed.
     pub created_at: Time,
@@ -82,7 +77,6 @@ pub struct HistoryEntryResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResultPartResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ResultId))]
     pub id: ResultId,
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
@@ -113,10 +107,8 @@ pub struct ResultPartResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CompressionResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::CompressionId))]
     pub id: CompressionId,
     /// The run that needed it.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// The summary replaces the history entries after this position…
     pub session_position: i64,

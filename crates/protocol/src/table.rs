@@ -19,14 +19,12 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TableResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TableId))]
     pub id: TableId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Unique among the tables of the user.
     pub name: String,
     pub description: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::TableField>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<houston_domain::custom_table::Field>))]
     pub fields: Fields,
     /// The JSON Schema of a record.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
@@ -52,7 +50,6 @@ pub struct CreateTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::TableField>))]
     pub fields: Vec<Field>,
     /// A table of `tables.toml`, in place of fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +62,7 @@ pub struct CreateTable {
 #[serde(deny_unknown_fields)]
 pub struct AddFields {
     /// At least one. None may be required if the table has records.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, value_type = Vec<schema::TableField>))]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub fields: Vec<Field>,
 }
 
@@ -85,9 +82,7 @@ pub struct ImportedRecords {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RecordId))]
     pub id: RecordId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TableId))]
     pub table_id: TableId,
     /// By the names of the fields.
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, schema::AnyJson>))]

@@ -6,8 +6,6 @@ use houston_domain::team::Router;
 use serde::{Deserialize, Serialize};
 
 use crate::field::nullable;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A team.
@@ -20,7 +18,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TeamResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TeamId))]
     pub id: TeamId,
     /// Unique in the tenant.
     pub name: String,
@@ -28,17 +25,13 @@ pub struct TeamResponse {
     pub kind: String,
     pub description: String,
     /// Its agents.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AgentId>))]
     pub agents: Vec<AgentId>,
     /// The agent that answers when no rule matches, or the model cannot pick one.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
     pub default_agent_id: AgentId,
     /// How it picks the agent that answers a run.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Router))]
     pub router: Router,
     /// The form of its answers, whichever agent answers; absent if it is that of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Output>,
     /// Increases with each change.
     pub version: i64,
@@ -62,17 +55,13 @@ pub struct TeamSettingsRequest {
     /// At most 2,000 bytes.
     pub description: Option<String>,
     /// 1 to 20 agents of one kind; `teams.limits.agents_per_team` may set another maximum.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::AgentId>>))]
     pub agents: Option<Vec<AgentId>>,
     /// One of `agents`; the first if absent.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub default_agent_id: Option<AgentId>,
     /// How it picks the agent that answers a run.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Router>))]
     pub router: Option<Router>,
     /// The form of its answers, whichever agent answers. `null` leaves it to the agent.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Output>))]
     pub output: Option<Option<Output>>,
     /// For a change: fails unless the team has this version.
     pub version: Option<i64>,

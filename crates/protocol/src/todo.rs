@@ -5,8 +5,6 @@ use houston_domain::todo::Priority;
 use serde::{Deserialize, Serialize};
 
 use crate::field::nullable;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A todo: what a user wants to get done. All their agents see it.
@@ -19,15 +17,12 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TodoResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TodoId))]
     pub id: TodoId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// The name of its list; empty: no list.
     pub list: String,
     pub title: String,
     pub details: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Priority))]
     pub priority: Priority,
     /// The local day, as `2026-12-01`, or time, as `2026-12-01T15:00`; null: it is due at no time.
     pub due: Option<String>,
@@ -58,7 +53,6 @@ pub struct CreateTodo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Priority>))]
     pub priority: Option<Priority>,
     /// A day, as `2026-12-01`, a local time, as `2026-12-01T15:00`, or a time with an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,17 +74,14 @@ pub struct UpdateTodo {
     pub details: Option<String>,
     /// Up to 60 characters on one line; empty: no list.
     pub list: Option<String>,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Priority>))]
     pub priority: Option<Priority>,
     /// As in a new todo; null: it is due at no time.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub due: Option<Option<String>>,
     /// The time zone of `due`; the user's if it is not given.
     pub time_zone: Option<String>,
     /// Whether it is done.
     pub done: Option<bool>,
     /// The todo of the same user before which it is moved.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TodoId>))]
     pub before: Option<TodoId>,
 }

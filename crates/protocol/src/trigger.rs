@@ -59,7 +59,7 @@ pub enum TriggerWhen {
         kind: Option<String>,
         /// Only events of this agentable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
         agentable_id: Option<String>,
         /// Only events for which this expression is true, of up to 1,000 bytes: `event.data.status == "failed"`. `event` has
         /// `at`, `topic`, `agentable_id`, `kind`, `content` (what the user wrote) and `data` (as in webhooks). An expression that
@@ -117,14 +117,14 @@ impl From<When> for TriggerWhen {
 pub enum TriggerThen {
     /// Posts a system message to an agentable of the user: an open run reads it; otherwise it opens a run.
     Tell {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+        #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
         agentable_id: String,
         /// What the agent reads first, up to 4,000 bytes.
         instructions: String,
     },
     /// Starts a task of an agentable of the user. Its end is reported to that agentable.
     Task {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+        #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
         agentable_id: String,
         /// One of the kinds of tasks that the agentable may create; the first of them when left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub enum TriggerThen {
     },
     /// Starts a plan of an agentable of the user, without any model. Its end is reported to that agentable.
     Plan {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+        #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
         agentable_id: String,
         /// The document, as in `POST /v1/goals/{id}/plans`.
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
@@ -195,9 +195,7 @@ pub struct UpdateTrigger {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TriggerResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TriggerId))]
     pub id: TriggerId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     pub name: String,
     pub when: TriggerWhen,

@@ -78,7 +78,6 @@ pub struct Budgets {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserSpent {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Empty for keys without the scope `read`.
     pub name: String,
@@ -95,7 +94,6 @@ pub struct UserSpent {
 pub struct AgentSpent {
     pub kind: String,
     /// Null: the default agent of the kind, or a team.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentId>))]
     pub agent_id: Option<AgentId>,
     pub name: Option<String>,
     #[serde(flatten)]

@@ -22,7 +22,6 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub id: UserId,
     /// The client's own id of the user, unique in the tenant.
     pub external_id: Option<String>,
@@ -69,7 +68,7 @@ pub struct UpdateUser {
     pub time_zone: Option<String>,
     /// 1 to 255 characters; null removes it.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255, value_type = Option<String>))]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub external_id: Option<Option<String>>,
 }
 
@@ -82,7 +81,6 @@ pub struct UpdateUser {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCostsResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     /// Known cost in US dollars; null if no cost is known.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Decimal>))]
@@ -122,10 +120,8 @@ pub struct DayCostResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProfileResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::UserId))]
     pub user_id: UserId,
     #[serde(flatten)]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::ProfileLists))]
     pub profile: Profile,
     /// Null if the profile was never written.
     pub updated_at: Option<Time>,

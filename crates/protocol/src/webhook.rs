@@ -3,8 +3,6 @@
 use houston_domain::id::{DeliveryId, UserId, WebhookId};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// A webhook to be created.
@@ -26,12 +24,11 @@ pub struct CreateWebhook {
     #[cfg_attr(feature = "openapi", schema(max_length = 500))]
     pub description: String,
     /// Only events of this user's agentables.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     /// Only events of agentables of this kind.
     pub kind: Option<String>,
     /// Only events of this agentable.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub agentable_id: Option<String>,
 }
 
@@ -66,15 +63,13 @@ pub struct UpdateWebhook {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WebhookId))]
     pub id: WebhookId,
     pub url: String,
     pub topics: Vec<String>,
     pub description: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::UserId>))]
     pub user_id: Option<UserId>,
     pub kind: Option<String>,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::AgentableId>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<houston_domain::id::AgentableId>))]
     pub agentable_id: Option<String>,
     pub enabled: bool,
     /// Why Houston has switched it off: `gone`, its address answered 410; `backlog`, more than 100,000 events waited for its receiver.
@@ -141,7 +136,6 @@ pub struct WebhookTestResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::DeliveryId))]
     pub id: DeliveryId,
     /// The id of the event, which is sent as `webhook-id`.
     pub event_id: String,

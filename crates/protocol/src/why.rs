@@ -5,8 +5,6 @@ use houston_domain::run::RunStatus;
 use houston_domain::why::{Facts, Reason};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// Why an agentable, or a run of it, does not go on.
@@ -19,7 +17,7 @@ use crate::time::Time;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WhyResponse {
     /// The agentable.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentableId))]
+    #[cfg_attr(feature = "openapi", schema(value_type = houston_domain::id::AgentableId))]
     pub id: String,
     /// Whether it goes on by itself, without a person.
     pub passes: bool,
@@ -40,7 +38,6 @@ pub struct WhyReason {
     /// What to do; null: nothing, but wait.
     pub todo: Option<String>,
     /// The question to be answered.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::QuestionId>))]
     pub question_id: Option<QuestionId>,
     /// When it passes by itself.
     pub until: Option<Time>,

@@ -3,8 +3,6 @@
 use houston_domain::id::WorkerId;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// All registered workers: `{"data": [{"id": "worker_0190…", …}]}`.
@@ -25,7 +23,6 @@ pub struct WorkersResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerResponse {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::WorkerId))]
     pub id: WorkerId,
     /// Host and process id.
     pub name: String,

@@ -75,7 +75,7 @@ macro_rules! session {
             positions: (row.first_position, row.last_position),
             started_at: row.started_at,
             completed_at: row.completed_at,
-            reason: CompletionReason::from_name(&row.completion_reason),
+            reason: CompletionReason::from_name(&row.completion_reason).unwrap_or_default(),
             summary: row.summary,
             by_model: row.summarised_by == "model",
             pending: row.pending,
@@ -209,7 +209,10 @@ impl RunStore {
             let session = QuietSession {
                 now: row.now,
                 look_at: row.look_at,
-                requested: row.close_reason.as_deref().map(CompletionReason::from_name),
+                requested: row
+                    .close_reason
+                    .as_deref()
+                    .map(|name| CompletionReason::from_name(name).unwrap_or_default()),
                 archives: row.archives,
                 is_running: row.is_running,
                 written_at: row.written_at,

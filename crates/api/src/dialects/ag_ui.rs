@@ -44,7 +44,7 @@ endpoint! {
     summary = "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event the client has: nothing is posted or answered, and the stream is resumed.")
     ),
     request_body = RunAgentInput,

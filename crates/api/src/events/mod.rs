@@ -61,7 +61,7 @@ endpoint! {
     summary = "Stream the events of an agentable as server-sent events.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has; 0 for all events. By default the stream begins with the open or latest run, or with the first event of it that is kept."),
         ("follow" = Option<bool>, Query, description = "Whether the stream stays open between runs; false by default."),
         ("interrupts" = Option<bool>, Query, description = "Whether the run ends for this stream with the outcome `interrupt` while it waits for a person; false by default."),

@@ -14,7 +14,7 @@ macro_rules! get_by_id {
             tag = $tag,
             operation_id = $operation,
             summary = $summary,
-            params(("id" = houston_protocol::schema::$id, Path, description = $id_description)),
+            params(("id" = houston_domain::id::$id, Path, description = $id_description)),
             responses((status = 200, description = $description, body = $($body)::+)),
         }
 
@@ -47,7 +47,7 @@ macro_rules! list_of_agentable {
             summary = $summary,
             params(
                 ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-                ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+                ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
                 ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
                 ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
             ),

@@ -54,7 +54,7 @@ endpoint! {
     summary = "List the agentables of a kind, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only agentables of this user."),
+        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only agentables of this user."),
         ("status" = Option<String>, Query, description = "Only agentables with this status, one of the statuses of the kind."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
@@ -105,7 +105,7 @@ endpoint! {
     summary = "Get an agentable.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The agentable.", body = houston_protocol::agentable::AgentableResponse)
@@ -127,7 +127,7 @@ endpoint! {
     summary = "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = UpdateAgentable,
     responses(
@@ -206,7 +206,7 @@ endpoint! {
     summary = "Erase an agentable with its tasks and everything that belongs to them.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses((status = 202, description = "The agentable is no longer found; its rows are deleted in the background.", body = houston_protocol::erasure::ErasureResponse)),
 }
@@ -228,7 +228,7 @@ endpoint! {
     summary = "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The agentable after the change.", body = AgentableResponse),
@@ -255,7 +255,7 @@ endpoint! {
     summary = "Take an agentable out of the archive.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The agentable after the change.", body = AgentableResponse),
@@ -295,7 +295,7 @@ endpoint! {
     summary = "Cancel the open run of an agentable and the runs of all its tasks.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
@@ -319,7 +319,7 @@ endpoint! {
     summary = "List the tasks of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -357,8 +357,8 @@ endpoint! {
     summary = "List the runs of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
-        ("status" = Option<houston_protocol::schema::RunStatus>, Query, description = "Only runs with this status."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
+        ("status" = Option<houston_domain::run::RunStatus>, Query, description = "Only runs with this status."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

@@ -140,7 +140,7 @@ endpoint! {
     operation_id = "update_agent",
     summary = "Change an agent; fields not given stay as they are.",
     params(
-        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
     ),
     request_body = AgentSettingsRequest,
     responses(
@@ -218,7 +218,7 @@ endpoint! {
     operation_id = "delete_agent",
     summary = "Delete an agent that is not in use.",
     params(
-        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
         (status = 204, description = "The agent is deleted."),
@@ -247,7 +247,7 @@ endpoint! {
     operation_id = "reset_agent",
     summary = "Restore a default agent from the file of its kind.",
     params(
-        ("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")
+        ("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")
     ),
     responses(
         (status = 200, description = "The restored agent.", body = houston_protocol::agent::AgentResponse),

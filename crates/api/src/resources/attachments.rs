@@ -60,7 +60,7 @@ endpoint! {
     operation_id = "create_attachment",
     summary = "Store a file for messages: the body is the file.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("name" = Option<String>, Query, description = "Name of the file; at most 100 characters of it are kept.", example = "report.pdf")
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The bytes of a PNG, JPEG, WebP or GIF image, of a PDF, or of a text in UTF-8; at most 20,000,000. `Content-Type` says what it is."),
@@ -184,7 +184,7 @@ endpoint! {
     tag = "messages",
     operation_id = "get_attachment",
     summary = "Get the bytes of a file that was posted for messages.",
-    params(("id" = houston_protocol::schema::AttachmentId, Path, description = "Id of the file.")),
+    params(("id" = houston_domain::id::AttachmentId, Path, description = "Id of the file.")),
     responses(
         (status = 200, description = "The file.", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 503, description = "`unavailable`: the object store cannot be used now.")
@@ -244,7 +244,7 @@ endpoint! {
     tag = "messages",
     operation_id = "delete_attachment",
     summary = "Delete a file that was posted for messages.",
-    params(("id" = houston_protocol::schema::AttachmentId, Path, description = "Id of the file.")),
+    params(("id" = houston_domain::id::AttachmentId, Path, description = "Id of the file.")),
     responses((status = 204, description = "The file is deleted.")),
 }
 

@@ -248,8 +248,8 @@ endpoint! {
         ("operation" = Option<String>, Query, description = "Only this operation.", example = "update_agent"),
         ("actor" = Option<String>, Query, description = "Only what this key did.", example = "key_019ab3c4d5e67f8091a2b3c4d5e6f708"),
         ("target" = Option<String>, Query, description = "Only what was done to this thing."),
-        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only what was done then or later."),
-        ("until" = Option<houston_protocol::schema::Time>, Query, description = "Only what was done before."),
+        ("since" = Option<houston_protocol::time::Time>, Query, description = "Only what was done then or later."),
+        ("until" = Option<houston_protocol::time::Time>, Query, description = "Only what was done before."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

@@ -39,7 +39,7 @@ endpoint! {
     summary = "Schedule a check-in: wake the agent once, at a time or after some minutes.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateCheckIn,
@@ -92,7 +92,7 @@ endpoint! {
     operation_id = "delete_check_in",
     summary = "Delete a check-in that has not started yet.",
     params(
-        ("id" = houston_protocol::schema::CheckInId, Path, description = "Id of the check-in.")
+        ("id" = houston_domain::id::CheckInId, Path, description = "Id of the check-in.")
     ),
     responses(
         (status = 204, description = "The check-in is deleted.")

@@ -134,7 +134,7 @@ endpoint! {
     tag = "keys",
     operation_id = "delete_client_token",
     summary = "End a client token before it expires.",
-    params(("id" = houston_protocol::schema::ApiKeyId, Path, description = "Id of the token.")),
+    params(("id" = houston_domain::id::ApiKeyId, Path, description = "Id of the token.")),
     responses((status = 204, description = "The token is not valid any more.")),
 }
 

@@ -95,10 +95,10 @@ endpoint! {
     summary = "Export a conversation as one document.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
-        (status = 200, description = "The document.", body = houston_protocol::schema::Conversation),
+        (status = 200, description = "The document.", body = houston_domain::conversation::Conversation),
         (status = 413, description = "`too_large`: the conversation is larger than `server.conversation.max_bytes`.")
     ),
 }
@@ -219,7 +219,7 @@ endpoint! {
     summary = "Copy a conversation, up to a position if one is given.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = Option<houston_protocol::conversation::ForkConversation>,
@@ -265,7 +265,7 @@ endpoint! {
     summary = "Close the session, so that the next message starts with an empty history.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = Option<ResetConversation>,
     responses(
@@ -303,7 +303,7 @@ endpoint! {
     summary = "Get statistics of a conversation.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The statistics.", body = houston_protocol::schema::Statistics)

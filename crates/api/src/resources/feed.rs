@@ -81,7 +81,7 @@ endpoint! {
     operation_id = "generate_feed",
     summary = "Generate a feed now, independent of the schedule.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, stored for a day.")
     ),
     request_body = Option<GenerateFeed>,

@@ -43,7 +43,7 @@ endpoint! {
     summary = "Get a file of an agentable's workspace.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("path" = String, Path, description = "Path below the workspace; `/` is written `%2F`.", example = "notes%2Fplan.md")
     ),
     responses((status = 200, description = "The file.", body = FileContentResponse)),

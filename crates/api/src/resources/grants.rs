@@ -26,7 +26,7 @@ endpoint! {
     operation_id = "list_grants",
     summary = "List what a user has allowed for good, newest first.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -63,7 +63,7 @@ endpoint! {
     tag = "guards",
     operation_id = "revoke_grant",
     summary = "Revoke a lasting yes.",
-    params(("id" = houston_protocol::schema::GrantId, Path, description = "Id of the grant.")),
+    params(("id" = houston_domain::id::GrantId, Path, description = "Id of the grant.")),
     responses((status = 204, description = "The grant is revoked.")),
 }
 

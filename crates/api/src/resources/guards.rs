@@ -108,7 +108,7 @@ pub(crate) mod user {
         path: "/v1/users/{id}/guards",
         "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
         "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
-        params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
         owner: |app, caller, Id(id) => Id<UserId>| GuardOwner::User(id),
     }
 }
@@ -124,7 +124,7 @@ pub(crate) mod agent {
         path: "/v1/agents/{id}/guards",
         "get_guards_of_agent": "Get the guards of an agent; `{}`: there are none.",
         "set_guards_of_agent": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
-        params: (("id" = houston_protocol::schema::AgentId, Path, description = "Id of the agent.")),
+        params: (("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")),
         owner: |app, caller, Id(id) => Id<AgentId>| GuardOwner::Agent(id),
     }
 }
@@ -141,7 +141,7 @@ pub(crate) mod agentable {
         "set_guards_of_agentable": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
         params: (
             ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-            ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+            ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
         ),
         owner: |app, caller, path => AgentablePath| {
             app.confirm(caller, &path).await?;

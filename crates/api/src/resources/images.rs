@@ -27,7 +27,7 @@ endpoint! {
     tag = "messages",
     operation_id = "get_image",
     summary = "Get the bytes of an image that was posted with a message.",
-    params(("id" = houston_protocol::schema::ImageId, Path, description = "Id of the image.")),
+    params(("id" = houston_domain::id::ImageId, Path, description = "Id of the image.")),
     responses((status = 200, description = "The image.", body = Vec<u8>, content_type = "image/png")),
 }
 
@@ -47,7 +47,7 @@ endpoint! {
     tag = "messages",
     operation_id = "delete_image",
     summary = "Delete an image that was posted with messages.",
-    params(("id" = houston_protocol::schema::ImageId, Path, description = "Id of the image.")),
+    params(("id" = houston_domain::id::ImageId, Path, description = "Id of the image.")),
     responses((status = 204, description = "The image is deleted.")),
 }
 

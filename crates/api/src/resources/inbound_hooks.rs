@@ -51,7 +51,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "list_inbound_hooks",
     summary = "List the inbound hooks of an agentable, the oldest first.",
-    params(("agentable_id" = houston_protocol::schema::AgentableId, Query, description = "Id of the agentable.")),
+    params(("agentable_id" = houston_domain::id::AgentableId, Query, description = "Id of the agentable.")),
     responses((status = 200, description = "All its hooks.", body = InboundHookList)),
 }
 
@@ -130,7 +130,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "get_inbound_hook",
     summary = "Get an inbound hook, without its secret.",
-    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
     responses((status = 200, description = "The hook.", body = InboundHookResponse)),
 }
 
@@ -148,7 +148,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "delete_inbound_hook",
     summary = "Delete an inbound hook.",
-    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
     responses((status = 204, description = "It is deleted.")),
 }
 
@@ -167,7 +167,7 @@ endpoint! {
     operation_id = "rotate_inbound_secret",
     summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",
     description = "Needs the scope `post` besides `operate`.",
-    params(("id" = houston_protocol::schema::InboundHookId, Path, description = "Id of the hook.")),
+    params(("id" = houston_domain::id::InboundHookId, Path, description = "Id of the hook.")),
     request_body = RotateSecret,
     responses((status = 200, description = "The hook with its new secret.", body = InboundHookWithSecret)),
 }

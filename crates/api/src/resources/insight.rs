@@ -36,7 +36,7 @@ endpoint! {
     summary = "Get the runtime state of an agentable, with a diagnosis.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The runtime state.", body = houston_protocol::schema::RuntimeState)
@@ -69,7 +69,7 @@ endpoint! {
     summary = "Explain why an agentable does not go on, and what to do.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses((status = 200, description = "The reasons, the one that decides first.", body = WhyResponse)),
 }
@@ -89,7 +89,7 @@ endpoint! {
     tag = "insight",
     operation_id = "explain_run",
     summary = "Explain why a run does not go on, and what to do.",
-    params(("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")),
+    params(("id" = houston_domain::id::RunId, Path, description = "Id of the run.")),
     responses((status = 200, description = "The reasons of its agentable, the one that decides first; of a run that newer ones came after: how it ended.", body = WhyResponse)),
 }
 
@@ -139,7 +139,7 @@ endpoint! {
     description = "Needs the scope `read` besides `operate`: it has the conversation.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The prompt.", body = houston_protocol::schema::Prompt)
@@ -170,7 +170,7 @@ endpoint! {
     summary = "List all tools, and for each whether it may be called or why not.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The tools.", body = houston_protocol::schema::Tools)
@@ -193,7 +193,7 @@ endpoint! {
     summary = "Explain which rule of which layer would decide about a tool call.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = GuardedCall,
     responses(

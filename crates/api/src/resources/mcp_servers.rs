@@ -244,7 +244,7 @@ pub(crate) mod user {
         operations: "list_mcp_servers_of_user", "get_mcp_server_of_user", "put_mcp_server_of_user", "delete_mcp_server_of_user",
         "list_mcp_tools_of_user", "approve_mcp_tools_of_user", "log_user_in_to_mcp_server",
         of: "a user",
-        params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),),
+        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user."),),
         owner: (Id(id) => Id<UserId>) ServerOwner::User(id),
     }
 }

@@ -87,7 +87,7 @@ endpoint! {
     summary = "List the messages of a thread, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; `server.thread_messages` (50) by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -123,7 +123,7 @@ endpoint! {
     summary = "Post a message: it is stored, and a run is queued or the open run reads it.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateMessage,

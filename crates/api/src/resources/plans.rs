@@ -71,7 +71,7 @@ endpoint! {
     summary = "List the plans of an agentable, newest first.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -117,7 +117,7 @@ endpoint! {
     tag = "plans",
     operation_id = "get_plan",
     summary = "Get a plan: document, status, steps, and the questions that it asks.",
-    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
     responses((status = 200, description = "The plan.", body = PlanResponse)),
 }
 
@@ -137,7 +137,7 @@ endpoint! {
     tag = "plans",
     operation_id = "change_plan",
     summary = "Change the steps of a plan that have not begun.",
-    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
     request_body = ChangePlan,
     responses(
         (status = 200, description = "The plan with its new document.", body = PlanResponse),
@@ -196,7 +196,7 @@ endpoint! {
     tag = "plans",
     operation_id = "pause_plan",
     summary = "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
-    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
     responses(
         (status = 200, description = "The plan.", body = PlanResponse),
         (status = 409, description = "`invalid_state`: it has ended.")
@@ -217,7 +217,7 @@ endpoint! {
     tag = "plans",
     operation_id = "resume_plan",
     summary = "Let a paused plan go on.",
-    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
     responses(
         (status = 200, description = "The plan.", body = PlanResponse),
         (status = 409, description = "`invalid_state`: it has ended.")
@@ -250,7 +250,7 @@ endpoint! {
     tag = "plans",
     operation_id = "cancel_plan",
     summary = "Cancel a plan and its executors. What they did stays done.",
-    params(("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan.")),
+    params(("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan.")),
     responses(
         (status = 202, description = "The runs whose cancellation was requested.", body = houston_protocol::run::CancelledRunsResponse)
     ),
@@ -273,7 +273,7 @@ endpoint! {
     operation_id = "list_plan_versions",
     summary = "List the documents that a plan has had, newest first, and why each was made.",
     params(
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

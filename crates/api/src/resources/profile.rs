@@ -26,7 +26,7 @@ endpoint! {
     operation_id = "get_profile",
     summary = "Get the profile of a user.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 200, description = "The profile.", body = ProfileResponse)
@@ -48,7 +48,7 @@ endpoint! {
     operation_id = "update_profile",
     summary = "Replace the given lists of a user's profile; the other lists stay as they are.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
     ),
     request_body = UpdateProfile,
     responses(
@@ -113,7 +113,7 @@ endpoint! {
     operation_id = "delete_profile",
     summary = "Empty all lists of a user's profile.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 204, description = "The profile is empty.")

@@ -44,8 +44,8 @@ endpoint! {
     operation_id = "list_questions",
     summary = "List open questions of the tenant or of one user, newest first.",
     params(
-        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only questions of this user's agents."),
-        ("kind" = Option<houston_protocol::schema::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
+        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only questions of this user's agents."),
+        ("kind" = Option<houston_domain::question::QuestionKind>, Query, description = "Only questions of this kind; `approval`: calls that a person must allow, and paused runs."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -86,7 +86,7 @@ endpoint! {
     tag = "questions",
     operation_id = "answer_question",
     summary = "Answer a question; its run goes on.",
-    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
+    params(("id" = houston_domain::id::QuestionId, Path, description = "Id of the question.")),
     request_body = AnswerQuestion,
     responses(
         (status = 200, description = "The question with the answer. The same answer again is no error.", body = houston_protocol::question::QuestionResponse),
@@ -134,7 +134,7 @@ endpoint! {
     tag = "questions",
     operation_id = "create_approval_link",
     summary = "Make a link with which a person decides an open question without an API key.",
-    params(("id" = houston_protocol::schema::QuestionId, Path, description = "Id of the question.")),
+    params(("id" = houston_domain::id::QuestionId, Path, description = "Id of the question.")),
     request_body = CreateApprovalLink,
     responses(
         (status = 201, description = "The link. Only its hash is stored, so it cannot be read again.", body = ApprovalLink),

@@ -22,7 +22,7 @@ endpoint! {
     tag = "messages",
     operation_id = "get_unread",
     summary = "Get what a user has not read, in total and by thread.",
-    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
     responses(
         (status = 200, description = "The threads with something unread, among the newest 200.", body = UnreadResponse)
     ),
@@ -52,7 +52,7 @@ endpoint! {
     summary = "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = Option<MarkRead>,
     responses(

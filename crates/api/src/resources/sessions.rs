@@ -63,7 +63,7 @@ endpoint! {
     operation_id = "list_session_history",
     summary = "List the history entries of a closed session, oldest first.",
     params(
-        ("id" = houston_protocol::schema::SessionId, Path, description = "Id of the session."),
+        ("id" = houston_domain::id::SessionId, Path, description = "Id of the session."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

@@ -31,7 +31,7 @@ endpoint! {
     summary = "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     responses(
         (status = 200, description = "The state.", body = BTreeMap<String, houston_protocol::schema::AnyJson>)
@@ -54,7 +54,7 @@ endpoint! {
     summary = "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable.")
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable.")
     ),
     request_body = BTreeMap<String, houston_protocol::schema::AnyJson>,
     responses(

@@ -159,7 +159,7 @@ pub(crate) mod user {
         "get_skill_of_user": "Get a skill of a user with its files.",
         "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",
         "delete_skill_of_user": "Delete a skill of a user.",
-        params: (("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),),
+        params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user."),),
         owner: (Id(id) => Id<UserId>) SkillOwner::User(id),
     }
 }

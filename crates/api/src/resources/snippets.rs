@@ -42,7 +42,7 @@ endpoint! {
     operation_id = "list_snippets_of_user",
     summary = "List the code that agents keep for a user, in the order of its names.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -80,7 +80,7 @@ endpoint! {
     operation_id = "get_snippet",
     summary = "Get a snippet with its code.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")
     ),
     responses((status = 200, description = "The snippet.", body = SnippetCodeResponse)),
@@ -112,7 +112,7 @@ endpoint! {
     operation_id = "delete_snippet_of_user",
     summary = "Delete a snippet, and the tool that it is.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")
     ),
     responses((status = 204, description = "The snippet is deleted.")),

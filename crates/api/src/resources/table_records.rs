@@ -48,7 +48,7 @@ endpoint! {
     operation_id = "list_records",
     summary = "Find records of a custom table, the newest first.",
     params(
-        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
         ("where" = Option<String>, Query, description = "Conditions as JSON.", example = "{\"amount\": {\"gte\": 10}}"),
         ("query" = Option<String>, Query, description = "A text in one of the values."),
         ("order" = Option<String>, Query, description = "A field; `-field` for the greatest first.", example = "-amount"),
@@ -84,7 +84,7 @@ endpoint! {
     operation_id = "create_records",
     summary = "Add records to a custom table, all or none.",
     params(
-        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = AddRecords,
@@ -139,7 +139,7 @@ endpoint! {
     tag = "tables",
     operation_id = "get_record",
     summary = "Get a record of a custom table.",
-    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
     responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
 }
 
@@ -157,7 +157,7 @@ endpoint! {
     tag = "tables",
     operation_id = "change_record",
     summary = "Change values of a record; null removes one, values not given stay as they are.",
-    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
     request_body = UpdateRecord,
     responses((status = 200, description = "The record.", body = houston_protocol::table::RecordResponse)),
 }
@@ -180,7 +180,7 @@ endpoint! {
     tag = "tables",
     operation_id = "remove_record",
     summary = "Delete a record of a custom table.",
-    params(("id" = houston_protocol::schema::RecordId, Path, description = "Id of the record.")),
+    params(("id" = houston_domain::id::RecordId, Path, description = "Id of the record.")),
     responses((status = 204, description = "The record is deleted.")),
 }
 
@@ -202,7 +202,7 @@ endpoint! {
     operation_id = "export_records",
     summary = "Export the records of a custom table as CSV, in the order in which they were added.",
     description = "One column for each field, named in the first line. An empty cell is no value, a list is a JSON array. A text that a spreadsheet would take for a formula begins with `'`; an import takes it away again.",
-    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
     responses((status = 200, description = "The records.", body = String, content_type = "text/csv")),
 }
 
@@ -261,7 +261,7 @@ endpoint! {
     summary = "Add the records of a CSV text to a custom table, all or none.",
     description = "The first line names fields of the table, in any order. Each error has the line and the column.",
     params(
-        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body(content = houston_protocol::schema::Csv, content_type = "text/csv", description = "UTF-8, separated by commas, as long as the records of a table may be.", example = "amount,category\n12.50,food\n"),

@@ -37,7 +37,7 @@ endpoint! {
     operation_id = "list_tables_of_user",
     summary = "List the custom tables of a user by their names.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -63,7 +63,7 @@ endpoint! {
     operation_id = "create_custom_table",
     summary = "Create a custom table, with fields or by the name of a preset.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTable,
@@ -130,7 +130,7 @@ endpoint! {
     tag = "tables",
     operation_id = "get_table",
     summary = "Get a custom table with its fields and the JSON Schema of its records.",
-    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
     responses((status = 200, description = "The table.", body = houston_protocol::table::TableResponse)),
 }
 
@@ -147,7 +147,7 @@ endpoint! {
     tag = "tables",
     operation_id = "extend_table",
     summary = "Add fields to a custom table; its records have no value of them.",
-    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
     request_body = AddFields,
     responses((status = 200, description = "The changed table.", body = houston_protocol::table::TableResponse)),
 }
@@ -168,7 +168,7 @@ endpoint! {
     tag = "tables",
     operation_id = "delete_table",
     summary = "Delete a custom table with its records.",
-    params(("id" = houston_protocol::schema::TableId, Path, description = "Id of the table.")),
+    params(("id" = houston_domain::id::TableId, Path, description = "Id of the table.")),
     responses((status = 204, description = "The table is deleted.")),
 }
 
@@ -199,7 +199,7 @@ endpoint! {
     operation_id = "aggregate_table",
     summary = "Count or add up records of a custom table.",
     params(
-        ("id" = houston_protocol::schema::TableId, Path, description = "Id of the table."),
+        ("id" = houston_domain::id::TableId, Path, description = "Id of the table."),
         ("function" = String, Query, description = "`count`, `sum`, `avg`, `min` or `max`."),
         ("field" = Option<String>, Query, description = "Of which field; not needed for `count`."),
         ("group_by" = Option<String>, Query, description = "A field: one result for each of its values."),

@@ -113,7 +113,7 @@ endpoint! {
     operation_id = "update_team",
     summary = "Change a team; fields not given stay as they are.",
     params(
-        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
+        ("id" = houston_domain::id::TeamId, Path, description = "Id of the team.")
     ),
     request_body = TeamSettingsRequest,
     responses(
@@ -166,7 +166,7 @@ endpoint! {
     operation_id = "delete_team",
     summary = "Delete a team that is not in use; its agents are kept.",
     params(
-        ("id" = houston_protocol::schema::TeamId, Path, description = "Id of the team.")
+        ("id" = houston_domain::id::TeamId, Path, description = "Id of the team.")
     ),
     responses(
         (status = 204, description = "The team is deleted."),

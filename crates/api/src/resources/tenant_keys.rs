@@ -66,7 +66,7 @@ endpoint! {
     operation_id = "revoke_key",
     summary = "Revoke an API key for good, with the client tokens it has made.",
     description = "A key may revoke itself. A revoked key stays in the list.",
-    params(("id" = houston_protocol::schema::ApiKeyId, Path, description = "Id of the key.")),
+    params(("id" = houston_domain::id::ApiKeyId, Path, description = "Id of the key.")),
     responses((status = 200, description = "The revoked key.", body = KeyResponse)),
 }
 

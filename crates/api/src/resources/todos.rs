@@ -45,7 +45,7 @@ endpoint! {
     operation_id = "list_todos_of_user",
     summary = "List the todos of a user in their order, those that are done last.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("status" = Option<String>, Query, description = "`open`, `done` or `all`; `open` by default."),
         ("list" = Option<String>, Query, description = "Only those of this list."),
         ("due_by" = Option<String>, Query, description = "Only those due by then: `2026-12-01`, or a time, as `2026-12-01T15:00:00Z`."),
@@ -95,7 +95,7 @@ endpoint! {
     operation_id = "create_todo",
     summary = "Create a todo.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTodo,
@@ -152,7 +152,7 @@ endpoint! {
     tag = "todos",
     operation_id = "get_todo",
     summary = "Get a todo.",
-    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
     responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
 }
 
@@ -169,7 +169,7 @@ endpoint! {
     tag = "todos",
     operation_id = "update_todo",
     summary = "Change a todo; fields not given stay as they are.",
-    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
     request_body = UpdateTodo,
     responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
 }
@@ -208,7 +208,7 @@ endpoint! {
     tag = "todos",
     operation_id = "delete_todo",
     summary = "Delete a todo.",
-    params(("id" = houston_protocol::schema::TodoId, Path, description = "Id of the todo.")),
+    params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
     responses((status = 204, description = "The todo is deleted.")),
 }
 

@@ -57,7 +57,7 @@ endpoint! {
     tag = "triggers",
     operation_id = "list_triggers",
     summary = "List the triggers of a user, the oldest first.",
-    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
     responses((status = 200, description = "All triggers.", body = TriggerList)),
 }
 
@@ -102,7 +102,7 @@ endpoint! {
     operation_id = "create_trigger",
     summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat: the same request with the same key gets the first response again and creates nothing new. 1 to 255 printable ASCII characters, kept for a day.")
     ),
     request_body = CreateTrigger,
@@ -171,7 +171,7 @@ endpoint! {
     tag = "triggers",
     operation_id = "get_trigger",
     summary = "Get a trigger: when it is due, how often it has fired, and why it was refused.",
-    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
     responses((status = 200, description = "The trigger.", body = TriggerResponse)),
 }
 
@@ -188,7 +188,7 @@ endpoint! {
     tag = "triggers",
     operation_id = "update_trigger",
     summary = "Change a trigger; fields not given stay as they are.",
-    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
     request_body = UpdateTrigger,
     responses((status = 200, description = "The trigger.", body = TriggerResponse)),
 }
@@ -235,7 +235,7 @@ endpoint! {
     tag = "triggers",
     operation_id = "delete_trigger",
     summary = "Delete a trigger.",
-    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
     responses((status = 204, description = "It is deleted. Messages that it has posted stay.")),
 }
 
@@ -253,7 +253,7 @@ endpoint! {
     tag = "triggers",
     operation_id = "list_trigger_firings",
     summary = "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",
-    params(("id" = houston_protocol::schema::TriggerId, Path, description = "Id of the trigger.")),
+    params(("id" = houston_domain::id::TriggerId, Path, description = "Id of the trigger.")),
     responses((status = 200, description = "The firings, the latest first.", body = TriggerFiringList)),
 }
 

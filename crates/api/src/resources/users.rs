@@ -162,7 +162,7 @@ endpoint! {
     operation_id = "get_user",
     summary = "Get a user.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 200, description = "The user.", body = houston_protocol::user::UserResponse)
@@ -182,7 +182,7 @@ endpoint! {
     tag = "users",
     operation_id = "update_user",
     summary = "Change the name, time zone or external id of a user; fields not given stay as they are.",
-    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
     request_body = UpdateUser,
     responses(
         (status = 200, description = "The changed user.", body = houston_protocol::user::UserResponse),
@@ -228,7 +228,7 @@ endpoint! {
     tag = "users",
     operation_id = "delete_user",
     summary = "Erase a user with everything that belongs to them.",
-    params(("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")),
+    params(("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
     responses((status = 202, description = "The user is no longer found; the rows are deleted in the background.", body = houston_protocol::erasure::ErasureResponse)),
 }
 
@@ -251,7 +251,7 @@ endpoint! {
     operation_id = "get_user_costs",
     summary = "Get the cost of a user's model calls, in total and per day.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user.")
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user.")
     ),
     responses(
         (status = 200, description = "The total and the last 32 days.", body = UserCostsResponse)

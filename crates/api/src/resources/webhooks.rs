@@ -135,7 +135,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "get_webhook",
     summary = "Get a webhook, without its secret.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     responses((status = 200, description = "The webhook.", body = WebhookResponse)),
 }
 
@@ -154,7 +154,7 @@ endpoint! {
     operation_id = "update_webhook",
     summary = "Change a webhook, or switch it off and on again.",
     description = "Another URL or other topics need the scope `read` besides `operate`: events have contents.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     request_body = UpdateWebhook,
     responses((status = 200, description = "The webhook.", body = WebhookResponse)),
 }
@@ -186,7 +186,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "delete_webhook",
     summary = "Delete a webhook with its deliveries.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     responses((status = 204, description = "It is deleted. An event that is being sent may still arrive.")),
 }
 
@@ -204,7 +204,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "rotate_webhook_secret",
     summary = "Replace the secret of a webhook; for a time, the one before it signs, too.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     request_body = RotateSecret,
     responses((status = 200, description = "The webhook with its new secret.", body = WebhookWithSecret)),
 }
@@ -227,7 +227,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "test_webhook",
     summary = "Send a test event to a webhook, also if it is switched off.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     responses((status = 200, description = "What the receiver answered.", body = WebhookTestResponse)),
 }
 
@@ -277,7 +277,7 @@ endpoint! {
     operation_id = "list_deliveries",
     summary = "List the deliveries of a webhook, the newest first.",
     params(
-        ("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook."),
+        ("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook."),
         ("state" = Option<String>, Query, description = "Only deliveries in this state: `pending`, `delivered` or `dead`."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
@@ -340,8 +340,8 @@ endpoint! {
     operation_id = "redeliver",
     summary = "Send an event to a webhook again, whatever became of it.",
     params(
-        ("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook."),
-        ("delivery_id" = houston_protocol::schema::DeliveryId, Path, description = "Id of the delivery.")
+        ("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook."),
+        ("delivery_id" = houston_domain::id::DeliveryId, Path, description = "Id of the delivery.")
     ),
     responses((status = 202, description = "It is sent again, after those of its agentable that wait.")),
 }
@@ -360,7 +360,7 @@ endpoint! {
     tag = "webhooks",
     operation_id = "replay_webhook",
     summary = "Send all events again that have happened since a time and that the webhook is for.",
-    params(("id" = houston_protocol::schema::WebhookId, Path, description = "Id of the webhook.")),
+    params(("id" = houston_domain::id::WebhookId, Path, description = "Id of the webhook.")),
     request_body = ReplayWebhook,
     responses((status = 202, description = "Their deliveries are made in the background. Events that were delivered before come again, with the same id.")),
 }

@@ -44,7 +44,7 @@ endpoint! {
     description = "As after SIGTERM, its process claims nothing new, its runs finish their step or are handed over, and it ends within \
                    the drain time (`worker.drain_s`); that of `houston dev` goes on as a server. It reads the request within a second. \
                    Idempotent; it cannot be taken back. Needs the scope `installation` besides `operate`.",
-    params(("id" = houston_protocol::schema::WorkerId, Path, description = "Id of the worker.")),
+    params(("id" = houston_domain::id::WorkerId, Path, description = "Id of the worker.")),
     responses((status = 202, description = "The worker was asked, now or before.", body = houston_protocol::worker::WorkerResponse)),
 }
 

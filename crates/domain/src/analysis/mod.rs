@@ -9,8 +9,8 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use crate::names::names;
 use regex::Regex;
-use serde::{Deserialize, Serialize};
 
 /// Characters that are read of the beginning and of the end of a message. Longer ones say there what is to be done.
 const READ: (usize, usize) = (1_200, 400);
@@ -72,27 +72,16 @@ static CREATIVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"'[^']{0,80}'|"[^"]{0,200}""#).ok());
 static ITEM: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?m)^\s*(?:\d+[.)]|[-*•])\s").ok());
 
-/// What a message needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Complexity {
-    /// An answer.
-    Simple,
-    /// A tool.
-    Tool,
-    /// Several operations.
-    Complex,
-}
-
-impl Complexity {
-    /// The name on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Simple => "simple",
-            Self::Tool => "tool",
-            Self::Complex => "complex",
-        }
+names! {
+    /// What a message needs.
+    #[derive(PartialOrd, Ord)]
+    pub enum Complexity {
+        /// An answer.
+        Simple = "simple",
+        /// A tool.
+        Tool = "tool",
+        /// Several operations.
+        Complex = "complex",
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     MAX_DESCRIPTION_BYTES, MAX_ITEM_BYTES, MAX_LIST_ITEMS, MAX_OPTIONS, MAX_TEXT_BYTES, TableLimits,
 };
 use crate::local_time::instant;
+use crate::names::names;
 
 /// The fields of a table, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -195,56 +196,30 @@ impl Fields {
     }
 }
 
-/// What a field holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FieldType {
-    /// A text of at most [`MAX_TEXT_BYTES`].
-    Text,
-    /// A number.
-    Number,
-    /// A whole number of at most 64 bits.
-    Integer,
-    /// `true` or `false`.
-    Boolean,
-    /// A day: `2026-11-25`.
-    Date,
-    /// An instant, stored in UTC and to the second: `2026-11-25T09:30:00Z`.
-    Datetime,
-    /// One of the texts that the field lists.
-    Enum,
-    /// At most [`MAX_LIST_ITEMS`] texts.
-    List,
+names! {
+    /// What a field holds.
+    #[derive(Hash)]
+    pub enum FieldType {
+        /// A text of at most [`MAX_TEXT_BYTES`].
+        Text = "text",
+        /// A number.
+        Number = "number",
+        /// A whole number of at most 64 bits.
+        Integer = "integer",
+        /// `true` or `false`.
+        Boolean = "boolean",
+        /// A day: `2026-11-25`.
+        Date = "date",
+        /// An instant, stored in UTC and to the second: `2026-11-25T09:30:00Z`.
+        Datetime = "datetime",
+        /// One of the texts that the field lists.
+        Enum = "enum",
+        /// At most [`MAX_LIST_ITEMS`] texts.
+        List = "list",
+    }
 }
 
 impl FieldType {
-    /// All types.
-    pub const ALL: [Self; 8] = [
-        Self::Text,
-        Self::Number,
-        Self::Integer,
-        Self::Boolean,
-        Self::Date,
-        Self::Datetime,
-        Self::Enum,
-        Self::List,
-    ];
-
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Number => "number",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-            Self::Date => "date",
-            Self::Datetime => "datetime",
-            Self::Enum => "enum",
-            Self::List => "list",
-        }
-    }
-
     /// Whether its values can be added.
     #[must_use]
     pub fn is_number(self) -> bool {

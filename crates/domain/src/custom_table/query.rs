@@ -6,10 +6,10 @@
 //! ```
 
 use chrono_tz::Tz;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Fault, Field, FieldType, Fields};
+use crate::names::names;
 
 /// Maximum number of conditions of one search.
 pub const MAX_CONDITIONS: usize = 20;
@@ -17,52 +17,28 @@ pub const MAX_CONDITIONS: usize = 20;
 /// Maximum number of values of `in`.
 const MAX_CHOICES: usize = 100;
 
-/// How a value is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Test {
-    /// It is equal.
-    Eq,
-    /// It is not equal, or there is none.
-    Ne,
-    /// It is less.
-    Lt,
-    /// It is less or equal.
-    Lte,
-    /// It is greater.
-    Gt,
-    /// It is greater or equal.
-    Gte,
-    /// It is a text with this one in it, in capitals or not, or a list with this one among its texts.
-    Contains,
-    /// It is one of these.
-    In,
-    /// There is none; with false, there is one.
-    Empty,
-}
-
-impl Test {
-    /// All tests.
-    pub const ALL: [Self; 9] =
-        [Self::Eq, Self::Ne, Self::Lt, Self::Lte, Self::Gt, Self::Gte, Self::Contains, Self::In, Self::Empty];
-
-    /// The name in JSON and in queries.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Eq => "eq",
-            Self::Ne => "ne",
-            Self::Lt => "lt",
-            Self::Lte => "lte",
-            Self::Gt => "gt",
-            Self::Gte => "gte",
-            Self::Contains => "contains",
-            Self::In => "in",
-            Self::Empty => "empty",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|test| test.as_str() == name)
+names! {
+    /// How a value is compared.
+    #[derive(Hash)]
+    pub enum Test {
+        /// It is equal.
+        Eq = "eq",
+        /// It is not equal, or there is none.
+        Ne = "ne",
+        /// It is less.
+        Lt = "lt",
+        /// It is less or equal.
+        Lte = "lte",
+        /// It is greater.
+        Gt = "gt",
+        /// It is greater or equal.
+        Gte = "gte",
+        /// It is a text with this one in it, in capitals or not, or a list with this one among its texts.
+        Contains = "contains",
+        /// It is one of these.
+        In = "in",
+        /// There is none; with false, there is one.
+        Empty = "empty",
     }
 }
 
@@ -153,7 +129,7 @@ fn tests<'v>(field: &Field, value: &'v Value) -> Vec<Wanted<'v>> {
             let test = |name: &String| {
                 let names: Vec<&str> = Test::ALL.iter().map(|test| test.as_str()).collect();
                 let unknown = || format!("has no test `{name}`; there are: {}", names.join(", "));
-                Test::named(name).ok_or_else(unknown)
+                Test::from_name(name).ok_or_else(unknown)
             };
             tests.iter().map(|(name, value)| Wanted { test: test(name), value }).collect()
         }
@@ -191,33 +167,20 @@ fn operand(field: &Field, test: Test, value: &Value, zone: Option<Tz>) -> Result
     }
 }
 
-/// What is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Function {
-    /// How many records there are; with a field, how many have a value.
-    Count,
-    /// The sum, exact.
-    Sum,
-    /// The mean.
-    Avg,
-    /// The least value.
-    Min,
-    /// The greatest value.
-    Max,
-}
-
-impl Function {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-            Self::Avg => "avg",
-            Self::Min => "min",
-            Self::Max => "max",
-        }
+names! {
+    /// What is computed.
+    #[derive(Hash)]
+    pub enum Function {
+        /// How many records there are; with a field, how many have a value.
+        Count = "count",
+        /// The sum, exact.
+        Sum = "sum",
+        /// The mean.
+        Avg = "avg",
+        /// The least value.
+        Min = "min",
+        /// The greatest value.
+        Max = "max",
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`decide`] and [`explain`]: the steps of a decision about a call, in their order, and its verdict.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +8,7 @@ use serde_json::Value;
 use super::argument::{ArgumentPath, quoted};
 use super::{CompiledGrant, Intent, Layer, LayerKind, Risk, Ruling, ToolFacts, Unattended};
 use crate::autonomy::Autonomy;
+use crate::names::names;
 use crate::tool_call::ToolErrorCode;
 
 /// What may be done with a call.
@@ -122,84 +122,50 @@ pub enum Outcome {
     Deny,
 }
 
-/// The steps of a decision, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// The tool exists.
-    Tool,
-    /// The agent's reply always passes.
-    Reply,
-    /// The tool's definition is the approved one.
-    Pin,
-    /// The model has said what the call is for.
-    Intent,
-    /// The tool is not switched off.
-    Denied,
-    /// The tool is excepted from the next two steps.
-    Allowed,
-    /// The layer's level is at least the tool's.
-    Level,
-    /// The layer permits the tool's category.
-    Category,
-    /// Paths are within the workspace and among the layer's.
-    Path,
-    /// Paths that may hold secrets.
-    Sensitive,
-    /// Hosts are among the layer's.
-    Host,
-    /// The layer's rules.
-    Rule,
-    /// What the layer says of the risk.
-    Profile,
-    /// The number of calls in the last minute.
-    Rate,
-    /// The tool asks a person each time.
-    EachTime,
-    /// How far the agent goes without asking.
-    Autonomy,
-    /// Who has read private data asks before opening an address that the user did not write: it can carry the data away.
-    Address,
-    /// Who has read what strangers wrote and private data sends nothing out without a yes.
-    RuleOfTwo,
-    /// The lasting yes of a person.
-    Grant,
-    /// Whether a person takes part.
-    Unattended,
-}
-
-impl Step {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Reply => "reply",
-            Self::Pin => "pin",
-            Self::Intent => "intent",
-            Self::Denied => "denied",
-            Self::Allowed => "allowed",
-            Self::Level => "level",
-            Self::Category => "category",
-            Self::Path => "path",
-            Self::Sensitive => "sensitive",
-            Self::Host => "host",
-            Self::Rule => "rule",
-            Self::Profile => "profile",
-            Self::Rate => "rate",
-            Self::EachTime => "each_time",
-            Self::Autonomy => "autonomy",
-            Self::Address => "address",
-            Self::RuleOfTwo => "rule_of_two",
-            Self::Grant => "grant",
-            Self::Unattended => "unattended",
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+names! {
+    /// The steps of a decision, in their order.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Step {
+        /// The tool exists.
+        Tool = "tool",
+        /// The agent's reply always passes.
+        Reply = "reply",
+        /// The tool's definition is the approved one.
+        Pin = "pin",
+        /// The model has said what the call is for.
+        Intent = "intent",
+        /// The tool is not switched off.
+        Denied = "denied",
+        /// The tool is excepted from the next two steps.
+        Allowed = "allowed",
+        /// The layer's level is at least the tool's.
+        Level = "level",
+        /// The layer permits the tool's category.
+        Category = "category",
+        /// Paths are within the workspace and among the layer's.
+        Path = "path",
+        /// Paths that may hold secrets.
+        Sensitive = "sensitive",
+        /// Hosts are among the layer's.
+        Host = "host",
+        /// The layer's rules.
+        Rule = "rule",
+        /// What the layer says of the risk.
+        Profile = "profile",
+        /// The number of calls in the last minute.
+        Rate = "rate",
+        /// The tool asks a person each time.
+        EachTime = "each_time",
+        /// How far the agent goes without asking.
+        Autonomy = "autonomy",
+        /// Who has read private data asks before opening an address that the user did not write: it can carry the data away.
+        Address = "address",
+        /// Who has read what strangers wrote and private data sends nothing out without a yes.
+        RuleOfTwo = "rule_of_two",
+        /// The lasting yes of a person.
+        Grant = "grant",
+        /// Whether a person takes part.
+        Unattended = "unattended",
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Number;
 
 use super::pattern::pointer_to;
 use super::{Layer, Risk, ToolSettings};
+use crate::names::names;
 use crate::tool_call::EffectClass;
 
 /// What guards must be able to rely on about a tool. Part of its definition; the layers change it with
@@ -159,98 +160,50 @@ impl ToolSettings {
     }
 }
 
-/// What a tool deals with. A layer lists the categories that it permits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// Houston's own: messages, tasks, check-ins, the time.
-    Agent,
-    /// Notes, learnings, memories, the profile, the feed, earlier sessions.
-    Memory,
-    /// Reading files and folders.
-    FileRead,
-    /// Creating and changing files.
-    FileWrite,
-    /// Deleting files and folders.
-    FileDelete,
-    /// Running code in the sandbox.
-    CodeExecute,
-    /// Reading from the network.
-    NetworkRead,
-    /// Changing something over the network.
-    NetworkWrite,
-    /// Commands of the system.
-    System,
-    /// Tools of MCP servers and of programs that embed Houston, unless they state another one.
-    #[default]
-    Custom,
-}
-
-impl Category {
-    /// All categories.
-    pub const ALL: [Self; 10] = [
-        Self::Agent,
-        Self::Memory,
-        Self::FileRead,
-        Self::FileWrite,
-        Self::FileDelete,
-        Self::CodeExecute,
-        Self::NetworkRead,
-        Self::NetworkWrite,
-        Self::System,
-        Self::Custom,
-    ];
-
-    /// The name in settings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Memory => "memory",
-            Self::FileRead => "file_read",
-            Self::FileWrite => "file_write",
-            Self::FileDelete => "file_delete",
-            Self::CodeExecute => "code_execute",
-            Self::NetworkRead => "network_read",
-            Self::NetworkWrite => "network_write",
-            Self::System => "system",
-            Self::Custom => "custom",
-        }
+names! {
+    /// What a tool deals with. A layer lists the categories that it permits.
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub enum Category {
+        /// Houston's own: messages, tasks, check-ins, the time.
+        Agent = "agent",
+        /// Notes, learnings, memories, the profile, the feed, earlier sessions.
+        Memory = "memory",
+        /// Reading files and folders.
+        FileRead = "file_read",
+        /// Creating and changing files.
+        FileWrite = "file_write",
+        /// Deleting files and folders.
+        FileDelete = "file_delete",
+        /// Running code in the sandbox.
+        CodeExecute = "code_execute",
+        /// Reading from the network.
+        NetworkRead = "network_read",
+        /// Changing something over the network.
+        NetworkWrite = "network_write",
+        /// Commands of the system.
+        System = "system",
+        /// Tools of MCP servers and of programs that embed Houston, unless they state another one.
+        #[default]
+        Custom = "custom",
     }
 }
 
-/// What a tool needs and what a layer permits, in ascending order: a tool passes where the layer's level is at least
-/// the tool's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Nothing.
-    None,
-    /// Reading.
-    Read,
-    /// Changing data.
-    #[default]
-    Write,
-    /// Executing programs.
-    Execute,
-    /// Changing how the installation works.
-    Admin,
-}
-
-impl Level {
-    /// All levels, in ascending order.
-    pub const ALL: [Self; 5] = [Self::None, Self::Read, Self::Write, Self::Execute, Self::Admin];
-
-    /// The name in settings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Execute => "execute",
-            Self::Admin => "admin",
-        }
+names! {
+    /// What a tool needs and what a layer permits, in ascending order: a tool passes where the layer's level is at least
+    /// the tool's.
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub enum Level {
+        /// Nothing.
+        None = "none",
+        /// Reading.
+        Read = "read",
+        /// Changing data.
+        #[default]
+        Write = "write",
+        /// Executing programs.
+        Execute = "execute",
+        /// Changing how the installation works.
+        Admin = "admin",
     }
 }
 

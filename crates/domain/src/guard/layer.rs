@@ -1,9 +1,7 @@
 //! Layers: compiled settings, with their rules and the comparison of arguments with patterns.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
@@ -14,6 +12,7 @@ use super::{
     Spot, ToolSettings, Unattended,
 };
 use crate::autonomy::Autonomy;
+use crate::names::names;
 
 /// Maximum number of rules of one layer.
 pub const MAX_RULES: usize = 200;
@@ -21,46 +20,22 @@ pub const MAX_RULES: usize = 200;
 /// Maximum number of conditions (entries of `when`) of all rules of one layer: compiling them takes at most some 0.1 s.
 pub const MAX_CONDITIONS: usize = 500;
 
-/// Whose settings a layer has, from the highest to the lowest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LayerKind {
-    /// The installation's: what no other layer may exceed.
-    Installation,
-    /// Those of an agent type.
-    Kind,
-    /// Those of an agent of a team.
-    Agent,
-    /// Those of a tenant.
-    Tenant,
-    /// Those of a user.
-    User,
-    /// Those of one agentable, for instance a goal.
-    Agentable,
-}
-
-impl LayerKind {
-    /// All layers, from the highest to the lowest.
-    pub const ALL: [Self; 6] =
-        [Self::Installation, Self::Kind, Self::Agent, Self::Tenant, Self::User, Self::Agentable];
-
-    /// The name in events.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Installation => "installation",
-            Self::Kind => "kind",
-            Self::Agent => "agent",
-            Self::Tenant => "tenant",
-            Self::User => "user",
-            Self::Agentable => "agentable",
-        }
-    }
-}
-
-impl fmt::Display for LayerKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+names! {
+    /// Whose settings a layer has, from the highest to the lowest.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum LayerKind {
+        /// The installation's: what no other layer may exceed.
+        Installation = "installation",
+        /// Those of an agent type.
+        Kind = "kind",
+        /// Those of an agent of a team.
+        Agent = "agent",
+        /// Those of a tenant.
+        Tenant = "tenant",
+        /// Those of a user.
+        User = "user",
+        /// Those of one agentable, for instance a goal.
+        Agentable = "agentable",
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Number, Value};
 
 use super::{Category, Layer, LayerKind, Level};
 use crate::autonomy::Autonomy;
+use crate::names::names;
 
 /// Maximum length of the settings of a layer that is stored with its owner, as JSON, in bytes. The most
 /// expensive ones found take 11 ms to compile and 0.7 MB of memory.
@@ -214,27 +215,16 @@ pub struct ToolSettings {
     pub limits: BTreeMap<String, Number>,
 }
 
-/// What a rule or a profile says of a call. The order is the strictness: the strictest one decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ruling {
-    /// The call is carried out.
-    Allow,
-    /// A person is asked.
-    Ask,
-    /// The call is refused.
-    Deny,
-}
-
-impl Ruling {
-    /// The name in settings and events.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
+names! {
+    /// What a rule or a profile says of a call. The order is the strictness: the strictest one decides.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Ruling {
+        /// The call is carried out.
+        Allow = "allow",
+        /// A person is asked.
+        Ask = "ask",
+        /// The call is refused.
+        Deny = "deny",
     }
 }
 
@@ -480,39 +470,25 @@ impl<'de> Deserialize<'de> for Profile {
     }
 }
 
-/// What may go wrong when a tool is called, in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// It only reads.
-    Read,
-    /// It changes data of the user that can be changed back.
-    #[default]
-    Write,
-    /// It sends something out of the installation: a mail, a comment, a payment.
-    External,
-    /// It executes a program.
-    Exec,
-    /// It destroys something that cannot be brought back.
-    Destructive,
+names! {
+    /// What may go wrong when a tool is called, in ascending order.
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub enum Risk {
+        /// It only reads.
+        Read = "read",
+        /// It changes data of the user that can be changed back.
+        #[default]
+        Write = "write",
+        /// It sends something out of the installation: a mail, a comment, a payment.
+        External = "external",
+        /// It executes a program.
+        Exec = "exec",
+        /// It destroys something that cannot be brought back.
+        Destructive = "destructive",
+    }
 }
 
 impl Risk {
-    /// All risks, in ascending order.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::External, Self::Exec, Self::Destructive];
-
-    /// The name in settings, in events, and in the attribute `risk` of an intent.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::External => "external",
-            Self::Exec => "exec",
-            Self::Destructive => "destructive",
-        }
-    }
-
     /// What a call of this risk does, for people and models: `running code needs a yes`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
@@ -523,12 +499,6 @@ impl Risk {
             Self::Exec => "running code",
             Self::Destructive => "destroying something for good",
         }
-    }
-
-    /// Parses the name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|risk| risk.as_str() == name)
     }
 
     /// The highest risk that an agent with this autonomy takes without asking; `None` when it asks always.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MAX_PINS_BYTES;
+use crate::names::names;
 
 /// An approved tool: what was read when it was approved, which is what models read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,33 +48,19 @@ pub struct Hints {
     pub open_world: Option<bool>,
 }
 
-/// What differs between a tool that a server lists and its pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// It is the approved one.
-    Approved,
-    /// Its definition is another one than the one that was approved.
-    Changed,
-    /// It was never approved.
-    New,
-    /// It was approved, and the server does not list it.
-    Gone,
-    /// Its definition cannot be offered to models.
-    Refused,
-}
-
-impl Standing {
-    /// The name in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Changed => "changed",
-            Self::New => "new",
-            Self::Gone => "gone",
-            Self::Refused => "refused",
-        }
+names! {
+    /// What differs between a tool that a server lists and its pin.
+    pub enum Standing {
+        /// It is the approved one.
+        Approved = "approved",
+        /// Its definition is another one than the one that was approved.
+        Changed = "changed",
+        /// It was never approved.
+        New = "new",
+        /// It was approved, and the server does not list it.
+        Gone = "gone",
+        /// Its definition cannot be offered to models.
+        Refused = "refused",
     }
 }
 

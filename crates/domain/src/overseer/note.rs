@@ -53,7 +53,7 @@ pub fn added<'r>(recorded: &'r str, ours: &str) -> Option<&'r str> {
 /// The warning that most of a budget is spent.
 #[must_use]
 pub fn budget(percent: u32, scope: BudgetScope, limit: Decimal) -> String {
-    format!("More than {percent} % of the budget {scope} (${limit}) is spent. {FINISH}")
+    format!("More than {percent} % of the budget {} (${limit}) is spent. {FINISH}", scope.in_words())
 }
 
 /// The warning that a signal which no turn shows has reached this threshold; the same text each time.

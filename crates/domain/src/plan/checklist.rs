@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::document::{Action, Document, Step};
 use super::state::{End, State, States, Status, status};
 use crate::frame::{attribute, escape};
+use crate::names::names;
 
 /// Maximum length of a detail, in characters.
 const DETAIL: usize = 200;
@@ -60,31 +61,16 @@ pub struct Line {
     pub question_id: Option<String>,
 }
 
-/// Status of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineStatus {
-    Pending,
-    Running,
-    /// For its next attempt, or for an answer.
-    Waiting,
-    Done,
-    Failed,
-    Skipped,
-}
-
-impl LineStatus {
-    /// The name on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
+names! {
+    /// Status of a line.
+    pub enum LineStatus {
+        Pending = "pending",
+        Running = "running",
+        /// For its next attempt, or for an answer.
+        Waiting = "waiting",
+        Done = "done",
+        Failed = "failed",
+        Skipped = "skipped",
     }
 }
 

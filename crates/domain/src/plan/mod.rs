@@ -42,5 +42,5 @@ pub use resolve::{MAX_RESULT, Resolved, resolve, step};
 pub use schema::{model_schema, request_schema};
 pub use state::{
     Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,
-    States, Status, UnknownStatus, advance, answer, fail, fail_attempt, succeed,
+    States, Status, advance, answer, fail, fail_attempt, succeed,
 };

@@ -1,13 +1,10 @@
 //! The state machine of a plan: which steps start, are skipped or settle, and how the plan ends.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use thiserror::Error;
 
 use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
@@ -15,23 +12,25 @@ use super::machine::Machine;
 use super::resolve::{outermost, visible};
 use crate::answering::Output;
 use crate::id::{AgentableId, MessageId, QuestionId, RunId};
+use crate::names::names;
 use crate::tool_call::EffectClass;
 
-/// Status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    #[default]
-    Pending,
-    Running,
-    /// Waits for its next attempt.
-    Retrying,
-    /// Waits for a person's answer.
-    Asking,
-    Succeeded,
-    Failed,
-    Cancelled,
-    Skipped,
+names! {
+    /// Status of a step.
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub enum Status {
+        #[default]
+        Pending = "pending",
+        Running = "running",
+        /// Waits for its next attempt.
+        Retrying = "retrying",
+        /// Waits for a person's answer.
+        Asking = "asking",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        Skipped = "skipped",
+    }
 }
 
 impl Status {
@@ -39,50 +38,6 @@ impl Status {
     #[must_use]
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Skipped)
-    }
-
-    /// The name in tables and on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Asking => "asking",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A name that is no status.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no status of a plan step `{0}`")]
-pub struct UnknownStatus(String);
-
-impl FromStr for Status {
-    type Err = UnknownStatus;
-
-    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
-        let all = [
-            Self::Pending,
-            Self::Running,
-            Self::Retrying,
-            Self::Asking,
-            Self::Succeeded,
-            Self::Failed,
-            Self::Cancelled,
-            Self::Skipped,
-        ];
-        all.into_iter().find(|status| status.as_str() == name).ok_or_else(|| UnknownStatus(name.to_owned()))
     }
 }
 

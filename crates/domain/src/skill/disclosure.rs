@@ -15,32 +15,22 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::trigger::{Match, Message, Triggers};
+use crate::names::names;
 
 /// Skills whose texts one message discloses.
 pub const MAX_DISCLOSED: usize = 3;
 
-/// Where a skill comes from. Of two with one name the later source counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SkillSource {
-    /// It comes with the installation.
-    Bundled,
-    /// It is a tenant's, for all its users.
-    #[default]
-    Tenant,
-    /// It is one user's.
-    User,
-}
-
-impl SkillSource {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Bundled => "bundled",
-            Self::Tenant => "tenant",
-            Self::User => "user",
-        }
+names! {
+    /// Where a skill comes from. Of two with one name the later source counts.
+    #[derive(Default, PartialOrd, Ord, Hash)]
+    pub enum SkillSource {
+        /// It comes with the installation.
+        Bundled = "bundled",
+        /// It is a tenant's, for all its users.
+        #[default]
+        Tenant = "tenant",
+        /// It is one user's.
+        User = "user",
     }
 }
 

@@ -37,12 +37,9 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         /// The public id of the agentable, as in `goal_0190…`.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         thread_id: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         run_id: RunId,
         /// [`PROTOCOL_VERSION`](super::PROTOCOL_VERSION).
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         protocol_version: Cow<'a, str>,
     },
     /// A run ended without an error.
@@ -56,9 +53,7 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         thread_id: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         run_id: RunId,
         result: RunResult<'a>,
         outcome: Outcome<'a>,
@@ -76,13 +71,11 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         /// The error for end users: no settings, no status codes.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         message: Cow<'a, str>,
         /// `houston.cause`: the error for developers and operators.
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
         /// A model error code, as in `RATE_LIMITED`, or the status of the run.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         code: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[TokenUsage; 1]>,
@@ -133,7 +126,6 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         message_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The message is complete.
@@ -171,7 +163,6 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         message_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The reasoning is complete.
@@ -197,7 +188,6 @@ pub enum Event<'a> {
         timestamp: Timestamp,
         tool_call_id: EntityId,
         /// The name of the tool, as in `create_note`.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         tool_call_name: Cow<'a, str>,
         metadata: Metadata<'a>,
     },
@@ -211,7 +201,6 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         delta: Cow<'a, str>,
     },
     /// The arguments are complete.
@@ -237,7 +226,6 @@ pub enum Event<'a> {
         timestamp: Timestamp,
         message_id: EntityId,
         tool_call_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         content: Cow<'a, str>,
         role: Role,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,10 +241,8 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
         /// The title of the task.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         name: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         parent_tool_call_id: Option<EntityId>,
@@ -271,7 +257,6 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
         outcome: SubagentOutcome,
     },
@@ -284,11 +269,8 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
         subagent_run_id: RunId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         message: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         code: Cow<'a, str>,
     },
     /// The complete current state of a message that changes in place: [`ERROR_ACTIVITY`](crate::agui::ERROR_ACTIVITY) or
@@ -303,7 +285,6 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         message_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         activity_type: Cow<'a, str>,
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         content: Cow<'a, Value>,
@@ -319,7 +300,6 @@ pub enum Event<'a> {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
         message_id: EntityId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         activity_type: Cow<'a, str>,
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
         patch: Cow<'a, [Value]>,
@@ -357,7 +337,6 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
         timestamp: Timestamp,
-        #[cfg_attr(feature = "openapi", schema(value_type = Vec<SnapshotMessage>))]
         messages: Cow<'a, [SnapshotMessage]>,
         /// Which activities it has all of: clients keep those of other types.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -415,7 +394,6 @@ pub struct Metadata<'a> {
 pub struct HoustonMetadata<'a> {
     /// For a message that no agent wrote: its source.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::Source>))]
     pub source: Option<Source>,
     /// The metadata of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -423,22 +401,18 @@ pub struct HoustonMetadata<'a> {
     pub metadata: Option<Cow<'a, Value>>,
     /// The id of a tool call, unique within its run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub call_id: Option<Cow<'a, str>>,
     /// For a tool result: whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// For `SUBAGENT_STARTED`: the task, as in `task_0190…`. Its own event stream has this id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub task_id: Option<Cow<'a, str>>,
     /// How the task ended; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::RunStatus>))]
     pub status: Option<RunStatus>,
     /// For `RUN_ERROR`: the error for developers and operators, with settings and status codes, as in the run's `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub cause: Option<Cow<'a, str>>,
     /// For a message of a snapshot: whether its run was rolled back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

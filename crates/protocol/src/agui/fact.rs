@@ -77,7 +77,6 @@ pub enum Fact<'a> {
         total: Option<f64>,
         /// What is done now: one line, at most 200 characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         message: Option<Cow<'a, str>>,
     },
     /// The run asked a question. `POST /v1/questions/{id}/answer` answers it.
@@ -88,15 +87,11 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.question.asked")]
     QuestionAsked {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         question_id: QuestionId,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
         kind: QuestionKind,
         /// What it is about, such as the id of a tool call.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         subject: Option<Cow<'a, str>>,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         text: Cow<'a, str>,
         /// The JSON Schema of an answer; absent: any JSON value.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,9 +114,7 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.question.closed")]
     QuestionClosed {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
         question_id: QuestionId,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionState))]
         state: QuestionState,
         /// Only if it was answered.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,15 +168,10 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.team.routed")]
     TeamRouted {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::TeamId))]
         team_id: TeamId,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::AgentId))]
         agent_id: AgentId,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         agent_name: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RoutedBy))]
         by: RoutedBy,
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
         reason: Cow<'a, str>,
     },
     /// A session was closed.
@@ -194,10 +182,8 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.session.archived")]
     SessionArchived {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::SessionId))]
         session_id: SessionId,
         number: i64,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::CompletionReason))]
         completion_reason: CompletionReason,
         started_at: Time,
         completed_at: Time,
@@ -210,7 +196,6 @@ pub enum Fact<'a> {
     /// ```
     #[serde(rename = "houston.context.compressed")]
     ContextCompressed {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::CompressionReason))]
         reason: CompressionReason,
         /// Entries of the request before the compression.
         entries_before: usize,
@@ -222,7 +207,6 @@ pub enum Fact<'a> {
         tokens_after: u64,
         /// The model that wrote the summary; absent for an extract.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         model: Option<Cow<'a, str>>,
     },
     /// The messages of the run are about another thing than those of the last run with a focus.
@@ -231,12 +215,7 @@ pub enum Fact<'a> {
     /// {"name": "houston.context.shifted", "value": {"from": {"type": "order", "id": "17"}, "to": {"type": "order", "id": "18"}}}
     /// ```
     #[serde(rename = "houston.context.shifted")]
-    ContextShifted {
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::FocusRef))]
-        from: FocusRef,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::FocusRef))]
-        to: FocusRef,
-    },
+    ContextShifted { from: FocusRef, to: FocusRef },
     /// The message seems to need several operations: the model reads that a plan may pay, and decides.
     ///
     /// ```json
@@ -271,15 +250,12 @@ pub enum Fact<'a> {
     #[serde(rename = "houston.plan.ended")]
     PlanEnded {
         plan_id: Cow<'a, str>,
-        #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
         status: RunStatus,
         /// The error code, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         code: Option<Cow<'a, str>>,
         /// The error for people, when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
         message: Option<Cow<'a, str>>,
     },
     /// In the stream of a plan: an attempt at a step began.
@@ -329,18 +305,13 @@ pub enum Fact<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PostedMessage<'a> {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageId))]
     pub id: MessageId,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Source))]
     pub source: Source,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::MessageType))]
     pub message_type: MessageType,
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
     pub metadata: Option<Cow<'a, Value>>,
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunId))]
     pub run_id: RunId,
     /// Its position in the agentable's event stream.
     pub seq: i64,

@@ -107,7 +107,6 @@ pub struct InputMessage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeEntry {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub interrupt_id: QuestionId,
     pub status: ResumeStatus,
     /// The answer, if `resolved`: a JSON value that matches the interrupt's `responseSchema`.

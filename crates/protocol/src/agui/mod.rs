@@ -135,17 +135,3 @@ impl<'de> Deserialize<'de> for StepName {
         number.map(Self).ok_or_else(|| D::Error::custom("not a step name of the form `iteration <number>`"))
     }
 }
-
-#[cfg(feature = "openapi")]
-mod described {
-    use std::borrow::Cow;
-
-    use utoipa::openapi::RefOr;
-    use utoipa::openapi::schema::Schema;
-    use utoipa::{PartialSchema, ToSchema};
-
-    crate::schema::described_as! {
-        super::EntityId => EntityId;
-        super::StepName => StepName;
-    }
-}

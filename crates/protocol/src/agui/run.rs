@@ -26,11 +26,9 @@ use crate::time::Time;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunResult<'a> {
     /// The final status of the run.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunStatus))]
     pub status: RunStatus,
     /// For a cancelled run: who requested it. After `rollback`, its messages are rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub cancelled_by: Option<Cow<'a, str>>,
     /// What stopped the run (a stop rule, `content_filter`, who cancelled it); absent if its agent had
     /// finished.
@@ -145,13 +143,10 @@ impl TokenUsage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Interrupt<'a> {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionId))]
     pub id: QuestionId,
     /// `tool_call`, `confirmation`, `input_required`, `houston:pause` or `houston:budget`.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub reason: Cow<'a, str>,
     /// The text for people.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub message: Cow<'a, str>,
     /// For `tool_call`: the call that waits, for a person's yes or for the client to carry it out. For `input_required` of a tool call: the call that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,11 +171,9 @@ pub struct InterruptMetadata<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InterruptDetails<'a> {
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::QuestionKind))]
     pub kind: QuestionKind,
     /// What it is about, such as the id of a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub subject: Option<Cow<'a, str>>,
     /// The answer that holds if no answer comes in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

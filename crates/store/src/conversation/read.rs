@@ -533,7 +533,8 @@ impl Reader<'_> {
                 sessions.push(ClosedSession {
                     first_position,
                     last_position,
-                    completion_reason: CompletionReason::from_name(&row.completion_reason),
+                    completion_reason: CompletionReason::from_name(&row.completion_reason)
+                        .unwrap_or_default(),
                     summary: row.summary,
                     summary_source: if row.pending { SummarySource::Extract } else { source },
                     pending: row.pending,
@@ -591,7 +592,7 @@ impl Reader<'_> {
                 compressions.push(ExportedCompression {
                     through_position,
                     summary: row.summary,
-                    reason: CompressionReason::from_name(&row.reason),
+                    reason: CompressionReason::from_name(&row.reason).unwrap_or_default(),
                     entries_before: entries(row.entries_before),
                     entries_after: entries(row.entries_after),
                     tokens_before: tokens(row.tokens_before),

@@ -132,7 +132,7 @@ impl ApiStore {
                 );
                 return Check { id: row.id, status: HealthStatus::Red, detail, since: row.stale_at };
             }
-            let status = HealthStatus::from_name(&row.status);
+            let status = HealthStatus::from_name(&row.status).unwrap_or(HealthStatus::Red);
             Check { id: row.id, status, detail: row.detail, since: row.since }
         });
         Ok(Health { checks: checks.collect(), checked_at, is_monitored })
@@ -192,7 +192,7 @@ impl ApiStore {
         .await?;
         let changes = rows.into_iter().map(|row| Change {
             check: row.check_id,
-            status: HealthStatus::from_name(&row.status),
+            status: HealthStatus::from_name(&row.status).unwrap_or(HealthStatus::Red),
             detail: row.detail,
             at: row.at,
         });

@@ -249,7 +249,8 @@ struct Session {
 async fn turn(connection: &mut PgConnection, run: &ClaimedRun, turn: Turn, session: &Session) -> Result<()> {
     let agentable = run.fence.agentable.0;
     if let (true, Some(last)) = (turn.closes, session.last_entry) {
-        let requested = session.close_reason.as_deref().map(CompletionReason::from_name);
+        let requested =
+            session.close_reason.as_deref().map(|name| CompletionReason::from_name(name).unwrap_or_default());
         let reason = requested.unwrap_or(CompletionReason::SessionTimeout);
         fold(connection, run.fence.agentable, last, reason, session.id).await?;
     }
@@ -287,7 +288,7 @@ async fn report(connection: &mut PgConnection, run: &ClaimedRun) -> Result<()> {
             Json(Event::SessionArchived {
                 session_id: SessionId(row.id),
                 number: i64::from(row.number),
-                reason: CompletionReason::from_name(&row.completion_reason),
+                reason: CompletionReason::from_name(&row.completion_reason).unwrap_or_default(),
                 started_at: row.started_at,
                 completed_at: row.completed_at,
             })

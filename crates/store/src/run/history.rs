@@ -42,7 +42,7 @@ pub struct StoredEntry {
 }
 
 pub(crate) fn role(name: &str) -> Role {
-    if name == "assistant" { Role::Assistant } else { Role::User }
+    Role::from_name(name).unwrap_or(Role::User)
 }
 
 impl RunStore {

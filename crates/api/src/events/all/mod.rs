@@ -52,7 +52,7 @@ endpoint! {
     summary = "Stream the events of all agentables of the tenant as server-sent events.",
     params(
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
-        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only events of this user's agentables."),
+        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only events of this user's agentables."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),
         ("Last-Event-ID" = Option<String>, Header, description = "Like `after`, and takes precedence over it.")
@@ -81,7 +81,7 @@ endpoint! {
     operation_id = "stream_user_events",
     summary = "Stream the events of all agentables of a user as server-sent events.",
     params(
-        ("id" = houston_protocol::schema::UserId, Path, description = "Id of the user."),
+        ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("types" = Option<String>, Query, description = "Patterns of topics, with commas between: `run.*,question.asked`. All by default."),
         ("after" = Option<String>, Query, description = "The `id` of the last event the client has. By default the stream begins with what happens next."),
         ("access_token" = Option<String>, Query, description = "A client token, for an `EventSource`, which cannot send headers. An API key is not accepted here."),

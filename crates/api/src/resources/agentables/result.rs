@@ -56,8 +56,8 @@ endpoint! {
     summary = "Read a part of a large tool result.",
     params(
         ("kinds" = String, Path, description = "Kind of the agentable, in the plural.", example = "goals"),
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the agentable."),
-        ("result_id" = houston_protocol::schema::ResultId, Path, description = "Id of the result, as the history names it."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the agentable."),
+        ("result_id" = houston_domain::id::ResultId, Path, description = "Id of the result, as the history names it."),
         ("offset" = Option<u64>, Query, description = "Offset of the part in bytes; 0 by default."),
         ("limit" = Option<u32>, Query, minimum = 4, maximum = 262144, description = "Maximum length of the part in bytes; 16 KiB by default.")
     ),

@@ -27,7 +27,7 @@ endpoint! {
     operation_id = "list_plan_steps",
     summary = "List the steps of a plan in the order of its document, those of loops for each turn so far.",
     params(
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
@@ -64,7 +64,7 @@ endpoint! {
     operation_id = "retry_plan_step",
     summary = "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
     params(
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
         ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
     ),
     responses(
@@ -89,7 +89,7 @@ endpoint! {
     operation_id = "skip_plan_step",
     summary = "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",
     params(
-        ("id" = houston_protocol::schema::AgentableId, Path, description = "Id of the plan."),
+        ("id" = houston_domain::id::AgentableId, Path, description = "Id of the plan."),
         ("path" = String, Path, description = "Path of the step.", example = "each[2].read")
     ),
     responses(

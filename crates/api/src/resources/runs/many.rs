@@ -44,12 +44,12 @@ endpoint! {
     params(
         ("status" = Option<String>, Query, description = "Only runs with one of these statuses, with commas between.", example = "failed,dead_lettered"),
         ("kind" = Option<String>, Query, description = "Only runs of agentables of this kind, as in an id before the underscore."),
-        ("agent_id" = Option<houston_protocol::schema::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
-        ("user_id" = Option<houston_protocol::schema::UserId>, Query, description = "Only runs of this user's agentables."),
+        ("agent_id" = Option<houston_domain::id::AgentId>, Query, description = "Only runs of agentables that this agent answers for."),
+        ("user_id" = Option<houston_domain::id::UserId>, Query, description = "Only runs of this user's agentables."),
         ("error_code" = Option<String>, Query, description = "Only runs with this error code. Runs that were given up because their workers died have `DEAD_LETTERED`.", example = "RATE_LIMITED"),
         ("fingerprint" = Option<String>, Query, description = "Only runs of the group of errors with this fingerprint, as `GET /v1/errors` names it.", example = "8c1f06d2b1a94e77"),
-        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted then or later."),
-        ("until" = Option<houston_protocol::schema::Time>, Query, description = "Only runs that were accepted before."),
+        ("since" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted then or later."),
+        ("until" = Option<houston_protocol::time::Time>, Query, description = "Only runs that were accepted before."),
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),

@@ -82,7 +82,7 @@ endpoint! {
     operation_id = "get_run",
     summary = "Get a run; with `wait`, once it has ended or waits for a person.",
     params(
-        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
+        ("id" = houston_domain::id::RunId, Path, description = "Id of the run."),
         ("wait" = Option<u8>, Query, minimum = 0, maximum = 60, description = "Seconds to wait until the run has ended or waits for a person; then it is returned as it is. 0 by default.")
     ),
     responses(
@@ -235,7 +235,7 @@ endpoint! {
     operation_id = "cancel_run",
     summary = "Cancel a run.",
     params(
-        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
+        ("id" = houston_domain::id::RunId, Path, description = "Id of the run.")
     ),
     responses(
         (status = 202, description = "The cancellation was requested, now or before.", body = houston_protocol::run::RunResponse),
@@ -281,7 +281,7 @@ endpoint! {
     operation_id = "list_model_calls",
     summary = "List the model calls of a run with usage and cost.",
     params(
-        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run.")
+        ("id" = houston_domain::id::RunId, Path, description = "Id of the run.")
     ),
     responses(
         (status = 200, description = "The model calls.", body = ModelCallsResponse)
@@ -331,14 +331,14 @@ endpoint! {
     description = "Lines of JSON: a header, events, messages, answers, tool calls with their responses, and a footer with a \
                    digest. `houston replay` replays them. Texts that look like keys are redacted.",
     params(
-        ("id" = houston_protocol::schema::RunId, Path, description = "Id of the run."),
+        ("id" = houston_domain::id::RunId, Path, description = "Id of the run."),
         ("contents" = Option<bool>, Query, description = "`false`: what happened when, without what messages, models and tools say, and \
                                                          without what came before the run. Of a long run it is a hundredth of the \
                                                          whole; it cannot be replayed."),
-        ("since" = Option<houston_protocol::schema::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
+        ("since" = Option<houston_protocol::time::Time>, Query, description = "Only lines of what was committed then or later, without messages of the \
                                                          thread and what came before the run. Only their texts are read. It cannot \
                                                          be replayed."),
-        ("until" = Option<houston_protocol::schema::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
+        ("until" = Option<houston_protocol::time::Time>, Query, description = "As `since`: only lines of what was committed until then, or then.")
     ),
     responses(
         (status = 200, description = "The trace, `houston.trace` version 1.", body = String, content_type = "application/jsonl"),

@@ -1,0 +1,86 @@
+//! [`names!`]: enums whose variants have one name each, which is the same in JSON, in the database and in prompts.
+
+/// Declares an enum with the names of its variants:
+///
+/// ```text
+/// names! {
+///     /// The author of a thread message.
+///     pub enum Source {
+///         /// The user.
+///         User = "user",
+///     }
+/// }
+/// ```
+///
+/// It has `ALL`, `as_str`, `from_name`, `Display`, serde by name, and with the feature `openapi` the schema. What else
+/// it derives is said before it.
+macro_rules! names {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        $vis enum $name {
+            $($(#[$of])* #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// All of them, in the order of their declaration.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// The name in JSON, in the database and in prompts.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            /// The one with this name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($text => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                crate::openapi::one_of([$($text),+]).into()
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::ToSchema for $name {}
+    };
+}
+pub(crate) use names;
+
+#[cfg(test)]
+#[expect(unreachable_pub, reason = "the functions of a private enum are public")]
+mod tests {
+    names! {
+        enum Place {
+            Here = "here",
+            FarAway = "far_away",
+        }
+    }
+
+    #[test]
+    fn names_are_the_same_in_json_and_parsing() {
+        for place in Place::ALL {
+            assert_eq!(Place::from_name(place.as_str()), Some(place));
+            assert_eq!(serde_json::to_value(place).unwrap(), place.as_str());
+            assert_eq!(place.to_string(), place.as_str());
+        }
+        assert_eq!(Place::FarAway.as_str(), "far_away");
+        assert_eq!(Place::from_name("Here"), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! Schemas that the OpenAPI document has of types of the domain, where it says another thing than a derived schema would:
+//! of ids by their prefix, of documents no more than that they are objects.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::agent::limits::LimitChanges;
+use crate::answering::{Effort, Output, Sampling};
+use crate::conversation::Conversation;
+use crate::custom_table::{Field, FieldType};
+use crate::focus::{Focus, FocusRef};
+use crate::history::Block;
+use crate::id::AgentId;
+use crate::model_policy::{CachePolicy, Latency, ModelPolicy};
+use crate::team::{Condition, Router, RouterKind};
+
+fn object() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Object)
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+/// An object that is not described further.
+#[must_use]
+pub fn anything(description: &str) -> ObjectBuilder {
+    object().description(Some(description)).additional_properties(Some(AdditionalProperties::FreeForm(true)))
+}
+
+/// An object without other properties than those that are described.
+fn closed() -> ObjectBuilder {
+    object().additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// A text that is one of `names`.
+#[must_use]
+pub fn one_of(names: impl IntoIterator<Item = &'static str>) -> ObjectBuilder {
+    text().enum_values(Some(names))
+}
+
+/// An id, `<prefix>_<32 hex digits>`. That of an agentable has the name of its kind as prefix.
+#[must_use]
+pub fn id(prefix: &str) -> ObjectBuilder {
+    let (pattern, example) = if prefix == "agentable" { ("[a-z][a-z_]*", "goal") } else { (prefix, prefix) };
+    let example = format!("{example}_019ab3c4d5e67f8091a2b3c4d5e6f708");
+    text().pattern(Some(format!("^{pattern}_[0-9a-f]{{32}}$"))).examples([example])
+}
+
+macro_rules! described {
+    ($($type:ty as $name:literal => $schema:expr;)*) => {$(
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> { $schema.into() }
+        }
+
+        impl ToSchema for $type {
+            fn name() -> Cow<'static, str> { $name.into() }
+        }
+    )*};
+}
+
+described! {
+    Field as "TableField" => object()
+        .property("name", text().description(Some("1 to 40 small letters, digits and `_`.")))
+        .property("type", FieldType::schema())
+        .property("required", ObjectBuilder::new().schema_type(Type::Boolean))
+        .property("enum", ArrayBuilder::new().items(text()))
+        .property("description", text())
+        .required("name")
+        .required("type");
+    ModelPolicy as "ModelPolicy" => closed()
+        .property("cache", one_of(CachePolicy::ALL.map(CachePolicy::as_str)).description(Some(
+            "How long the provider keeps what the next request begins with. `auto`: what would have cost least with the pauses so far.")))
+        .property("latency", one_of(Latency::ALL.map(Latency::as_str)).description(Some(
+            "How soon the answer is needed. `fast`: the provider's fast lane; `relaxed` and `batch`: its cheap tier.")));
+    Focus as "Focus" => closed()
+        .property("type", text().max_length(Some(64)).description(Some("Its type: letters, digits, `_`, `-` and `.`.")))
+        .property("id", text().max_length(Some(128)).description(Some("Its id: printable ASCII without spaces.")))
+        .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("What the client knows of it; at most 4 KiB as JSON.")))
+        .required("type")
+        .required("id");
+    FocusRef as "FocusRef" => object().property("type", text()).property("id", text()).required("type").required("id");
+    Sampling as "Sampling" => {
+        let number = || ObjectBuilder::new().schema_type(Type::Number);
+        closed()
+            .property("temperature", number().description(Some("How freely it chooses, from 0 to 2.")))
+            .property("top_p", number().description(Some("The share of the likeliest words it chooses from, above 0, at most 1.")))
+            .property("effort", Effort::schema())
+            .property("stop", ArrayBuilder::new().items(text()).max_items(Some(4)).description(Some("Texts that end the answer.")))
+    };
+    Output as "Output" => closed()
+        .property("name", text().max_length(Some(64)).description(Some("Its name, for providers that want one: letters, digits, `_` and `-`.")))
+        .property("schema", object().description(Some("The JSON Schema of an object, at most 32 KiB.")))
+        .property("strict", ObjectBuilder::new().schema_type(Type::Boolean).description(Some("Whether a provider that can is to guarantee it. The answer is checked in any case.")))
+        .required("schema");
+    Block as "Block" => anything("A block of the type `type`.")
+        .property("type", one_of(["text", "tool_use", "tool_result", "thinking", "opaque"]))
+        .required("type");
+    Conversation as "Conversation" => anything("A conversation document: `export` writes it, `import` reads it.");
+}
+
+/// A decimal number as a string.
+#[derive(Debug)]
+pub enum Decimal {}
+
+described! {
+    Decimal as "Decimal" => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
+}
+
+/// Types that refuse what they do not know, which the document does not say of them.
+mod open {
+    use utoipa::ToSchema;
+
+    use super::{AgentId, RouterKind};
+
+    /// How a team picks the agent that answers.
+    ///
+    /// ```json
+    /// {"by": "rules", "rules": [{"when": {"prefix": "/translate"}, "agent_id": "agent_0190…"}]}
+    /// ```
+    #[derive(ToSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub(super) struct Router {
+        /// `rules`: the first rule that matches; `model`: a model that reads the descriptions of the agents.
+        by: RouterKind,
+        /// The rules, in the order in which they are tried; a router by `rules` has 1 to 50.
+        rules: Option<Vec<Rule>>,
+    }
+
+    /// A rule of a router: `{"when": {"contains": "invoice"}, "agent_id": "agent_0190…"}`.
+    #[derive(ToSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Rule {
+        /// The condition under which the agent is picked.
+        when: Condition,
+        /// The agent that is picked.
+        agent_id: AgentId,
+    }
+
+    /// A condition on a message: all given fields must match. Case is ignored. `{"contains": "please",
+    /// "longer_than": 20}`.
+    #[derive(ToSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub(super) struct Condition {
+        /// The message contains this text.
+        contains: Option<String>,
+        /// The message begins with this text.
+        prefix: Option<String>,
+        /// This regular expression matches in the beginning of the message.
+        regex: Option<String>,
+        /// The message has more characters than this.
+        longer_than: Option<u32>,
+    }
+
+    /// The limits of its kind that an agent overrides; never above those. `{"max_iterations": 10}`.
+    #[derive(ToSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub(super) struct LimitChanges {
+        /// Model calls of one run.
+        max_iterations: Option<u32>,
+        /// Turns in a row that ask for the same single tool.
+        max_same_tool: Option<u32>,
+        /// Duration of one attempt, in seconds.
+        max_duration_s: Option<u64>,
+        /// Entries of the open session's history.
+        max_history_entries: Option<u64>,
+        /// Tokens the model may write in one answer.
+        max_output_tokens: Option<u32>,
+    }
+}
+
+macro_rules! described_openly {
+    ($($type:ident)*) => {$(
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> { open::$type::schema() }
+        }
+
+        impl ToSchema for $type {
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) { open::$type::schemas(schemas) }
+        }
+    )*};
+}
+
+described_openly! { Router Condition LimitChanges }
