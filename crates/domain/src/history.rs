@@ -19,7 +19,7 @@ pub use raw::RawBlock;
 names! {
     /// The author of an entry, as providers name it.
     #[derive(Hash)]
-    pub enum Role {
+    pub enum Role as "EntryRole" {
         /// The user's side: messages and tool results.
         User = "user",
         /// The model.

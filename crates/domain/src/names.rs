@@ -12,10 +12,10 @@
 /// }
 /// ```
 ///
-/// It has `ALL`, `as_str`, `from_name`, `Display`, serde by name, and with the feature `openapi` the schema. What else
-/// it derives is said before it.
+/// It has `ALL`, `as_str`, `from_name`, `Display`, serde by name, and with the feature `openapi` the schema, which has
+/// another name with `enum Role as "EntryRole"`. What else it derives is said before it.
 macro_rules! names {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)+ }) => {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident $(as $schema:literal)? { $($(#[$of:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         $vis enum $name {
@@ -58,7 +58,9 @@ macro_rules! names {
         }
 
         #[cfg(feature = "openapi")]
-        impl utoipa::ToSchema for $name {}
+        impl utoipa::ToSchema for $name {
+            $(fn name() -> std::borrow::Cow<'static, str> { $schema.into() })?
+        }
     };
 }
 pub(crate) use names;
