@@ -6,9 +6,10 @@ use axum::Form;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
+use houston_domain::error_group::ErrorGroup;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
-use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
+use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_protocol::page::Page;
 use houston_protocol::run::RunResponse;
 use houston_protocol::run_list::{ChangedRunsResponse, ListedRunResponse};
@@ -397,14 +398,14 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(viewer: &Viewer, of: &ErrorGroupResponse) -> Self {
+    pub(crate) fn new(viewer: &Viewer, of: &ErrorGroup) -> Self {
         let now = viewer.console.now();
         // Failed runs have an index; to find those that are retried, all runs are read.
         let status = if of.retrying == 0 { "status:failed,dead_lettered " } else { "" };
         let search = format!("{status}error:{} fingerprint:{}", of.code, of.fingerprint);
         Self {
             runs_href: with_query(&viewer.path("/runs"), &[("q", &search)]),
-            sample_href: viewer.path(&format!("/runs/{}", of.sample_run_id)),
+            sample_href: viewer.path(&format!("/runs/{}", of.sample)),
             code: of.code.clone(),
             message: show::line(&of.message, 300),
             count: show::count(of.count),

@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::id::RunId;
+use crate::time::Time;
 
 /// The most characters of a normal text.
 const MAX_CHARS: usize = 300;
@@ -40,26 +42,31 @@ pub enum Outcome {
     Retrying,
 }
 
-/// Failures of the same cause.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Runs that failed for the same cause, as far as the text says: numbers, ids and quoted texts are `#` in it.
+///
+/// ```json
+/// {"fingerprint": "8c1f06d2b1a94e77", "code": "RATE_LIMITED", "message": "openai: slow down (HTTP #)", "count": 12,
+///  "dead_lettered": 0, "retrying": 3, "first_seen": "2026-11-22T09:00:00.000Z", "last_seen": "2026-11-22T09:10:00.000Z",
+///  "sample_run_id": "run_0190…"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ErrorGroupResponse))]
 pub struct ErrorGroup {
-    /// Names the group: the same code and normal text have the same one, in every installation.
+    /// Names the group: the same code and message have the same fingerprint.
     pub fingerprint: String,
     /// The error code.
     pub code: String,
-    /// The normal text.
     pub message: String,
     /// Number of runs.
     pub count: u64,
     /// How many of them were given up because their workers died.
     pub dead_lettered: u64,
-    /// How many of them are retried.
+    /// How many of them wait for another attempt.
     pub retrying: u64,
-    /// When the first of them happened.
-    pub first_seen: DateTime<Utc>,
-    /// When the last of them happened.
-    pub last_seen: DateTime<Utc>,
-    /// The latest of them.
+    pub first_seen: Time,
+    pub last_seen: Time,
+    /// The latest of the runs.
+    #[serde(rename = "sample_run_id")]
     pub sample: RunId,
 }
 
@@ -76,16 +83,16 @@ pub fn grouped(failures: impl IntoIterator<Item = FailedRun>) -> Vec<ErrorGroup>
             count: 0,
             dead_lettered: 0,
             retrying: 0,
-            first_seen: failure.at,
-            last_seen: failure.at,
+            first_seen: failure.at.into(),
+            last_seen: failure.at.into(),
             sample: failure.run,
         });
         group.count += 1;
         group.dead_lettered += u64::from(failure.outcome == Outcome::DeadLettered);
         group.retrying += u64::from(failure.outcome == Outcome::Retrying);
-        group.first_seen = group.first_seen.min(failure.at);
-        if failure.at >= group.last_seen {
-            (group.last_seen, group.sample) = (failure.at, failure.run);
+        group.first_seen = group.first_seen.min(failure.at.into());
+        if failure.at >= *group.last_seen {
+            (group.last_seen, group.sample) = (failure.at.into(), failure.run);
         }
     }
     let mut groups: Vec<ErrorGroup> = groups.into_values().collect();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use houston_domain::error_group::{ErrorGroup, grouped};
-use houston_protocol::error_group::{ErrorGroupResponse, ErrorGroupsResponse};
-use houston_protocol::time::Time;
+use houston_domain::error_group::grouped;
+use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_store::run_error::MOST;
 
 use crate::caller::Caller;
@@ -44,20 +43,9 @@ async fn list(
     let failures: Vec<_> = found.into_iter().flatten().collect();
     // Up to some MB of text.
     let groups = app.offload.compute(move || grouped(failures)).await?;
-    let data = groups.into_iter().take(MAX_GROUPS).map(|group| response(group, caller)).collect();
-    Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))
-}
-
-fn response(group: ErrorGroup, caller: Caller) -> ErrorGroupResponse {
-    ErrorGroupResponse {
-        fingerprint: group.fingerprint,
-        code: group.code,
-        message: if caller.reads_contents() { group.message } else { String::new() },
-        count: group.count,
-        dead_lettered: group.dead_lettered,
-        retrying: group.retrying,
-        first_seen: Time(group.first_seen),
-        last_seen: Time(group.last_seen),
-        sample_run_id: group.sample,
+    let mut data: Vec<_> = groups.into_iter().take(MAX_GROUPS).collect();
+    if !caller.reads_contents() {
+        data.iter_mut().for_each(|group| group.message.clear());
     }
+    Ok((missing, Json(ErrorGroupsResponse { data, window_h, capped })))
 }
