@@ -6,8 +6,9 @@ use axum::http::Method;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join;
+use houston_domain::webhook;
 use houston_protocol::page::Page;
-use houston_protocol::webhook::{DeliveryResponse, WebhookList, WebhookResponse, WebhookTestResponse};
+use houston_protocol::webhook::{WebhookList, WebhookResponse, WebhookTestResponse};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -119,9 +120,11 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
     let path = format!("/v1/webhooks/{id}");
     let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
     let deliveries = with_query(&format!("{path}/deliveries"), &query);
-    let (of, page) =
-        join(viewer.api.get::<WebhookResponse>(&path), viewer.api.get::<Page<DeliveryResponse>>(&deliveries))
-            .await;
+    let (of, page) = join(
+        viewer.api.get::<WebhookResponse>(&path),
+        viewer.api.get::<Page<webhook::Delivery>>(&deliveries),
+    )
+    .await;
     let (of, page) = (of?, page?);
     let (now, href) = (viewer.console.now(), viewer.path(&format!("/webhooks/{id}")));
     let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
@@ -149,7 +152,7 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
     })
 }
 
-fn delivery(of: DeliveryResponse, now: DateTime<Utc>) -> Delivery {
+fn delivery(of: webhook::Delivery, now: DateTime<Utc>) -> Delivery {
     let tone = match of.state.as_str() {
         "delivered" => "good",
         "dead" => "bad",

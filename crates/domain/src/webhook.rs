@@ -3,6 +3,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::id::DeliveryId;
+use crate::time::Time;
+
 /// Maximum number of webhooks of a tenant.
 pub const MAX_WEBHOOKS: i64 = 100;
 /// How many events may wait for the receiver of a webhook, until it is switched off.
@@ -15,6 +18,33 @@ pub const MAX_TASK_PUSHES: i64 = 10;
 pub const MAX_OPEN_TASK_PUSHES: i64 = 1_000;
 /// The topics of a run of which push notifications tell.
 pub const PUSHED_TOPICS: [&str; 4] = ["attempt.started", "message.sent", "question.asked", "run.finished"];
+
+/// One event for one webhook.
+///
+/// ```json
+/// {"id": "delivery_0190…", "event_id": "goal_0190…:12", "type": "run.finished", "state": "dead", "attempts": 20, "status": 500,
+///  "error": "the receiver answered 500 Internal Server Error", "created_at": "2026-11-26T09:00:00.000Z",
+///  "attempted_at": "2026-11-29T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DeliveryResponse))]
+pub struct Delivery {
+    pub id: DeliveryId,
+    /// The id of the event, which is sent as `webhook-id`.
+    pub event_id: String,
+    #[serde(rename = "type")]
+    pub topic: String,
+    /// `pending`, `delivered` or `dead`: given up.
+    pub state: String,
+    /// Attempts since it was made, or since it was last asked for again.
+    pub attempts: i32,
+    /// Of the last attempt: the status of the answer, if there was one.
+    pub status: Option<i32>,
+    /// Of the last attempt: what went wrong.
+    pub error: Option<String>,
+    pub created_at: Time,
+    pub attempted_at: Option<Time>,
+}
 
 /// `[retry]` of `jobs/webhooks.toml`: the waits between the attempts of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

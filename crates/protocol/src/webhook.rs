@@ -1,6 +1,6 @@
 //! Webhooks: subscriptions to events, and their deliveries.
 
-use houston_domain::id::{DeliveryId, UserId, WebhookId};
+use houston_domain::id::{UserId, WebhookId};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
@@ -124,33 +124,6 @@ pub struct WebhookTestResponse {
     pub status: Option<u16>,
     pub error: Option<String>,
     pub duration_ms: u64,
-}
-
-/// One event for one webhook.
-///
-/// ```json
-/// {"id": "delivery_0190…", "event_id": "goal_0190…:12", "type": "run.finished", "state": "dead", "attempts": 20, "status": 500,
-///  "error": "the receiver answered 500 Internal Server Error", "created_at": "2026-11-26T09:00:00.000Z",
-///  "attempted_at": "2026-11-29T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct DeliveryResponse {
-    pub id: DeliveryId,
-    /// The id of the event, which is sent as `webhook-id`.
-    pub event_id: String,
-    #[serde(rename = "type")]
-    pub topic: String,
-    /// `pending`, `delivered` or `dead`: given up.
-    pub state: String,
-    /// Attempts since it was made, or since it was last asked for again.
-    pub attempts: i32,
-    /// Of the last attempt: the status of the answer, if there was one.
-    pub status: Option<i32>,
-    /// Of the last attempt: what went wrong.
-    pub error: Option<String>,
-    pub created_at: Time,
-    pub attempted_at: Option<Time>,
 }
 
 /// Asks for all events again that happened since a time and that the webhook is for.

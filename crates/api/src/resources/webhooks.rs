@@ -16,11 +16,10 @@ use houston_domain::scope::Scope;
 use houston_protocol::cloud_event::{CONTENT_TYPE, CloudEvent};
 use houston_protocol::time::Time;
 use houston_protocol::webhook::{
-    CreateWebhook, DeliveryResponse, ReplayWebhook, RotateSecret, UpdateWebhook, WebhookList,
-    WebhookResponse, WebhookTestResponse, WebhookWithSecret,
+    CreateWebhook, ReplayWebhook, RotateSecret, UpdateWebhook, WebhookList, WebhookResponse,
+    WebhookTestResponse, WebhookWithSecret,
 };
 use houston_store::webhook::{NewWebhook, Webhook, WebhookChange};
-use houston_store::webhook_delivery::Delivery;
 use houston_web::sink::Message;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
@@ -282,7 +281,7 @@ endpoint! {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of deliveries.", body = houston_protocol::page::Page<DeliveryResponse>)),
+    responses((status = 200, description = "A page of deliveries.", body = houston_protocol::page::Page<houston_domain::webhook::Delivery>)),
 }
 
 /// What was sent, waits, or was given up, the newest first.
@@ -299,22 +298,7 @@ async fn list_deliveries(
     let (limit, before) = (page.limit()?, page.id(List::Deliveries)?.map(Into::into));
     app.store(caller).webhook(id).await?;
     let found = app.store(caller).deliveries(id, state.as_deref(), before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Deliveries, limit, found, |row| row.id.0.as_u128(), delivery_response)))
-}
-
-fn delivery_response(delivery: Delivery) -> DeliveryResponse {
-    let (agentable, kind) = &delivery.agentable;
-    DeliveryResponse {
-        id: delivery.id,
-        event_id: format!("{}:{}", agentable.public_id(kind), delivery.seq),
-        topic: delivery.topic,
-        state: delivery.state,
-        attempts: delivery.attempts,
-        status: delivery.status,
-        error: delivery.error,
-        created_at: Time(delivery.created_at),
-        attempted_at: delivery.attempted_at.map(Time),
-    }
+    Ok(Json(Page::of(List::Deliveries, limit, found, |row| row.id.0.as_u128(), |row| row)))
 }
 
 /// The webhook and the delivery of a path.

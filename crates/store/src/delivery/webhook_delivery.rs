@@ -2,34 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, DeliveryId, WebhookId};
+use houston_domain::time::Time;
+pub use houston_domain::webhook::Delivery;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-
-/// A delivery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// The delivery.
-    pub id: DeliveryId,
-    /// The agentable of the event, and its kind.
-    pub agentable: (AgentableId, String),
-    /// The position of the event.
-    pub seq: i64,
-    /// The topic of the event.
-    pub topic: String,
-    /// `pending`, `delivered` or `dead`.
-    pub state: String,
-    /// Attempts so far.
-    pub attempts: i32,
-    /// The status of the last answer.
-    pub status: Option<i32>,
-    /// What went wrong at the last attempt.
-    pub error: Option<String>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// When it was attempted last.
-    pub attempted_at: Option<DateTime<Utc>>,
-}
 
 impl TenantStore<'_> {
     /// Deliveries of a webhook, the newest first, with an id below `before` if given; with `state`, those in this state.
@@ -62,15 +39,14 @@ impl TenantStore<'_> {
         .await?;
         let delivery = rows.into_iter().map(|row| Delivery {
             id: DeliveryId(row.id),
-            agentable: (AgentableId(row.agentable_id), row.kind),
-            seq: row.seq,
+            event_id: format!("{}:{}", AgentableId(row.agentable_id).public_id(&row.kind), row.seq),
             topic: row.topic,
             state: row.state,
             attempts: row.attempts,
             status: row.status,
             error: row.error,
-            created_at: row.created_at,
-            attempted_at: row.attempted_at,
+            created_at: row.created_at.into(),
+            attempted_at: row.attempted_at.map(Time),
         });
         Ok(delivery.collect())
     }
