@@ -49,13 +49,13 @@ pub struct McpServer {
     /// Its address.
     pub url: String,
     /// What its owner says of it.
-    pub settings: ServerSettings,
+    pub settings: Json<ServerSettings>,
     /// The names of its headers.
     pub header_names: Vec<String>,
     /// An object of its headers, sealed; `None`: it has none.
     pub sealed: Option<Vec<u8>>,
     /// The approved tools, by the names that the server gives them.
-    pub pins: BTreeMap<String, Pin>,
+    pub pins: Json<BTreeMap<String, Pin>>,
     /// The names under which tools are offered.
     pub tools: Vec<String>,
     /// When it was created.
@@ -79,34 +79,6 @@ pub struct NewServer<'a> {
     pub headers: Option<(&'a [String], Option<&'a [u8]>)>,
 }
 
-struct Row {
-    name: String,
-    url: String,
-    settings: Json<ServerSettings>,
-    header_names: Vec<String>,
-    sealed: Option<Vec<u8>>,
-    pins: Json<BTreeMap<String, Pin>>,
-    tools: Vec<String>,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-}
-
-impl From<Row> for McpServer {
-    fn from(row: Row) -> Self {
-        Self {
-            name: row.name,
-            url: row.url,
-            settings: row.settings.0,
-            header_names: row.header_names,
-            sealed: row.sealed,
-            pins: row.pins.0,
-            tools: row.tools,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        }
-    }
-}
-
 const NOT_FOUND: Error = Error::NotFound { what: "MCP server" };
 
 impl TenantStore<'_> {
@@ -116,7 +88,7 @@ impl TenantStore<'_> {
     /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn mcp_servers(self, owner: ServerOwner) -> Result<Vec<McpServer>> {
         let rows = sqlx::query_as!(
-            Row,
+            McpServer,
             r#"-- store::mcp_server::list
             select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
                    pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
@@ -126,7 +98,7 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(McpServer::from).collect())
+        Ok(rows)
     }
 
     /// One server.
@@ -136,7 +108,7 @@ impl TenantStore<'_> {
     /// refuses the statement.
     pub async fn mcp_server(self, owner: ServerOwner, name: &str) -> Result<McpServer> {
         let row = sqlx::query_as!(
-            Row,
+            McpServer,
             r#"-- store::mcp_server::get
             select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
                    pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
@@ -147,7 +119,7 @@ impl TenantStore<'_> {
         )
         .fetch_optional(&self.pool)
         .await?;
-        row.map(McpServer::from).ok_or(NOT_FOUND)
+        row.ok_or(NOT_FOUND)
     }
 
     /// Stores a server, from the next run on. The tools that were approved stay approved if the address is the same.
@@ -179,7 +151,7 @@ impl TenantStore<'_> {
         let tools = offered(new.name, new.settings, &pins);
         let (header_names, sealed) = new.headers.unwrap_or_default();
         let stored = sqlx::query_as!(
-            Row,
+            McpServer,
             r#"-- store::mcp_server::put
             insert into houston.mcp_servers as s
                    (tenant_id, user_id, owner_id, name, url, settings, header_names, sealed, tools)
@@ -209,7 +181,7 @@ impl TenantStore<'_> {
         .ok_or(Error::NotFound { what: "user" })?;
         summarise_owner(&mut tx, tenant, new.owner).await?;
         tx.commit().await?;
-        Ok(stored.into())
+        Ok(stored)
     }
 
     /// Approves tools that a person has seen, from the next run on. `listed`: what the server at `url` lists.
@@ -247,7 +219,7 @@ impl TenantStore<'_> {
         };
         let tools = offered(name, &before.settings, &pins);
         let stored = sqlx::query_as!(
-            Row,
+            McpServer,
             r#"-- store::mcp_server::approve
             update houston.mcp_servers set pins = $4, tools = $5, updated_at = statement_timestamp()
              where tenant_id = $1 and owner_id = $2 and name = $3
@@ -263,7 +235,7 @@ impl TenantStore<'_> {
         .await?;
         summarise_owner(&mut tx, tenant, owner).await?;
         tx.commit().await?;
-        Ok(Ok(stored.into()))
+        Ok(Ok(stored))
     }
 
     /// Deletes a server and its headers, from the next run on.
