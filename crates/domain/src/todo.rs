@@ -9,8 +9,10 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use crate::id::{TodoId, UserId};
 use crate::local_time::instant;
 use crate::names::names;
+use crate::time::Time;
 
 /// Maximum length of the name of a list, in characters.
 pub const MAX_LIST_CHARS: usize = 60;
@@ -55,6 +57,41 @@ impl Priority {
             2.. => Self::High,
         }
     }
+}
+
+/// A todo: what a user wants to get done. All their agents see it.
+///
+/// ```json
+/// {"id": "todo_0190…", "user_id": "user_0190…", "list": "errands", "title": "Buy milk", "details": "", "priority": "high",
+///  "due": "2026-12-01", "time_zone": "Europe/Berlin", "due_at": "2026-12-01T23:00:00.000Z", "done_at": null,
+///  "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TodoResponse))]
+pub struct Todo {
+    pub id: TodoId,
+    #[serde(rename = "user_id")]
+    pub user: UserId,
+    /// The name of its list; empty: no list.
+    pub list: String,
+    pub title: String,
+    pub details: String,
+    pub priority: Priority,
+    /// The local day, as `2026-12-01`, or time, as `2026-12-01T15:00`; null: it is due at no time.
+    pub due: Option<String>,
+    /// The time zone of `due`: an IANA name.
+    pub time_zone: Option<String>,
+    /// From when on it is overdue: the end of that day, or that time.
+    pub due_at: Option<Time>,
+    /// Its place in the order of lists: a lesser one comes first.
+    #[serde(skip)]
+    pub position: f64,
+    /// When it was done; null: it is open.
+    pub done_at: Option<Time>,
+    /// Whether an agent wrote it after it had read what strangers wrote.
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
 }
 
 /// When a todo is due.

@@ -1,42 +1,10 @@
 //! Todos of users.
 
-use houston_domain::id::{TodoId, UserId};
+use houston_domain::id::TodoId;
 use houston_domain::todo::Priority;
 use serde::{Deserialize, Serialize};
 
 use crate::field::nullable;
-use crate::time::Time;
-
-/// A todo: what a user wants to get done. All their agents see it.
-///
-/// ```json
-/// {"id": "todo_0190…", "user_id": "user_0190…", "list": "errands", "title": "Buy milk", "details": "", "priority": "high",
-///  "due": "2026-12-01", "time_zone": "Europe/Berlin", "due_at": "2026-12-01T23:00:00.000Z", "done_at": null,
-///  "untrusted": false, "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TodoResponse {
-    pub id: TodoId,
-    pub user_id: UserId,
-    /// The name of its list; empty: no list.
-    pub list: String,
-    pub title: String,
-    pub details: String,
-    pub priority: Priority,
-    /// The local day, as `2026-12-01`, or time, as `2026-12-01T15:00`; null: it is due at no time.
-    pub due: Option<String>,
-    /// The time zone of `due`: an IANA name.
-    pub time_zone: Option<String>,
-    /// From when on it is overdue: the end of that day, or that time.
-    pub due_at: Option<Time>,
-    /// When it was done; null: it is open.
-    pub done_at: Option<Time>,
-    /// Whether an agent wrote it after it had read what strangers wrote.
-    pub untrusted: bool,
-    pub created_at: Time,
-    pub updated_at: Time,
-}
 
 /// Creates a todo, which comes last: `{"title": "Buy milk", "due": "2026-12-01"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

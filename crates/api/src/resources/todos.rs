@@ -11,7 +11,7 @@ use houston_domain::id::{TodoId, UserId};
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::todo::{Due, MAX_DETAILS_BYTES, MAX_LIST_CHARS, TodoStatus};
 use houston_protocol::time::Time;
-use houston_protocol::todo::{CreateTodo, TodoResponse, UpdateTodo};
+use houston_protocol::todo::{CreateTodo, UpdateTodo};
 use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ endpoint! {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of todos.", body = houston_protocol::page::Page<houston_protocol::todo::TodoResponse>)),
+    responses((status = 200, description = "A page of todos.", body = houston_protocol::page::Page<houston_domain::todo::Todo>)),
 }
 
 async fn list(
@@ -86,7 +86,7 @@ async fn list(
         limit: limit_rows,
     };
     let todos = app.store(caller).todos(user, &query).await?;
-    Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), response)))
+    Ok(Json(Page::of(List::Todos, limit, todos, |todo: &Todo| todo.id.0.as_u128(), |todo| todo)))
 }
 
 endpoint! {
@@ -100,7 +100,7 @@ endpoint! {
     ),
     request_body = CreateTodo,
     responses(
-        (status = 201, description = "The new todo.", body = houston_protocol::todo::TodoResponse),
+        (status = 201, description = "The new todo.", body = houston_domain::todo::Todo),
         (status = 409, description = "`full`: the maximum number of todos exists.")
     ),
 }
@@ -133,14 +133,16 @@ async fn create(
         title: new.title.clone(),
         details: new.details.clone(),
         priority: new.priority,
-        due: new.due.clone().map(|due| (due.local, due.zone.to_string(), due.at)),
+        due: new.due.as_ref().map(|due| due.local.clone()),
+        time_zone: new.due.as_ref().map(|due| due.zone.to_string()),
+        due_at: new.due.as_ref().map(|due| Time(due.at)),
         position: 0.0,
         done_at: None,
         untrusted: false,
-        created_at: now,
-        updated_at: now,
+        created_at: now.into(),
+        updated_at: now.into(),
     };
-    let body = stored_body(&response(todo));
+    let body = stored_body(&todo);
     let done =
         app.store(caller).create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
     let (stored, replayed) = unless_key_reused(done)?;
@@ -153,7 +155,7 @@ endpoint! {
     operation_id = "get_todo",
     summary = "Get a todo.",
     params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
-    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+    responses((status = 200, description = "The todo.", body = houston_domain::todo::Todo)),
 }
 
 async fn get(
@@ -161,7 +163,7 @@ async fn get(
     caller: Caller,
     Id(id): Id<TodoId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    Ok(Json(response(app.store(caller).todo(id).await?)))
+    Ok(Json(app.store(caller).todo(id).await?))
 }
 
 endpoint! {
@@ -171,7 +173,7 @@ endpoint! {
     summary = "Change a todo; fields not given stay as they are.",
     params(("id" = houston_domain::id::TodoId, Path, description = "Id of the todo.")),
     request_body = UpdateTodo,
-    responses((status = 200, description = "The todo.", body = houston_protocol::todo::TodoResponse)),
+    responses((status = 200, description = "The todo.", body = houston_domain::todo::Todo)),
 }
 
 /// Changes the given fields, completes, reopens, moves.
@@ -200,7 +202,7 @@ async fn change(
         }
     };
     let change = TodoChange { list, title, details, priority, due, done };
-    Ok(Json(response(app.store(caller).change_todo(id, &change, before).await?)))
+    Ok(Json(app.store(caller).change_todo(id, &change, before).await?))
 }
 
 endpoint! {
@@ -219,28 +221,6 @@ async fn delete(
 ) -> Result<StatusCode, ApiError> {
     app.store(caller).delete_todo(id).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn response(todo: Todo) -> TodoResponse {
-    let (due, time_zone, due_at) = match todo.due {
-        Some((due, zone, at)) => (Some(due), Some(zone), Some(Time(at))),
-        None => (None, None, None),
-    };
-    TodoResponse {
-        id: todo.id,
-        user_id: todo.user,
-        list: todo.list,
-        title: todo.title,
-        details: todo.details,
-        priority: todo.priority,
-        due,
-        time_zone,
-        due_at,
-        done_at: todo.done_at.map(Time),
-        untrusted: todo.untrusted,
-        created_at: Time(todo.created_at),
-        updated_at: Time(todo.updated_at),
-    }
 }
 
 /// Checks the texts that are given.

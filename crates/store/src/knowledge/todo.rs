@@ -3,6 +3,8 @@
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, TodoId, UserId};
 use houston_domain::knowledge::KnowledgeLimits;
+use houston_domain::time::Time;
+pub use houston_domain::todo::Todo;
 use houston_domain::todo::{Due, Priority, STEP, TodoStatus, between};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -13,35 +15,6 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
-
-/// A todo.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Todo {
-    /// The todo's id.
-    pub id: TodoId,
-    /// The user who wants it done.
-    pub user: UserId,
-    /// The name of its list; empty: no list.
-    pub list: String,
-    /// What is to be done, one line.
-    pub title: String,
-    /// More about it, in Markdown; may be empty.
-    pub details: String,
-    /// How much it matters.
-    pub priority: Priority,
-    /// When it is due: the local day or time, its time zone, and from when on it is overdue.
-    pub due: Option<(String, String, DateTime<Utc>)>,
-    /// Its place in the order of lists: a lesser one comes first.
-    pub position: f64,
-    /// When it was done.
-    pub done_at: Option<DateTime<Utc>>,
-    /// Whether a session wrote it that had read what strangers wrote.
-    pub untrusted: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
 
 /// A todo to be created. It comes last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,12 +79,14 @@ macro_rules! todo {
             title: row.title,
             details: row.details,
             priority: Priority::from_stored(row.priority),
-            due: row.due.zip(row.time_zone).zip(row.due_at).map(|((due, zone), at)| (due, zone, at)),
+            due: row.due,
+            time_zone: row.time_zone,
+            due_at: row.due_at.map(Time),
             position: row.position,
-            done_at: row.done_at,
+            done_at: row.done_at.map(Time),
             untrusted: row.untrusted,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
+            created_at: row.created_at.into(),
+            updated_at: row.updated_at.into(),
         }
     }};
 }

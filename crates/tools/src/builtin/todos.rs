@@ -304,9 +304,9 @@ fn described(todo: &Todo, now: DateTime<Utc>) -> String {
     if todo.priority != Priority::Normal {
         facts.push(todo.priority.as_str().to_owned());
     }
-    if let Some((local, zone, at)) = &todo.due {
+    if let (Some(local), Some(zone), Some(at)) = (&todo.due, &todo.time_zone, todo.due_at) {
         facts.push(if local.contains('T') { format!("due {local} {zone}") } else { format!("due {local}") });
-        if *at <= now && todo.done_at.is_none() {
+        if at.0 <= now && todo.done_at.is_none() {
             facts.push("overdue".to_owned());
         }
     }
