@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::agent::limits::LimitChanges;
@@ -16,6 +18,7 @@ use crate::history::Block;
 use crate::id::AgentId;
 use crate::model_policy::{CachePolicy, Latency, ModelPolicy};
 use crate::team::{Condition, Router, RouterKind};
+use crate::time::Time;
 
 fn object() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Object)
@@ -107,6 +110,9 @@ described! {
 pub enum Decimal {}
 
 described! {
+    Time as "Time" => text()
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .examples(["2026-11-22T09:00:00.000Z"]);
     Decimal as "Decimal" => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
 }
 

@@ -81,7 +81,6 @@ pub mod snippet;
 pub mod sse;
 pub mod table;
 pub mod team;
-pub mod time;
 pub mod todo;
 pub mod tool_source;
 pub mod trigger;
@@ -90,3 +89,5 @@ pub mod user;
 pub mod webhook;
 pub mod why;
 pub mod worker;
+
+pub use houston_domain::time;

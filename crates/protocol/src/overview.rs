@@ -1,11 +1,11 @@
 //! What an operator sees first.
 
+use houston_domain::ended::EndedInHour;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "openapi")]
 use crate::schema;
-use crate::time::Time;
 
 /// The state of the installation, or of a tenant, in a few numbers.
 ///
@@ -45,7 +45,7 @@ pub struct OverviewResponse {
     /// Whether there is more than was counted: at most 20,000 waiting agentables and 100,000 ended runs are.
     pub capped: bool,
     /// The last 24 hours in which runs ended, the oldest first; hours without any are left out.
-    pub hours: Vec<HourResponse>,
+    pub hours: Vec<EndedInHour>,
 }
 
 /// The workers: `{"alive": 2, "draining": 0}`.
@@ -56,19 +56,4 @@ pub struct WorkerCounts {
     pub alive: i64,
     /// Those that claim nothing new, and end.
     pub draining: i64,
-}
-
-/// The runs that ended in an hour, by how they ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct HourResponse {
-    /// When the hour begins.
-    pub hour: Time,
-    /// Their agents had finished.
-    pub finished: i64,
-    pub failed: i64,
-    pub dead_lettered: i64,
-    pub cancelled: i64,
-    /// A limit ended them.
-    pub stopped: i64,
 }

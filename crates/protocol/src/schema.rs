@@ -57,12 +57,8 @@ described! {
     MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
 }
 use crate::agui::{EntityId, StepName};
-use crate::time::Time;
 
 described_as! {
-    Time => text()
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-        .examples(["2026-11-22T09:00:00.000Z"]);
     EntityId => houston_domain::openapi::id("(msg|reasoning|result|plan)").examples(["msg_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
     StepName => text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);
 }

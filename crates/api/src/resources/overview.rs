@@ -6,12 +6,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use chrono::{DateTime, Utc};
+use houston_domain::ended::EndedInHour;
 use houston_domain::lane_work::LaneWork;
 use houston_domain::scope::Scope;
-use houston_protocol::overview::{HourResponse, OverviewResponse, WorkerCounts};
+use houston_protocol::overview::{OverviewResponse, WorkerCounts};
 use houston_protocol::time::Time;
-use houston_store::ended::{Ended, EndedInHour};
+use houston_store::ended::Ended;
 use houston_store::worker_list::RegisteredWorker;
 use rust_decimal::Decimal;
 use serde::Deserialize;
@@ -70,7 +70,7 @@ fn response(whole: bool, work: LaneWork, workers: &[RegisteredWorker], all: &[En
     let is_capped = work.is_capped || all.iter().any(|ended| ended.is_capped);
     let cost_last_hour: Decimal = all.iter().map(|ended| ended.cost_of_hour).sum();
     let hours = hours(all);
-    let sum = |of: fn(&HourResponse) -> i64| hours.iter().map(of).sum();
+    let sum = |of: fn(&EndedInHour) -> i64| hours.iter().map(of).sum();
     OverviewResponse {
         of: if whole { "installation" } else { "tenant" }.to_owned(),
         queued: work.queued,
@@ -98,19 +98,12 @@ fn counts(workers: &[RegisteredWorker]) -> WorkerCounts {
 }
 
 /// The hours of all cells together.
-fn hours(all: &[Ended]) -> Vec<HourResponse> {
-    let mut hours: BTreeMap<DateTime<Utc>, HourResponse> = BTreeMap::new();
+fn hours(all: &[Ended]) -> Vec<EndedInHour> {
+    let mut hours: BTreeMap<Time, EndedInHour> = BTreeMap::new();
     for EndedInHour { hour, finished, failed, dead_lettered, cancelled, stopped } in
         all.iter().flat_map(|ended| ended.hours.iter().cloned())
     {
-        let sum = hours.entry(hour).or_insert(HourResponse {
-            hour: Time(hour),
-            finished: 0,
-            failed: 0,
-            dead_lettered: 0,
-            cancelled: 0,
-            stopped: 0,
-        });
+        let sum = hours.entry(hour).or_insert(EndedInHour { hour, ..EndedInHour::default() });
         sum.finished += finished;
         sum.failed += failed;
         sum.dead_lettered += dead_lettered;
@@ -121,9 +114,6 @@ fn hours(all: &[Ended]) -> Vec<HourResponse> {
 }
 
 /// How the runs of the caller's tenant, or of all (`whole`), have ended, by cell.
-///
-/// # Errors
-/// The store's errors.
 async fn ended(app: &Arc<App>, caller: Caller, whole: bool) -> Result<Arc<[Ended]>, ApiError> {
     let tenant = (!whole).then(|| caller.tenant());
     if let Some(fresh) = app.ended.get(tenant) {

@@ -1,6 +1,6 @@
 //! How the runs of the last day ended, hour by hour.
 
-use chrono::{DateTime, Utc};
+use houston_domain::ended::EndedInHour;
 use houston_domain::id::TenantId;
 use rust_decimal::Decimal;
 
@@ -9,38 +9,6 @@ use crate::handle::{ApiStore, Shared, TenantStore};
 
 /// How many ended runs are counted at most: the latest.
 pub const MOST: i64 = 100_000;
-
-/// The runs that ended in one hour.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EndedInHour {
-    /// When the hour begins.
-    pub hour: DateTime<Utc>,
-    /// Runs whose agent had finished.
-    pub finished: i64,
-    /// Runs that failed.
-    pub failed: i64,
-    /// Runs that were given up.
-    pub dead_lettered: i64,
-    /// Runs that were cancelled.
-    pub cancelled: i64,
-    /// Runs that a limit ended.
-    pub stopped: i64,
-}
-
-impl EndedInHour {
-    /// With so many more runs that ended with this status.
-    fn with(mut self, status: &str, runs: i64) -> Self {
-        let count = match status {
-            "completed" | "message_sent" => &mut self.finished,
-            "failed" => &mut self.failed,
-            "dead_lettered" => &mut self.dead_lettered,
-            "cancelled" => &mut self.cancelled,
-            _ => &mut self.stopped,
-        };
-        *count += runs;
-        self
-    }
-}
 
 /// The runs that ended within a day.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,9 +46,9 @@ impl Shared {
         for row in rows.into_iter().filter(|row| row.is_own) {
             ended.is_capped = read >= MOST;
             ended.cost_of_hour += row.cost;
-            let hour = match ended.hours.pop_if(|last| last.hour == row.hour) {
+            let hour = match ended.hours.pop_if(|last| *last.hour == row.hour) {
                 Some(hour) => hour,
-                None => EndedInHour { hour: row.hour, ..EndedInHour::default() },
+                None => EndedInHour { hour: row.hour.into(), ..EndedInHour::default() },
             };
             ended.hours.push(hour.with(&row.status, row.runs));
         }
@@ -90,9 +58,6 @@ impl Shared {
 
 impl TenantStore<'_> {
     /// The runs of the tenant that ended within a day.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn ended(self) -> Result<Ended> {
         self.shared.ended_runs(Some(self.tenant)).await
     }
@@ -100,9 +65,6 @@ impl TenantStore<'_> {
 
 impl ApiStore {
     /// The runs of all tenants that ended within a day: for a caller who operates the installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn ended(&self) -> Result<Ended> {
         self.shared.ended_runs(None).await
     }
