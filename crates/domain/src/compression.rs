@@ -3,10 +3,15 @@
 //! The model is then sent `[summary] + tail`. The tail is the unchanged end of the history: no call is separated
 //! from its results, so a provider accepts it as it accepted the whole ([`crate::history::validate`]).
 
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+
 use crate::agent::token_budget::HistoryBudget;
 use crate::frame::{FrameMark, escape, unescape};
 use crate::history::{Block, Entry, Role};
+use crate::id::{CompressionId, RunId};
 use crate::names::names;
+use crate::time::Time;
 
 names! {
     /// Why a history was compressed; a name of a newer release is read as the first.
@@ -18,6 +23,44 @@ names! {
         /// The provider refused it as longer than the model's context window.
         ContextLength = "context_length",
     }
+}
+
+/// A compression: a summary that replaces the beginning of a session.
+///
+/// ```json
+/// {"id": "compression_0190…", "run_id": "run_0190…", "session_position": 0, "through_position": 60,
+///  "summary": "They planned a trip.", "reason": "budget", "entries_before": 80, "entries_after": 21,
+///  "tokens_before": 41000, "tokens_after": 12000, "model": "openai/gpt-5-mini", "cost": "0.0004",
+///  "created_at": "2026-11-22T09:00:02.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CompressionResponse))]
+pub struct Compression {
+    pub id: CompressionId,
+    /// The run that needed it.
+    #[serde(rename = "run_id")]
+    pub run: RunId,
+    /// The summary replaces the history entries after this position…
+    pub session_position: i64,
+    /// … up to and including this one.
+    pub through_position: i64,
+    pub summary: String,
+    /// `budget` or `context_length`.
+    pub reason: String,
+    /// Entries of the request before the compression.
+    pub entries_before: usize,
+    /// Entries of the request after it, including the summary.
+    pub entries_after: usize,
+    /// Estimated tokens of the request before the compression.
+    pub tokens_before: u64,
+    /// Estimated tokens of the request after it.
+    pub tokens_after: u64,
+    /// The model that wrote it, as `provider/model`; null for an extract.
+    pub model: Option<String>,
+    /// Cost in US dollars; null if unknown.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
+    pub cost: Option<Decimal>,
+    pub created_at: Time,
 }
 
 /// Estimated tokens of one or more entries.

@@ -35,11 +35,12 @@ use crate::compression::CompressionReason;
 use crate::history::{Block, Entry, EntryView, Role};
 use crate::id::ResultId;
 use crate::message::{MessageType, Source};
+use crate::nullable::nullable;
 use crate::question::{QuestionKind, QuestionState};
 use crate::session::CompletionReason;
+pub use crate::session::SummarySource;
 
 pub use self::check::Invalid;
-use crate::names::names;
 
 /// A conversation document; see the [module](self) for an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -315,16 +316,6 @@ pub struct ClosedSession {
     pub completed_at: DateTime<Utc>,
 }
 
-names! {
-    /// How a summary was produced.
-    pub enum SummarySource {
-        /// Cut from the beginning of what the user wrote.
-        Extract = "extract",
-        /// Written by a model.
-        Model = "model",
-    }
-}
-
 impl ClosedSession {
     /// A session of `entries`, the first of which is at `first_position`, with its summary still pending.
     #[must_use]
@@ -357,10 +348,10 @@ pub struct ExportedQuestion {
     /// The text for people.
     pub text: String,
     /// The JSON Schema of an answer; `None`: any JSON value.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     /// The answer that held if none came in time.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub default_value: Option<Value>,
     /// When it expired, or would have expired; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -368,7 +359,7 @@ pub struct ExportedQuestion {
     /// What closed it; never `open`.
     pub state: QuestionState,
     /// The answer, if it was answered.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
     /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -392,11 +383,6 @@ pub struct ExportedApproval {
     pub input: Value,
     /// Why a person was asked, as a clause.
     pub why: String,
-}
-
-/// Deserializes a field that is present: `null` is a value like any other, for instance an answer.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 /// A file of the workspace.

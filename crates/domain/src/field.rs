@@ -7,9 +7,10 @@ mod tables;
 
 use std::fmt::Write as _;
 
-use crate::names::names;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::names::names;
 
 names! {
     /// Something that users can change.
@@ -78,29 +79,29 @@ pub enum Max {
 }
 
 /// A field that may be changed.
-///
-/// ```json
-/// {"name": "title", "type": "string", "values": [], "max": {"chars": 200}, "required": true, "nullable": false,
-///  "updatable_by": "both", "description": "What it is about, one line."}
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = FieldResponse))]
 pub struct Field {
-    /// Its name in requests.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: &'static str,
-    /// The type of its values.
+    /// `string`, `boolean`, `string_list` or `object`.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub kind: FieldType,
     /// The values that are allowed; empty: all of its type.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub values: &'static [&'static str],
-    /// The most that a value may have; `None`: its description says what is allowed.
+    /// The most that a value may have: `chars`, `bytes` or `items`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, usize>>))]
     pub max: Option<Max>,
     /// Whether a value must not be empty.
     pub required: bool,
-    /// Whether `null` is a value: it restores the default.
+    /// Whether null is a value: it restores the default.
     pub nullable: bool,
-    /// Who may change it.
+    /// `api`: requests may change it; `agent`: tools; `both`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub updatable_by: UpdatableBy,
-    /// What it is, and what is allowed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub description: &'static str,
 }
 

@@ -92,7 +92,7 @@ macro_rules! ids {
 
         #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> { crate::openapi::id($prefix).into() }
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> { crate::schema::id($prefix).into() }
         }
 
         #[cfg(feature = "openapi")]

@@ -68,9 +68,11 @@ pub mod mode;
 pub mod model;
 pub mod model_policy;
 mod names;
+pub mod nullable;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod overseer;
+pub mod owner;
 pub mod plan;
 pub mod post;
 pub mod profile;
@@ -82,6 +84,8 @@ pub mod retry;
 pub mod run;
 pub mod runtime_state;
 pub mod schedule;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod scope;
 pub mod sealed;
 pub mod session;

@@ -38,7 +38,7 @@ pub struct Usage {
     pub reasoning_tokens: u64,
     // As the provider reported it, otherwise computed from its price list. `None`: unknown; sums leave it out.
     /// Cost in US dollars; absent where another field contains it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::openapi::Decimal>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Decimal>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Decimal>,
     /// The billed tokens of a provider that does not bill every token (Cohere). `None` once the call is priced.

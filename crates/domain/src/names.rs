@@ -53,7 +53,7 @@ macro_rules! names {
         #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                crate::openapi::one_of([$($text),+]).into()
+                crate::schema::one_of([$($text),+]).into()
             }
         }
 

@@ -1,5 +1,4 @@
-//! Schemas that the OpenAPI document has of types of the domain, where it says another thing than a derived schema would:
-//! of ids by their prefix, of documents no more than that they are objects.
+//! Schemas that the OpenAPI document has of types of the domain, where it says another thing than a derived schema would.
 
 use std::borrow::Cow;
 
@@ -17,40 +16,13 @@ use crate::focus::{Focus, FocusRef};
 use crate::history::Block;
 use crate::id::AgentId;
 use crate::model_policy::{CachePolicy, Latency, ModelPolicy};
+use crate::schema::{anything, object, one_of, text};
 use crate::team::{Condition, Router, RouterKind};
 use crate::time::Time;
-
-fn object() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::Object)
-}
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
-
-/// An object that is not described further.
-#[must_use]
-pub fn anything(description: &str) -> ObjectBuilder {
-    object().description(Some(description)).additional_properties(Some(AdditionalProperties::FreeForm(true)))
-}
 
 /// An object without other properties than those that are described.
 fn closed() -> ObjectBuilder {
     object().additional_properties(Some(AdditionalProperties::FreeForm(false)))
-}
-
-/// A text that is one of `names`.
-#[must_use]
-pub fn one_of(names: impl IntoIterator<Item = &'static str>) -> ObjectBuilder {
-    text().enum_values(Some(names))
-}
-
-/// An id, `<prefix>_<32 hex digits>`. That of an agentable has the name of its kind as prefix.
-#[must_use]
-pub fn id(prefix: &str) -> ObjectBuilder {
-    let (pattern, example) = if prefix == "agentable" { ("[a-z][a-z_]*", "goal") } else { (prefix, prefix) };
-    let example = format!("{example}_019ab3c4d5e67f8091a2b3c4d5e6f708");
-    text().pattern(Some(format!("^{pattern}_[0-9a-f]{{32}}$"))).examples([example])
 }
 
 macro_rules! described {
@@ -105,15 +77,10 @@ described! {
     Conversation as "Conversation" => anything("A conversation document: `export` writes it, `import` reads it.");
 }
 
-/// A decimal number as a string.
-#[derive(Debug)]
-pub enum Decimal {}
-
 described! {
     Time as "Time" => text()
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples(["2026-11-22T09:00:00.000Z"]);
-    Decimal as "Decimal" => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
 }
 
 /// Types that refuse what they do not know, which the document does not say of them.

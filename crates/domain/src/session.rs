@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::SEND_MESSAGE;
 use crate::history::{Block, Entry};
+use crate::id::SessionId;
 use crate::inner_call::inner_call;
 use crate::local_time::instant;
 use crate::names::names;
+use crate::owner::Owner;
+use crate::time::Time;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
 /// the same file.
@@ -108,6 +111,56 @@ names! {
         /// A person reset the conversation.
         Reset = "reset",
     }
+}
+
+names! {
+    /// How a summary was produced.
+    pub enum SummarySource {
+        /// Cut from the beginning of what the user wrote.
+        Extract = "extract",
+        /// Written by a model.
+        Model = "model",
+    }
+}
+
+/// A closed session.
+///
+/// ```json
+/// {"id": "session_0190…", "goal_id": "goal_0190…", "number": 1, "completion_reason": "session_timeout",
+///  "summary": "Booked a hotel.", "summary_source": "model", "pending": false, "message_count": 3, "token_count": 120,
+///  "first_position": 1, "last_position": 4, "started_at": "2026-11-22T09:00:00.000Z", "completed_at": "2026-11-22T09:05:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SessionResponse))]
+pub struct Session {
+    pub id: SessionId,
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::BTreeMap<String, String>))]
+    pub owner: Owner,
+    /// Number of the session within its agentable, from 1.
+    pub number: i32,
+    /// Why it was closed.
+    #[serde(rename = "completion_reason")]
+    pub reason: CompletionReason,
+    /// What the session was about: a summary or an extract.
+    pub summary: String,
+    /// `model`; or `extract`: cut from the beginning of what the user wrote.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub summary_source: SummarySource,
+    /// Whether summary and counts are not written yet.
+    pub pending: bool,
+    /// Messages of both sides; null while `pending`.
+    pub message_count: Option<i32>,
+    /// Estimated tokens of the whole session; null while `pending`.
+    pub token_count: Option<i64>,
+    /// Position of its first entry in the history.
+    pub first_position: i64,
+    /// Position of its last entry in the history.
+    pub last_position: i64,
+    /// When its first entry was written.
+    pub started_at: Time,
+    /// When its last entry was written.
+    pub completed_at: Time,
 }
 
 names! {

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! - Every type that is written can also be read: each derives `Serialize` and `Deserialize`.
+//! - Every type that is written can also be read: each derives `Serialize` and `Deserialize`,
+//!   but for [`field::FieldsResponse`], which is made of constants.
 //! - Clients can read newer servers: unknown fields of responses, unknown events, facts and problem codes are accepted.
 //! - No I/O and no HTTP framework: bytes in, values out.
 //! - Times are RFC 3339 in UTC with milliseconds ([`time::Time`]); costs are decimals as strings, in US dollars.
@@ -64,7 +65,6 @@ pub mod message;
 pub mod model;
 pub mod openai;
 pub mod overview;
-pub mod owner;
 pub mod page;
 pub mod plan;
 pub mod problem;
@@ -81,7 +81,6 @@ pub mod snippet;
 pub mod sse;
 pub mod table;
 pub mod team;
-pub mod todo;
 pub mod tool_source;
 pub mod trigger;
 pub mod usage;
@@ -90,4 +89,4 @@ pub mod webhook;
 pub mod why;
 pub mod worker;
 
-pub use houston_domain::time;
+pub use houston_domain::{owner, time};

@@ -229,7 +229,7 @@ impl fmt::Display for ProblemCode {
 mod documented {
     use std::borrow::Cow;
 
-    use houston_domain::openapi::one_of;
+    use houston_domain::schema::one_of;
     use utoipa::openapi::RefOr;
     use utoipa::openapi::schema::Schema;
     use utoipa::{PartialSchema, ToSchema};

@@ -1,12 +1,8 @@
 //! Schemas of values that have no type of their own: they are named with `value_type` where they are used.
 
-use std::borrow::Cow;
-
-pub use houston_domain::openapi::Decimal;
-use houston_domain::openapi::anything;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
-use utoipa::{PartialSchema, ToSchema};
+pub use houston_domain::schema::Decimal;
+use houston_domain::schema::{anything, text};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType};
 
 macro_rules! described {
     ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(
@@ -18,23 +14,17 @@ macro_rules! described {
     )*};
 }
 
-/// Schemas of types of this crate that are texts.
+/// Says the schema of a type.
 macro_rules! described_as {
     ($($type:ident => $schema:expr;)*) => {$(
-        impl PartialSchema for $type {
-            fn schema() -> RefOr<Schema> { $schema.into() }
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> { $schema.into() }
         }
 
-        impl ToSchema for $type {
-            fn name() -> Cow<'static, str> { stringify!($type).into() }
-        }
+        impl utoipa::ToSchema for $type {}
     )*};
 }
 pub(crate) use described_as;
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
 
 described! {
     /// A CSV text, as bytes.
@@ -55,10 +45,4 @@ described! {
     Guards => anything("What agents may do with their tools, of the same shape as jobs/guards.toml; each key is optional.");
     /// Metadata of a message.
     MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
-}
-use crate::agui::{EntityId, StepName};
-
-described_as! {
-    EntityId => houston_domain::openapi::id("(msg|reasoning|result|plan)").examples(["msg_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
-    StepName => text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);
 }

@@ -12,10 +12,11 @@ pub mod title;
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, SessionId};
-use houston_domain::session::CompletionReason;
+use houston_domain::owner::Owner;
+pub use houston_domain::session::Session;
 use houston_domain::session::quiet::{QuietCheck, QuietSession};
+use houston_domain::session::{CompletionReason, SummarySource};
 use sqlx::PgConnection;
 
 use crate::error::{Error, Result};
@@ -33,51 +34,20 @@ pub enum CloseOutcome {
     Nothing,
 }
 
-/// A closed session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    /// The session's id.
-    pub id: SessionId,
-    /// The agentable it belongs to.
-    pub agentable: AgentableId,
-    /// The kind of that agentable.
-    pub kind: String,
-    /// Its number among the agentable's sessions, from 1.
-    pub number: i32,
-    /// The positions of its first and last entry.
-    pub positions: (i64, i64),
-    /// When its first entry was written.
-    pub started_at: DateTime<Utc>,
-    /// When its last entry was written.
-    pub completed_at: DateTime<Utc>,
-    /// Why it was closed.
-    pub reason: CompletionReason,
-    /// Two or three sentences by a model, or an extract: the beginning of what the user wrote.
-    pub summary: String,
-    /// Whether a model wrote the summary.
-    pub by_model: bool,
-    /// Whether the summary, the counts and the search vectors are still to be written.
-    pub pending: bool,
-    /// Number of messages of both sides; set with the summary.
-    pub message_count: Option<i32>,
-    /// Estimated tokens of all entries; set with the summary.
-    pub token_count: Option<i64>,
-}
-
 macro_rules! session {
     ($row:expr) => {{
         let row = $row;
         Session {
             id: SessionId(row.id),
-            agentable: AgentableId(row.agentable_id),
-            kind: row.kind,
+            owner: Owner { kind: row.kind, id: AgentableId(row.agentable_id) },
             number: row.number,
-            positions: (row.first_position, row.last_position),
-            started_at: row.started_at,
-            completed_at: row.completed_at,
+            first_position: row.first_position,
+            last_position: row.last_position,
+            started_at: row.started_at.into(),
+            completed_at: row.completed_at.into(),
             reason: CompletionReason::from_name(&row.completion_reason).unwrap_or_default(),
             summary: row.summary,
-            by_model: row.summarised_by == "model",
+            summary_source: SummarySource::from_name(&row.summarised_by).unwrap_or(SummarySource::Extract),
             pending: row.pending,
             message_count: row.message_count,
             token_count: row.token_count,
@@ -90,8 +60,7 @@ impl RunStore {
     /// whose sessions are not closed, only the reason `reset` does so.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the agentable has no row in `run_locks`, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
+    /// [`Error::NotFound`] when the agentable has no row in `run_locks`.
     pub async fn close_session(
         &self,
         agentable: AgentableId,
@@ -123,9 +92,6 @@ impl RunStore {
 
     /// Agentables whose open session may be over, the longest waiting first, at most `limit`. The cost does not
     /// grow with the number of agentables that have nothing to close.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn sessions_due(&self, limit: i64) -> Result<Vec<AgentableId>> {
         let due = sqlx::query_scalar!(
             "-- store::session::due
@@ -225,9 +191,6 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// Sessions of an agentable of the tenant, newest first, with a number below `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn sessions(
         self,
         agentable: AgentableId,
@@ -255,8 +218,7 @@ impl TenantStore<'_> {
     /// Reads a session of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such session, [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such session.
     pub async fn session(self, id: SessionId) -> Result<Session> {
         let row = sqlx::query!(
             r#"-- store::session::get
@@ -274,17 +236,14 @@ impl TenantStore<'_> {
     }
 
     /// Entries of a session of the tenant after position `after`, oldest first, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn session_history(
         self,
         session: &Session,
         after: i64,
         limit: i64,
     ) -> Result<Vec<StoredEntry>> {
-        let (first, last) = session.positions;
-        let mut entries = self.history(session.agentable, after.max(first - 1), limit).await?;
+        let (first, last) = (session.first_position, session.last_position);
+        let mut entries = self.history(session.owner.id, after.max(first - 1), limit).await?;
         entries.retain(|entry| entry.position <= last);
         Ok(entries)
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{FromRequest, Path, Request};
 use axum::response::IntoResponse;
-use houston_domain::field::{Entity, Field, Max};
+use houston_domain::field::Entity;
+use houston_domain::todo::UpdateTodo;
 use houston_protocol::agent::AgentSettingsRequest;
 use houston_protocol::agentable::UpdateAgentable;
-use houston_protocol::field::{FieldResponse, FieldsResponse};
+use houston_protocol::field::FieldsResponse;
 use houston_protocol::knowledge::{Sentence, UpdateFeedItem, UpdateNote};
 use houston_protocol::team::TeamSettingsRequest;
-use houston_protocol::todo::UpdateTodo;
 use houston_protocol::trigger::UpdateTrigger;
 use houston_protocol::user::{UpdateProfile, UpdateUser};
 use houston_protocol::webhook::UpdateWebhook;
@@ -96,24 +96,5 @@ endpoint! {
 
 async fn get(_caller: Caller, Path(entity): Path<String>) -> Result<impl IntoResponse, ApiError> {
     let entity = Entity::from_name(&entity).ok_or(ApiError::NotFound { what: "entity" })?;
-    let data = entity.fields().iter().map(response).collect();
-    Ok(Json(FieldsResponse { entity: entity.as_str().to_owned(), data }))
-}
-
-fn response(field: &Field) -> FieldResponse {
-    let max = field.max.map(|max| match max {
-        Max::Chars(most) => ("chars", most),
-        Max::Bytes(most) => ("bytes", most),
-        Max::Items(most) => ("items", most),
-    });
-    FieldResponse {
-        name: field.name.to_owned(),
-        kind: field.kind.as_str().to_owned(),
-        values: field.values.iter().map(|value| (*value).to_owned()).collect(),
-        max: max.map(|(unit, most)| [(unit.to_owned(), most)].into()),
-        required: field.required,
-        nullable: field.nullable,
-        updatable_by: field.updatable_by.as_str().to_owned(),
-        description: field.description.to_owned(),
-    }
+    Ok(Json(FieldsResponse { entity, data: entity.fields().to_vec() }))
 }

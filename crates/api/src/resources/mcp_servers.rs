@@ -500,7 +500,7 @@ fn foreign_of(
     };
     let failed = |reason| ApiError::McpServerFailed { name: server.name.clone(), reason };
     let headers = headers(app, caller, owner, server).map_err(failed)?;
-    Ok(ForeignServer { tenant: caller.tenant(), user, name, url, settings: settings.0, headers })
+    Ok(ForeignServer { tenant: caller.tenant(), user, name, url, settings, headers })
 }
 
 fn headers(
@@ -549,7 +549,7 @@ fn response(server: McpServer, accounts: &BTreeSet<String>) -> McpServerResponse
         );
         (tool, McpToolSettings { effect, risk })
     };
-    let settings = server.settings.0;
+    let settings = server.settings;
     let login = settings.oauth.as_ref().map(|_| match accounts.contains(&server.name) {
         true => "logged_in".to_owned(),
         false => "needs_login".to_owned(),

@@ -2,59 +2,38 @@
 //! whose end is the open session; closed sessions (`/v1/sessions`), each with its summary; and compressions, i.e. summaries that
 //! replace the beginning of a long conversation in what the model is sent.
 
+use std::convert::identity as response;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::id::{CompressionId, SessionId};
-use houston_protocol::session::{CompressionResponse, HistoryEntryResponse, SessionResponse};
+use houston_protocol::session::HistoryEntryResponse;
 use houston_protocol::time::Time;
-use houston_store::compression::Compression;
 use houston_store::history::StoredEntry;
-use houston_store::session::Session;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::agentable_path::{Id, Owner};
+use crate::request::agentable_path::Id;
 use crate::request::endpoint::endpoint;
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::request::reads::{get_by_id, list_of_agentable};
 use crate::state::App;
 
-/// The response for a closed session.
-fn response(session: Session) -> SessionResponse {
-    let (first_position, last_position) = session.positions;
-    SessionResponse {
-        id: session.id,
-        owner: Owner { kind: session.kind, id: session.agentable },
-        number: session.number,
-        completion_reason: session.reason,
-        summary: session.summary,
-        summary_source: if session.by_model { "model" } else { "extract" }.to_owned(),
-        pending: session.pending,
-        message_count: session.message_count,
-        token_count: session.token_count,
-        first_position,
-        last_position,
-        started_at: Time(session.started_at),
-        completed_at: Time(session.completed_at),
-    }
-}
-
 list_of_agentable! {
     path: "/v1/{kinds}/{id}/sessions", tag: "sessions", operation: "list_sessions",
     summary: "List the closed sessions of an agentable, newest first.",
     list: Sessions, from: query => query.position(List::Sessions)?, position: |row| i64::from(row.number),
-    method: sessions, body: houston_protocol::session::SessionResponse, "A page of sessions.",
+    method: sessions, body: houston_domain::session::Session, "A page of sessions.",
 }
 
 get_by_id! {
     path: "/v1/sessions/{id}", tag: "sessions", operation: "get_session",
     summary: "Get a closed session.",
     id: SessionId, "Id of the session.",
-    method: session, body: houston_protocol::session::SessionResponse, "The session.",
+    method: session, body: houston_domain::session::Session, "The session.",
 }
 
 endpoint! {
@@ -103,29 +82,10 @@ list_of_agentable! {
     method: history, body: HistoryEntryResponse, "A page of entries.",
 }
 
-fn compression_response(compression: Compression) -> CompressionResponse {
-    let metrics = compression.metrics;
-    CompressionResponse {
-        id: compression.id,
-        run_id: compression.run,
-        session_position: compression.session_position,
-        through_position: compression.through_position,
-        summary: compression.summary,
-        reason: compression.reason,
-        entries_before: metrics.entries_before,
-        entries_after: metrics.entries_after,
-        tokens_before: metrics.tokens_before,
-        tokens_after: metrics.tokens_after,
-        model: compression.model,
-        cost: compression.cost.map(|cost| cost.normalize()),
-        created_at: Time(compression.created_at),
-    }
-}
-
 list_of_agentable! {
-    LIST_COMPRESSIONS => list_compressions, compression_response;
+    LIST_COMPRESSIONS => list_compressions, response;
     path: "/v1/{kinds}/{id}/compressions", tag: "sessions", operation: "list_compressions",
     summary: "List the compressions of an agentable's history, newest first.",
     list: Compressions, from: query => query.id(List::Compressions)?.map(CompressionId), position: |row| row.id.0.as_u128(),
-    method: compressions, body: CompressionResponse, "A page of compressions.",
+    method: compressions, body: houston_domain::compression::Compression, "A page of compressions.",
 }

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use chrono_tz::Tz;
 use houston_domain::id::{TodoId, UserId};
 use houston_domain::knowledge::MAX_TITLE_CHARS;
+use houston_domain::todo::{CreateTodo, UpdateTodo};
 use houston_domain::todo::{Due, MAX_DETAILS_BYTES, MAX_LIST_CHARS, TodoStatus};
 use houston_protocol::time::Time;
-use houston_protocol::todo::{CreateTodo, UpdateTodo};
 use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 use serde::Deserialize;
 

@@ -135,3 +135,9 @@ impl<'de> Deserialize<'de> for StepName {
         number.map(Self).ok_or_else(|| D::Error::custom("not a step name of the form `iteration <number>`"))
     }
 }
+
+#[cfg(feature = "openapi")]
+crate::schema::described_as! {
+    EntityId => houston_domain::schema::id("(msg|reasoning|result|plan)").examples(["msg_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
+    StepName => houston_domain::schema::text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);
+}

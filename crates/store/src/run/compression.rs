@@ -1,7 +1,7 @@
 //! Compressions: summaries that replace the beginning of a long session. Written behind the fence, read with the
 //! run's context; see [`crate::history`].
 
-use chrono::{DateTime, Utc};
+pub use houston_domain::compression::Compression;
 use houston_domain::compression::CompressionReason;
 use houston_domain::id::{AgentableId, CompressionId, RunId};
 use rust_decimal::Decimal;
@@ -46,31 +46,6 @@ pub struct Metrics {
     pub tokens_after: u64,
 }
 
-/// A stored compression, for people.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compression {
-    /// The compression's id.
-    pub id: CompressionId,
-    /// The run that wrote it.
-    pub run: RunId,
-    /// The session begins after this position of the history.
-    pub session_position: i64,
-    /// It replaces the session's entries up to this position.
-    pub through_position: i64,
-    /// The summary's text.
-    pub summary: String,
-    /// What triggered it, as [`CompressionReason::as_str`].
-    pub reason: String,
-    /// The size of a request before and after.
-    pub metrics: Metrics,
-    /// The model that wrote the summary, as `provider/model`; `None`: it is an extract.
-    pub model: Option<String>,
-    /// Cost of writing it in US dollars, if known.
-    pub cost: Option<Decimal>,
-    /// When it was stored.
-    pub created_at: DateTime<Utc>,
-}
-
 fn stored(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -81,9 +56,6 @@ fn tokens(count: u64) -> i64 {
 
 impl FencedTx {
     /// Stores a compression in the transaction of the step that reports it.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn compress(&mut self, owner: Owner, compression: &NewCompression) -> Result<()> {
         let metrics = &compression.metrics;
         sqlx::query!(
@@ -124,9 +96,6 @@ impl FencedTx {
 
 impl TenantStore<'_> {
     /// Compressions of an agentable of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn compressions(
         self,
         agentable: AgentableId,
@@ -158,15 +127,13 @@ impl TenantStore<'_> {
                 through_position: row.through_position,
                 summary: row.summary,
                 reason: row.reason,
-                metrics: Metrics {
-                    entries_before: count(row.entries_before),
-                    entries_after: count(row.entries_after),
-                    tokens_before: tokens(row.tokens_before),
-                    tokens_after: tokens(row.tokens_after),
-                },
+                entries_before: count(row.entries_before),
+                entries_after: count(row.entries_after),
+                tokens_before: tokens(row.tokens_before),
+                tokens_after: tokens(row.tokens_after),
                 model: row.model,
-                cost: row.cost,
-                created_at: row.created_at,
+                cost: row.cost.map(|cost| cost.normalize()),
+                created_at: row.created_at.into(),
             })
             .collect())
     }

@@ -115,8 +115,8 @@ impl TenantStore<'_> {
         let through = earlier.map_or(0, |of| of.through_position);
         let mut replaced = 0;
         let sessions = self.sessions(run.agentable, None, i64::from(u16::MAX)).await?;
-        let before = sessions.iter().find(|session| session.completed_at < run.created_at);
-        let mut after = before.map_or(0, |session| session.positions.1);
+        let before = sessions.iter().find(|session| *session.completed_at < run.created_at);
+        let mut after = before.map_or(0, |session| session.last_position);
         let mut history: Vec<RecordedEntry> = Vec::new();
         let mut first = after + 1;
         loop {
@@ -152,7 +152,7 @@ impl TenantStore<'_> {
                 if compression.run == run.id {
                     room.take(&compression.summary)?;
                     own.insert(compression.id, compression.summary);
-                } else if compression.created_at < run.created_at && earlier.is_none() {
+                } else if *compression.created_at < run.created_at && earlier.is_none() {
                     room.take(&compression.summary)?;
                     earlier = Some(compression);
                 }

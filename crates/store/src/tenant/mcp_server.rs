@@ -49,13 +49,13 @@ pub struct McpServer {
     /// Its address.
     pub url: String,
     /// What its owner says of it.
-    pub settings: Json<ServerSettings>,
+    pub settings: ServerSettings,
     /// The names of its headers.
     pub header_names: Vec<String>,
     /// An object of its headers, sealed; `None`: it has none.
     pub sealed: Option<Vec<u8>>,
     /// The approved tools, by the names that the server gives them.
-    pub pins: Json<BTreeMap<String, Pin>>,
+    pub pins: BTreeMap<String, Pin>,
     /// The names under which tools are offered.
     pub tools: Vec<String>,
     /// When it was created.
@@ -79,16 +79,41 @@ pub struct NewServer<'a> {
     pub headers: Option<(&'a [String], Option<&'a [u8]>)>,
 }
 
+struct Row {
+    name: String,
+    url: String,
+    settings: Json<ServerSettings>,
+    header_names: Vec<String>,
+    sealed: Option<Vec<u8>>,
+    pins: Json<BTreeMap<String, Pin>>,
+    tools: Vec<String>,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl From<Row> for McpServer {
+    fn from(row: Row) -> Self {
+        Self {
+            name: row.name,
+            url: row.url,
+            settings: row.settings.0,
+            header_names: row.header_names,
+            sealed: row.sealed,
+            pins: row.pins.0,
+            tools: row.tools,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
 const NOT_FOUND: Error = Error::NotFound { what: "MCP server" };
 
 impl TenantStore<'_> {
     /// The servers of an owner, by name.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn mcp_servers(self, owner: ServerOwner) -> Result<Vec<McpServer>> {
         let rows = sqlx::query_as!(
-            McpServer,
+            Row,
             r#"-- store::mcp_server::list
             select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
                    pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
@@ -98,17 +123,16 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows)
+        Ok(rows.into_iter().map(McpServer::from).collect())
     }
 
     /// One server.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the owner has no such server, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
+    /// [`Error::NotFound`] when the owner has no such server.
     pub async fn mcp_server(self, owner: ServerOwner, name: &str) -> Result<McpServer> {
         let row = sqlx::query_as!(
-            McpServer,
+            Row,
             r#"-- store::mcp_server::get
             select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
                    pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
@@ -119,14 +143,14 @@ impl TenantStore<'_> {
         )
         .fetch_optional(&self.pool)
         .await?;
-        row.ok_or(NOT_FOUND)
+        row.map(McpServer::from).ok_or(NOT_FOUND)
     }
 
     /// Stores a server, from the next run on. The tools that were approved stay approved if the address is the same.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the owner has the maximum number of other
-    /// servers, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the owner has the maximum number of
+    /// other servers.
     pub async fn put_mcp_server(self, new: &NewServer<'_>) -> Result<McpServer> {
         let (tenant, owner) = (self.tenant, new.owner.id(self.tenant));
         let mut tx = self.pool.begin().await?;
@@ -151,7 +175,7 @@ impl TenantStore<'_> {
         let tools = offered(new.name, new.settings, &pins);
         let (header_names, sealed) = new.headers.unwrap_or_default();
         let stored = sqlx::query_as!(
-            McpServer,
+            Row,
             r#"-- store::mcp_server::put
             insert into houston.mcp_servers as s
                    (tenant_id, user_id, owner_id, name, url, settings, header_names, sealed, tools)
@@ -181,7 +205,7 @@ impl TenantStore<'_> {
         .ok_or(Error::NotFound { what: "user" })?;
         summarise_owner(&mut tx, tenant, new.owner).await?;
         tx.commit().await?;
-        Ok(stored)
+        Ok(stored.into())
     }
 
     /// Approves tools that a person has seen, from the next run on. `listed`: what the server at `url` lists.
@@ -219,7 +243,7 @@ impl TenantStore<'_> {
         };
         let tools = offered(name, &before.settings, &pins);
         let stored = sqlx::query_as!(
-            McpServer,
+            Row,
             r#"-- store::mcp_server::approve
             update houston.mcp_servers set pins = $4, tools = $5, updated_at = statement_timestamp()
              where tenant_id = $1 and owner_id = $2 and name = $3
@@ -235,13 +259,10 @@ impl TenantStore<'_> {
         .await?;
         summarise_owner(&mut tx, tenant, owner).await?;
         tx.commit().await?;
-        Ok(Ok(stored))
+        Ok(Ok(stored.into()))
     }
 
     /// Deletes a server and its headers, from the next run on.
-    ///
-    /// # Errors
-    /// As [`Self::mcp_server`].
     pub async fn delete_mcp_server(self, owner: ServerOwner, name: &str) -> Result<()> {
         let (tenant, id) = (self.tenant, owner.id(self.tenant));
         let mut tx = self.pool.begin().await?;
@@ -270,9 +291,6 @@ impl TenantStore<'_> {
 impl RunStore {
     /// What a run needs of a server that its process has not set up; `None`: it was deleted. The document is an object of
     /// `url`, `settings` and `pins`.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub(crate) async fn mcp_source(
         &self,
         tenant: TenantId,
@@ -324,9 +342,6 @@ async fn summarise_owner(connection: &mut PgConnection, tenant: TenantId, owner:
 impl RunStore {
     /// Withholds tools until a person approves them again, unless another definition was approved meanwhile. `changed`: the
     /// hashes of the approved definitions, by the names that the server gives the tools. Says whether one of them was offered.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn withhold_mcp_tools(
         &self,
         tenant: TenantId,

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use houston_domain::event::Event;
 use houston_domain::id::SessionId;
 use houston_domain::knowledge::PromptLimits;
-use houston_domain::session::{CompletionReason, SessionArchive};
+use houston_domain::session::{CompletionReason, SessionArchive, SummarySource};
 use houston_store::claim::ClaimedRun;
 use houston_store::session::{CloseOutcome, Session};
 use houston_store::session_summary::NewSummary;
@@ -73,7 +73,7 @@ async fn message_after_quiet_time_opens_session_and_reports_the_last() {
     let claimed = test.claim().await.unwrap();
     assert_eq!(seen(&test, &claimed).await, ["Osaka"], "the closed session is not sent again");
     let [session] = &sessions(&test).await[..] else { panic!("one session") };
-    assert_eq!((session.number, session.positions), (1, (1, 4)));
+    assert_eq!((session.number, session.first_position, session.last_position), (1, 1, 4));
     assert_eq!((session.reason, session.pending), (CompletionReason::SessionTimeout, true));
     assert_eq!(session.summary, "The user wrote: Tokyo / Kyoto", "the extract, until a summary is written");
     assert!(session.started_at < session.completed_at);
@@ -170,7 +170,10 @@ async fn close_during_a_run_is_deferred_until_the_next() {
     let next = test.claim().await.unwrap();
     assert_eq!(seen(&test, &next).await, ["thanks"]);
     let [session] = &sessions(&test).await[..] else { panic!("one session") };
-    assert_eq!((session.reason, session.positions), (CompletionReason::FeedGenerationComplete, (1, 2)));
+    assert_eq!(
+        (session.reason, session.first_position, session.last_position),
+        (CompletionReason::FeedGenerationComplete, 1, 2)
+    );
     test.runs().commit(&next.fence, &answer(&test, &next, "welcome")).await.unwrap();
     // A run that is queued but not claimed does not prevent closing: its message begins the next session.
     test.post("and now?").await;
@@ -297,7 +300,10 @@ async fn summary_is_written_once_even_if_its_writer_dies() {
     test.runs().return_pending_summaries(&[taken[0].session]).await.unwrap();
     assert!(take(600).await.is_empty());
     let session = test.requests().session(taken[0].session).await.unwrap();
-    assert_eq!((session.summary.as_str(), session.by_model, session.pending), ("A journey.", true, false));
+    assert_eq!(
+        (session.summary.as_str(), session.summary_source, session.pending),
+        ("A journey.", SummarySource::Model, false)
+    );
     assert_eq!((session.message_count, session.token_count), (Some(2), Some(20)));
     let other = test.store.operator().ensure_tenant(test.ids.next(), "other").await.unwrap();
     assert!(matches!(test.store.tenant(other).session(session.id).await, Err(Error::NotFound { .. })));
@@ -357,9 +363,9 @@ async fn walk(test: &TestStore, actions: &[Action]) {
         let (closed_to, last) = positions(test);
         let mut next = 1;
         for (session, number) in sessions(test).await.iter().rev().zip(1..) {
-            assert_eq!((session.number, session.positions.0), (number, next), "{actions:?}");
-            assert!(session.positions.1 >= next && session.positions.1 <= last);
-            next = session.positions.1 + 1;
+            assert_eq!((session.number, session.first_position), (number, next), "{actions:?}");
+            assert!(session.last_position >= next && session.last_position <= last);
+            next = session.last_position + 1;
         }
         assert_eq!(next, closed_to + 1, "{actions:?}");
         if let Some((_, at_claim)) = &driven {

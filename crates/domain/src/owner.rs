@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use houston_domain::id::{AgentableId, parse_prefixed};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+use crate::id::{AgentableId, parse_prefixed};
 
 /// The agentable that a resource belongs to. Flattened into the resource: `{"goal_id": "goal_0190…"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
