@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::names::names;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::names::names;
 
 /// The most characters of the name of a form: what all providers accept.
 pub const MAX_NAME_CHARS: usize = 64;

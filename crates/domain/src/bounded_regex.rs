@@ -68,9 +68,6 @@ pub struct Searcher {
 
 impl BoundedRegex {
     /// Compiles an expression to at most `bytes`: `\w` has about thirty thousand.
-    ///
-    /// # Errors
-    /// [`InvalidRegex`].
     pub fn new(pattern: &str, ignore_case: bool, bytes: usize) -> Result<Self, InvalidRegex> {
         let syntax = syntax::Config::new().case_insensitive(ignore_case).nest_limit(NESTED);
         let compiled = RegexBuilder::new(pattern)
@@ -82,9 +79,6 @@ impl BoundedRegex {
     }
 
     /// The expression of a glob, which is about bytes.
-    ///
-    /// # Errors
-    /// [`InvalidRegex`].
     pub(crate) fn of_glob(pattern: &str, bytes: usize) -> Result<Self, InvalidRegex> {
         let syntax = syntax::Config::new().utf8(false).dot_matches_new_line(true);
         let compiled = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(bytes).build();

@@ -3,9 +3,10 @@
 //! The cost of a call is not known beforehand, but its maximum is. So a call that passed the check never exceeds a
 //! budget. Calls of one user that are checked at the same moment do not see each other's cost.
 
-use crate::names::names;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
+
+use crate::names::names;
 
 /// `[budget]` of `jobs/orchestrator.toml`, in US dollars; `None` (`"none"` in the file) means no limit.
 ///

@@ -36,9 +36,6 @@ const MAX_WORKDAYS: i64 = 100_000;
 
 impl Point {
     /// Parses `now`, `today`, a day, a local time of `zone`, or a time with an offset.
-    ///
-    /// # Errors
-    /// What is allowed, as a clause.
     pub fn parse(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Self, String> {
         let text = text.trim();
         let local = || {
@@ -143,9 +140,6 @@ impl Point {
 
 impl Span {
     /// Parses numbers with units: `1 year 2 months`, `-90 minutes`, `10 workdays`.
-    ///
-    /// # Errors
-    /// What is allowed, as a clause.
     pub fn parse(text: &str) -> Result<Self, String> {
         let allowed = "write numbers with units, as `3 weeks -2 days`: years, months, weeks, days, workdays, hours, \
                        minutes, seconds";

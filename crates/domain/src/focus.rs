@@ -141,9 +141,6 @@ pub fn is_id(text: &str) -> bool {
 }
 
 /// Checks the providers of a kind. `effect`: that of a tool, if the process knows it.
-///
-/// # Errors
-/// What is wrong, and what is allowed.
 pub fn check_providers(
     providers: &ContextProviders,
     effect: impl Fn(&str) -> Option<EffectClass>,

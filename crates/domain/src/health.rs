@@ -1,8 +1,9 @@
 //! The health of an installation, as data: one [`Check`] for each problem the health monitor looks for.
 
-use crate::names::names;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+
+use crate::names::names;
 
 names! {
     /// The severity of a check, in ascending order.

@@ -13,8 +13,9 @@ use serde_json::Value;
 use crate::attachment::SentDocument;
 use crate::image::SentImage;
 
-use crate::names::names;
 pub use raw::RawBlock;
+
+use crate::names::names;
 
 names! {
     /// The author of an entry, as providers name it.

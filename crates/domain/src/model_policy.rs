@@ -4,8 +4,9 @@
 //! A message says it for the run that answers it, the creator of a task for the task, and the file of a kind for all its runs; what
 //! none of them says has the default.
 
-use crate::names::names;
 use serde::{Deserialize, Serialize};
+
+use crate::names::names;
 
 names! {
     /// How long the provider of a model is to keep a prompt, so that the next request pays less for what it has in common with it.

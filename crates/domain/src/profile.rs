@@ -1,7 +1,8 @@
 //! Profiles: facts about a user in five lists of short sentences, which all their agents read and change.
 
-use crate::names::names;
 use serde::{Deserialize, Serialize};
+
+use crate::names::names;
 
 /// Maximum length of one entry of a profile, in bytes.
 pub const MAX_PROFILE_ENTRY_BYTES: usize = 500;

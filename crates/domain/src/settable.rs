@@ -33,9 +33,6 @@ impl AgentType {
     }
 
     /// What it means to set the status `wanted`.
-    ///
-    /// # Errors
-    /// What is allowed, as a clause.
     pub fn set_status(&self, wanted: &str) -> Result<StatusChange, String> {
         let settable = self.settable_statuses();
         match settable.iter().position(|name| *name == wanted) {

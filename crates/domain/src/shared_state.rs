@@ -62,9 +62,6 @@ pub struct StateChange {
 
 impl SharedState {
     /// Checks the declaration itself.
-    ///
-    /// # Errors
-    /// What is wrong, and what is allowed.
     pub fn check_declaration(&self) -> Result<(), String> {
         if self.schema["type"] != "object" {
             return Err("state.schema must be a JSON Schema with type = \"object\"".to_owned());

@@ -1,8 +1,9 @@
 //! Tool sources: where the tools of a tenant's own come from.
 
-use crate::names::names;
 use serde::Deserialize;
 use uuid::Uuid;
+
+use crate::names::names;
 
 /// Maximum number of sources of a tenant.
 pub const MAX_SOURCES: i64 = 50;

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use crate::names::names;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -11,6 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+use crate::names::names;
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;

@@ -338,9 +338,6 @@ impl EventRule {
 }
 
 /// Checks an expression, or a template, of a trigger.
-///
-/// # Errors
-/// What is wrong, and what is allowed.
 fn check_expression(source: &str, is_template: bool) -> Result<(), String> {
     let used: BTreeSet<String> = names(source, is_template).map_err(|error| error.to_string())?;
     if let Some(name) = used.iter().find(|name| !NAMES.contains(&name.as_str())) {

@@ -93,9 +93,6 @@ impl Root {
     }
 
     /// The workspace of an agentable; `None`: it has no folder yet.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
     pub fn find(&self, tenant: Uuid, agentable: Uuid) -> Result<Option<Folder>> {
         match open_folder(&self.dir, &tenant.to_string(), &agentable.to_string()) {
             Ok(folder) => Ok(Some(folder)),
@@ -105,9 +102,6 @@ impl Root {
     }
 
     /// The workspace of an agentable; it is made if there is none.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
     pub fn make(&self, tenant: Uuid, agentable: Uuid) -> Result<Folder> {
         let (tenant, agentable) = (tenant.to_string(), agentable.to_string());
         make_dir(&self.dir, &tenant)?;
@@ -120,9 +114,6 @@ impl Root {
     }
 
     /// The agentables that have a folder, with their tenants.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
     pub fn agentables(&self) -> Result<Vec<(Uuid, Uuid)>> {
         let mut found = Vec::new();
         for tenant in ids(&self.dir)? {

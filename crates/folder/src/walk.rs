@@ -56,9 +56,6 @@ impl Folder {
     }
 
     /// What there is, with the versions of files, as long as they have at most [`MAX_HASHED`] bytes together.
-    ///
-    /// # Errors
-    /// As [`Self::walk`].
     pub fn walk_hashed(&self) -> Result<Walk> {
         let mut walk = self.walk()?;
         let mut left = MAX_HASHED;

@@ -397,18 +397,12 @@ impl Agent {
     }
 
     /// Asks in a new conversation, and returns the run that answers.
-    ///
-    /// # Errors
-    /// As [`Conversation::stream`].
     pub async fn stream(&self, message: impl AsRef<str>) -> Result<Run, Error> {
         self.new_conversation(PROGRAM).await?.stream(message).await
     }
 
     /// The newest conversation with a user, whom the program calls `user`: its own id of a person, a room, a ticket. User and
     /// conversation are created if they do not exist.
-    ///
-    /// # Errors
-    /// [`Error::Store`] when Postgres cannot be reached.
     pub async fn conversation(&self, user: &str) -> Result<Conversation, Error> {
         let (id, newest) = self.running.user(user).await?;
         let conversation = match newest {
@@ -419,9 +413,6 @@ impl Agent {
     }
 
     /// A new conversation with a user, who is created if they do not exist.
-    ///
-    /// # Errors
-    /// [`Error::Store`] when Postgres cannot be reached.
     pub async fn new_conversation(&self, user: &str) -> Result<Conversation, Error> {
         let (user, _) = self.running.user(user).await?;
         let conversation = self.running.create(user).await?;

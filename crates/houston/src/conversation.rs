@@ -76,8 +76,8 @@ impl Conversation {
     /// Answers a question; its run goes on.
     ///
     /// # Errors
-    /// [`Error::Answer`] when the decision does not fit the question; [`Error::QuestionClosed`] when it was answered otherwise or
-    /// has expired; [`Error::Store`] when Postgres cannot be reached.
+    /// [`Error::Answer`] when the decision does not fit the question; [`Error::QuestionClosed`] when it was answered
+    /// otherwise or has expired.
     pub async fn answer(&self, question: &Question, decision: Decision) -> Result<(), Error> {
         self.running.answer(question, decision).await
     }

@@ -102,9 +102,6 @@ impl Run {
 
     /// Cancels the run: its model call is stopped, and its tools as their effect class allows. What was done stays done. The
     /// events of its end follow.
-    ///
-    /// # Errors
-    /// [`Error::Store`] when Postgres cannot be reached.
     pub async fn cancel(&self) -> Result<(), Error> {
         self.running.cancel(self.conversation, self.id).await
     }

@@ -26,9 +26,6 @@ pub fn connect(choice: &Choice, http: &Http, lookup: Lookup<'_>) -> Result<Arc<d
 }
 
 /// Like [`connect`]; if no key is set, each call uses a token from `tokens`.
-///
-/// # Errors
-/// As [`connect`].
 pub fn connect_with(
     choice: &Choice,
     http: &Http,
@@ -49,9 +46,6 @@ pub(crate) struct Connection<'a> {
 }
 
 /// Like [`connect_with`], with a profile that is changed.
-///
-/// # Errors
-/// As [`connect`].
 pub(crate) fn connect_as(
     choice: &Choice,
     Connection { http, lookup, tokens, own }: Connection<'_>,

@@ -19,9 +19,6 @@ impl OwnReach {
     }
 
     /// Whether a server may have this address, as far as this can be said before its name is looked up.
-    ///
-    /// # Errors
-    /// What is allowed.
     pub(crate) fn judge(&self, url: &str) -> Result<(), String> {
         if self.is_listed(url) {
             return Ok(());
@@ -37,9 +34,6 @@ impl OwnReach {
     }
 
     /// A client for this address.
-    ///
-    /// # Errors
-    /// What is allowed.
     pub(crate) fn client(&self, url: &str, tls: Tls, limits: Limits) -> Result<Client, String> {
         self.judge(url)?;
         let builder =

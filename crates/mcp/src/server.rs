@@ -179,18 +179,12 @@ impl Server {
     }
 
     /// How far a task is that a call has begun.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn task(self: &Arc<Self>, id: &str) -> Result<DetailedTask, CallError> {
         let connection = self.connected(Instant::now() + Duration::from_secs(self.limits.start_s)).await?;
         connection.task(id, Instant::now() + self.call_limit()).await
     }
 
     /// Gives a task the input that it needs.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn update_task(
         self: &Arc<Self>,
         id: &str,
@@ -201,9 +195,6 @@ impl Server {
     }
 
     /// Asks the server to end a task.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn cancel_task(self: &Arc<Self>, id: &str) -> Result<(), CallError> {
         let connection = self.connected(Instant::now() + Duration::from_secs(self.limits.start_s)).await?;
         connection.cancel_task(id, Instant::now() + self.call_limit()).await

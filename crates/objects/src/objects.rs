@@ -54,9 +54,6 @@ impl Objects {
     }
 
     /// Writes an object, all of it or nothing.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`].
     pub async fn put(&self, key: &str, pieces: Vec<Bytes>) -> Result<(), Error> {
         let payload: PutPayload = pieces.into_iter().collect();
         self.store.put(&self.path(key), payload).await.map_err(|error| Error::of(&error, key))?;
@@ -72,9 +69,6 @@ impl Objects {
     }
 
     /// Deletes an object, if it is there.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`].
     pub async fn delete(&self, key: &str) -> Result<(), Error> {
         match self.store.delete(&self.path(key)).await.map_err(|error| Error::of(&error, key)) {
             Ok(()) | Err(Error::NotThere(_)) => Ok(()),
@@ -83,9 +77,6 @@ impl Objects {
     }
 
     /// Writes, reads and deletes an object, to find out whether that is possible.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`].
     pub async fn check(&self) -> Result<(), Error> {
         const KEY: &str = "houston-check";
         self.put(KEY, vec![Bytes::from_static(b"ok")]).await?;

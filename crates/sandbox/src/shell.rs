@@ -114,9 +114,6 @@ impl Shell {
     }
 
     /// As [`Self::run`], in the folder at this path of the machine, which the command may change and sees as `/work`.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub async fn run_in(
         &self,
         folder: Option<&Path>,

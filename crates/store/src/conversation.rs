@@ -36,8 +36,8 @@ impl TenantStore<'_> {
     /// the length of the history.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
-    /// which needs its history, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open, which
+    /// needs its history.
     pub async fn reset(self, agentable: AgentableId, knowledge: bool, session: SessionId) -> Result<Reset> {
         let mut tx = self.pool.begin().await?;
         let lock = sqlx::query!(

@@ -37,9 +37,6 @@ pub enum Tick {
 
 impl RunStore {
     /// Claims a tick of `job`, whose period is `every`. Returns `false` when it was claimed before.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim_tick(&self, job: &str, every: Duration, tick: Tick) -> Result<bool> {
         let ahead = match tick {
             Tick::Nearest => every / 2,
@@ -72,9 +69,6 @@ pub struct Connections {
 
 impl RunStore {
     /// The database's clock.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn time(&self) -> Result<DateTime<Utc>> {
         let now = sqlx::query_scalar!(
             r#"-- store::health::server::time
@@ -86,9 +80,6 @@ impl RunStore {
     }
 
     /// The number of client connections, and their maximum.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn connections(&self) -> Result<Connections> {
         let row = sqlx::query!(
             r#"-- store::health::server::connections
@@ -102,9 +93,6 @@ impl RunStore {
     }
 
     /// The bytes of the database on disk, with what is free in its files.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn database_bytes(&self) -> Result<i64> {
         let bytes = sqlx::query_scalar!(
             r#"-- store::health::server::database_bytes

@@ -47,8 +47,9 @@
 //! [`RunStore::due`] finds runs whose hint was lost, [`RunStore::reap`] and [`RunStore::orphans`] those of dead workers.
 //!
 //! # Errors
-//! Every query can fail with [`Error::Database`]. [`Error::is_transient`] says whether the same call may succeed a
-//! moment later; the writes of a run may be repeated, because each carries a write id.
+//! Every query can fail with [`Error::Database`], and what names a row with [`Error::NotFound`] if the tenant has no such
+//! row: functions say only what else can happen. [`Error::is_transient`] says whether the same call may succeed a moment
+//! later; the writes of a run may be repeated, because each carries a write id.
 //!
 //! # Invariants
 //! - Every write of a run goes through [`RunStore::commit`] (or a [`record::FencedTx`]): it first locks the

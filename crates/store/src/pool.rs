@@ -239,9 +239,6 @@ impl Store {
     }
 
     /// Checks that Postgres answers.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached.
     pub async fn ping(&self) -> Result<()> {
         sqlx::query!("-- store::pool::ping\nselect 1 as one").fetch_one(&self.pool).await?;
         Ok(())
@@ -306,9 +303,6 @@ impl Store {
 
     /// The time-outs that a connection of the pool lacks. The protocol relies on them, and a pooler passes none on: the
     /// login must have them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn missing_timeouts(&self) -> Result<Vec<String>> {
         primary::missing_timeouts(&self.pool).await
     }
@@ -319,18 +313,12 @@ impl Store {
     }
 
     /// Whether requests of tenants are under [row-level security](crate::row_security).
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn row_security(&self) -> Result<RowSecurity> {
         Ok(row_security::read(&self.pool).await?)
     }
 
     /// Writes the settings to the database, if they differ. Each process does so when it starts; all processes
     /// should have the same settings, since the last one that started decides.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn write_settings(
         &self,
         fairness: Fairness,

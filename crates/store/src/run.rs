@@ -158,9 +158,6 @@ macro_rules! run {
 impl RunStore {
     /// Remembers the model call that a run has submitted. It stays after its answer, and counts as none then: see
     /// [`Submission::entries`].
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn keep_submission(&self, run: RunId, submission: &Submission) -> Result<()> {
         sqlx::query!(
             "-- store::run::keep_submission
@@ -176,10 +173,6 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// Reads a run of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn run(self, id: RunId) -> Result<Run> {
         let r = sqlx::query!(
             r#"-- store::run::get
@@ -201,9 +194,6 @@ impl TenantStore<'_> {
 
     /// Runs of an agentable of the tenant, newest first; older than the one whose first event is at `before`, and
     /// with this `status`, if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn runs(
         self,
         agentable: AgentableId,
@@ -233,9 +223,6 @@ impl TenantStore<'_> {
     }
 
     /// The runs of the tenant with these ids, in any order.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn runs_with_ids(self, ids: &[RunId]) -> Result<Vec<Run>> {
         let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
@@ -258,10 +245,6 @@ impl TenantStore<'_> {
     /// Requests the cancellation of a run of the tenant. The worker that drives it is notified at once; it, or the
     /// next worker to claim the run, ends it. Returns the agentable and its kind, or `None` when the run had
     /// already ended.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn cancel_run(self, id: RunId) -> Result<Option<(AgentableId, String)>> {
         let mut tx = self.pool.begin().await?;
         let lock = sqlx::query!(
@@ -297,9 +280,6 @@ impl TenantStore<'_> {
 
 impl RunStore {
     /// The runs of this worker whose cancellation was requested.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn cancelled_runs_of(&self, worker: WorkerId) -> Result<Vec<(AgentableId, RunId)>> {
         let runs = sqlx::query!(
             "-- store::run::cancelled_of

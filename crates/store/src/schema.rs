@@ -44,8 +44,7 @@ impl Store {
     /// Checks that the schema is the one this binary was built for.
     ///
     /// # Errors
-    /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do;
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do.
     pub async fn check_schema(&self) -> Result<()> {
         self.schema_matches().await
     }
@@ -64,9 +63,6 @@ impl Shared {
 
 impl RunStore {
     /// Checks that the schema is the one this binary was built for.
-    ///
-    /// # Errors
-    /// As [`Store::check_schema`].
     pub async fn check_schema(&self) -> Result<()> {
         self.schema_matches().await
     }
@@ -74,9 +70,6 @@ impl RunStore {
 
 impl ApiStore {
     /// Checks that the schema is the one this binary was built for.
-    ///
-    /// # Errors
-    /// As [`Store::check_schema`].
     pub async fn check_schema(&self) -> Result<()> {
         self.schema_matches().await
     }

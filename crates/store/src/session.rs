@@ -216,9 +216,6 @@ impl TenantStore<'_> {
     }
 
     /// Reads a session of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such session.
     pub async fn session(self, id: SessionId) -> Result<Session> {
         let row = sqlx::query!(
             r#"-- store::session::get

@@ -82,9 +82,6 @@ impl Sinks {
     }
 
     /// Whether a receiver may have this address, as far as this can be said before its name is looked up.
-    ///
-    /// # Errors
-    /// What is allowed.
     pub fn judge(&self, url: &str) -> Result<(), String> {
         if self.is_listed(url) {
             return Ok(());

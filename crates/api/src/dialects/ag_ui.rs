@@ -257,9 +257,6 @@ pub(crate) async fn of_calls(thread: &Thread, results: Vec<CallResult>) -> Resul
 }
 
 /// The results in messages of the role `tool` after the last one of the agent; those of Houston itself are left out.
-///
-/// # Errors
-/// As [`of_calls`].
 async fn of_messages(thread: &Thread, messages: &[InputMessage]) -> Result<Answers, ApiError> {
     let results = new_results(messages)?;
     of_calls(thread, results).await

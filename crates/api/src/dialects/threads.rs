@@ -244,9 +244,6 @@ impl Thread {
     }
 
     /// Cancels the open run, and those of its tasks. Without one it does nothing.
-    ///
-    /// # Errors
-    /// The store's errors.
     pub(crate) async fn cancel(&self) -> Result<CancelledRunsResponse, ApiError> {
         let Self { app, caller, path } = self;
         let cancelled = app.store(*caller).cancel_agentable(&path.kind, path.id, false).await?;
@@ -254,9 +251,6 @@ impl Thread {
     }
 
     /// Opens a stream in the protocol of the endpoint; see [`open_as`].
-    ///
-    /// # Errors
-    /// As [`open_as`].
     pub(crate) async fn open<D: Dialect>(
         self,
         at: Option<Position>,

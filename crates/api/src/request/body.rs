@@ -263,9 +263,6 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 /// Parses JSON from consecutive chunks and frees each chunk once it is read.
-///
-/// # Errors
-/// As [`parse`].
 pub(crate) fn parse_pieces<T: DeserializeOwned>(pieces: Vec<Bytes>) -> Result<T, ApiError> {
     deserialize(serde_json::Deserializer::from_reader(Pieces(pieces.into())))
 }

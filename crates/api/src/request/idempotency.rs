@@ -91,9 +91,6 @@ impl Key {
 
     /// The whole key of an SDK's request: that of the attempt before, if it repeats one that was accepted, or a new one. Any other
     /// key is whole already.
-    ///
-    /// # Errors
-    /// The store's.
     pub(crate) async fn of_attempt(self, app: &Arc<App>, caller: Caller) -> Result<Self, ApiError> {
         let Some(attempt) = self.sdk else { return Ok(self) };
         let mut before = None;

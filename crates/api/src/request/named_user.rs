@@ -92,9 +92,6 @@ pub(crate) async fn known(app: &App, caller: Caller, name: &str) -> Result<Optio
 }
 
 /// Whether both names are those of one user.
-///
-/// # Errors
-/// As [`known`].
 pub(crate) async fn are_same(app: &App, caller: Caller, names: [&str; 2]) -> Result<bool, ApiError> {
     let [a, b] = names;
     let (a, b) = (known(app, caller, a).await?, known(app, caller, b).await?);

@@ -178,9 +178,6 @@ pub(crate) fn is_decidable(asked: &AskedQuestion) -> bool {
 }
 
 /// Answers a question, and wakes its run if the answer counts.
-///
-/// # Errors
-/// The store's.
 pub(crate) async fn accept(
     app: &App,
     store: TenantStore<'_>,

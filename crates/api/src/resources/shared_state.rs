@@ -83,9 +83,6 @@ fn declared<'a>(app: &'a App, path: &AgentablePath) -> Option<&'a SharedState> {
 }
 
 /// The state after the events up to the position `seq`; `None`: the kind has none.
-///
-/// # Errors
-/// The store's errors.
 pub(crate) async fn at(
     app: &App,
     caller: Caller,

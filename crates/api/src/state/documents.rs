@@ -56,9 +56,6 @@ impl DocumentPermit {
     }
 
     /// As [`Self::new`], within the time of the request.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
     pub(crate) async fn within(
         documents: &Arc<DocumentMemory>,
         tenant: TenantId,

@@ -186,9 +186,6 @@ impl App {
     }
 
     /// Records what the caller changed in the audit log of its tenant, or in that of the installation.
-    ///
-    /// # Errors
-    /// The store's errors.
     pub(crate) async fn record(&self, by: Caller, whole: bool, new: &NewRecord) -> houston_store::Result<()> {
         match whole {
             true => self.state.store.record_of_installation(new).await,

@@ -68,9 +68,6 @@ pub(crate) async fn show(
 }
 
 /// Prints the plans of a goal, newest first.
-///
-/// # Errors
-/// As [`show`].
 pub(crate) async fn list(
     at: &At,
     environment: impl Fn(&str) -> Option<String>,
@@ -93,9 +90,6 @@ pub(crate) async fn list(
 }
 
 /// Makes a plan and prints how it gets on, to its end. Exit code 1 if it is not completed.
-///
-/// # Errors
-/// As [`show`].
 pub(crate) async fn run(
     at: &At,
     environment: impl Fn(&str) -> Option<String>,

@@ -157,9 +157,6 @@ pub(super) struct Layers(Node);
 
 impl Layers {
     /// The files of `jobs/`.
-    ///
-    /// # Errors
-    /// As [`Self::add`].
     pub(super) fn built_in() -> Result<Self, ConfigError> {
         let mut layers = Self(Node { value: Value::Table(BTreeMap::new()), origin: Origin::Environment });
         for (name, text) in FILES {

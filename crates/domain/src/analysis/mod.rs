@@ -9,8 +9,9 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::names::names;
 use regex::Regex;
+
+use crate::names::names;
 
 /// Characters that are read of the beginning and of the end of a message. Longer ones say there what is to be done.
 const READ: (usize, usize) = (1_200, 400);

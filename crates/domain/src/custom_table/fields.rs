@@ -297,9 +297,6 @@ impl Field {
     }
 
     /// The value as it is stored. A time without an offset is one of `zone`; without a zone it is refused.
-    ///
-    /// # Errors
-    /// What is allowed, as a clause.
     pub fn check(&self, value: &Value, zone: Option<Tz>) -> Result<Value, String> {
         let stored = match (self.kind, value) {
             (FieldType::Text, Value::String(text)) if is_storable(text, MAX_TEXT_BYTES) => {

@@ -137,9 +137,6 @@ pub fn evaluate(source: &str, context: &Value) -> Result<Value, ExpressionError>
 }
 
 /// Whether an expression is true.
-///
-/// # Errors
-/// As [`evaluate`].
 pub fn condition(source: &str, context: &Value) -> Result<bool, ExpressionError> {
     limited(source, EXPRESSION)?;
     Ok(checked(Form::Condition, source, context)? == Value::Bool(true))
@@ -205,9 +202,6 @@ fn computed(evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
 }
 
 /// Arguments with their templates rendered. A text that is exactly one `{{ … }}` keeps the type of its value.
-///
-/// # Errors
-/// As [`render`].
 pub fn value(argument: &Value, context: &Value) -> Result<Value, ExpressionError> {
     nested(argument, context, DEPTH)
 }

@@ -34,9 +34,6 @@ pub fn check(schema: &Value, answer: &Value) -> Result<(), Mismatch> {
 }
 
 /// As [`check`], in at most so many steps as are `left`.
-///
-/// # Errors
-/// As [`check`].
 pub fn check_within(schema: &Value, answer: &Value, left: &mut usize) -> Result<(), Mismatch> {
     let mut check = Check { root: schema, left: *left };
     let checked = check.at(schema, answer, String::new(), MAX_DEPTH);

@@ -113,9 +113,6 @@ pub fn check_templates(pointer: &str, value: &Value) -> Result<(), InvalidWhen> 
 }
 
 /// The value with what happened in its texts.
-///
-/// # Errors
-/// As [`filled`].
 pub fn filled_value(value: &Value, cause: &Cause) -> Result<Value, ExpressionError> {
     Ok(match value {
         Value::String(text) => filled(text, cause)?.into(),
@@ -131,9 +128,6 @@ pub fn filled_value(value: &Value, cause: &Cause) -> Result<Value, ExpressionErr
 }
 
 /// The title with what happened in it: one line, shortened.
-///
-/// # Errors
-/// As [`filled`].
 pub fn filled_title(title: &str, cause: &Cause) -> Result<String, ExpressionError> {
     let title = filled(title, cause)?;
     let words = title.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());

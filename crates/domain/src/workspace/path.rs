@@ -79,9 +79,6 @@ impl WorkspacePath {
     }
 
     /// Reads the path of a folder; `None` is the workspace itself, which is written as nothing, `.` or `/`.
-    ///
-    /// # Errors
-    /// As [`Self::file`].
     pub fn folder(raw: &str) -> Result<Option<Self>, PathError> {
         // Models write `/` for the workspace; nothing else that begins with it is meant.
         if raw == "/" { Ok(None) } else { Self::normal(raw) }
@@ -168,9 +165,6 @@ pub struct FilePattern {
 
 impl FilePattern {
     /// Compiles a pattern. Matching takes time in proportion to the path.
-    ///
-    /// # Errors
-    /// What is wrong, as a clause.
     pub fn new(pattern: &str) -> Result<Self, String> {
         if pattern.is_empty() {
             return Err("is empty: write `**` for all files, or `*.md`, or `notes/**`".to_owned());

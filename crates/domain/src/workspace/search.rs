@@ -52,9 +52,6 @@ pub struct TextSearch {
 
 impl TextPattern {
     /// Compiles an expression.
-    ///
-    /// # Errors
-    /// What is wrong, as a clause.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
         if pattern.is_empty() {
             return Err("is empty: give a regular expression, such as `TODO|FIXME`".to_owned());

@@ -179,9 +179,6 @@ async fn about_focus(
 }
 
 /// What a model would be sent for `agentable` if its next run began now.
-///
-/// # Errors
-/// [`houston_store::Error`] when Postgres fails.
 pub async fn preview(
     store: &RunStore,
     setups: &Setups,
@@ -257,9 +254,6 @@ pub struct ToolStatus {
 
 /// All tools of `registry` with their status in the next run of `agentable`: first the tools of its agent, in the order of
 /// their definitions, then those of the tenant's own that it is offered, then the others.
-///
-/// # Errors
-/// [`houston_store::Error`] when Postgres fails.
 pub async fn tools(
     store: &RunStore,
     setups: &Setups,
@@ -443,9 +437,6 @@ pub struct GuardPreview {
 
 /// What the guards would say of a call of `tool` with the arguments `input` in the next run of `agentable`. Calls of the
 /// last minute are not counted.
-///
-/// # Errors
-/// [`houston_store::Error`] when Postgres fails.
 pub async fn guard(
     store: &RunStore,
     setups: &Setups,
@@ -474,9 +465,6 @@ pub async fn guard(
 }
 
 /// Limits and offered tools of the next run of `agentable`.
-///
-/// # Errors
-/// [`houston_store::Error`] when Postgres fails.
 pub async fn snapshot(
     store: &RunStore,
     setups: &Setups,

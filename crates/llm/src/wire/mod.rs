@@ -46,9 +46,6 @@ pub(crate) trait Decoder: Send {
     }
 
     /// Decodes a complete answer from a server that does not stream.
-    ///
-    /// # Errors
-    /// As [`event`](Self::event).
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
 }
 

@@ -121,17 +121,11 @@ impl Connection {
     }
 
     /// How far a task is.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn task(&self, id: &str, deadline: Instant) -> Result<DetailedTask, CallError> {
         self.answered(self.peer.get_task(GetTaskParams::new(id)), deadline).await.map(|result| result.task)
     }
 
     /// Gives a task the input that it needs.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn update_task(
         &self,
         id: &str,
@@ -142,9 +136,6 @@ impl Connection {
     }
 
     /// Asks the server to end a task.
-    ///
-    /// # Errors
-    /// [`CallError`].
     pub(crate) async fn cancel_task(&self, id: &str, deadline: Instant) -> Result<(), CallError> {
         self.answered(self.peer.cancel_task(CancelTaskParams::new(id)), deadline).await
     }

@@ -110,8 +110,7 @@ impl TenantStore<'_> {
     /// is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::RunInProgress`] while a run is open.
     pub async fn add_client_items(
         self,
         agentable: AgentableId,
@@ -175,9 +174,6 @@ impl TenantStore<'_> {
     }
 
     /// The messages of a conversation of the tenant, without the items that were taken out.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn thread_items(self, agentable: AgentableId, page: ItemPage) -> Result<Vec<ThreadItem>> {
         let ItemPage { ascending, after, limit } = page;
         // In either order one of the two parts is empty, and its index scan ends at once.
@@ -218,8 +214,7 @@ impl TenantStore<'_> {
     /// Takes an item out that a client has added: neither the agent nor the thread has its text any more.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the conversation has no such item, [`Error::RunInProgress`] while a run is open,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the conversation has no such item, [`Error::RunInProgress`] while a run is open.
     pub async fn remove_client_item(self, agentable: AgentableId, item: MessageId) -> Result<Removed> {
         let mut tx = self.pool.begin().await?;
         lock(&mut tx, self, agentable).await?;
@@ -260,10 +255,6 @@ impl TenantStore<'_> {
     }
 
     /// What a client has said of a conversation, and when that was created.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn client_metadata(self, agentable: AgentableId) -> Result<ClientMetadata> {
         let row = sqlx::query!(
             r#"-- store::conversation::client_items::metadata
@@ -280,10 +271,6 @@ impl TenantStore<'_> {
     }
 
     /// Stores what a client says of a conversation, in place of what it has said.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn set_client_metadata(
         self,
         agentable: AgentableId,
@@ -306,9 +293,6 @@ impl TenantStore<'_> {
 
     /// Lets an agent of its kind answer in a conversation that no agent has answered in yet, if it was created for whichever
     /// agent is asked first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn serve_first(self, agentable: AgentableId, target: ThreadTarget<'_>) -> Result<()> {
         let (name, id) = match target {
             ThreadTarget::Kind(_) => return Ok(()),

@@ -74,10 +74,6 @@ struct Owner {
 impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant that continues where the document ends. `response` is what the
     /// client is answered, stored under the idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user or the original is being erased, [`Error::Database`]
-    /// when Postgres cannot be reached or refuses the statement.
     pub async fn create_conversation(
         self,
         new: &NewConversation<'_>,

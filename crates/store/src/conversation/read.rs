@@ -80,8 +80,8 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::NoSuchPosition`] when there is no entry at that position, [`Error::InsideTurn`] when a turn is
-    /// incomplete there, [`Error::TooLarge`] when the texts exceed `max_bytes`, [`Error::NotFound`] when the
-    /// agentable was erased, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// incomplete there, [`Error::TooLarge`] when the texts exceed `max_bytes`, [`Error::NotFound`] when the agentable
+    /// was erased.
     pub async fn conversation(self, agentable: &Agentable, options: &ExportOptions) -> Result<Conversation> {
         let mut tx = self.pool.begin_snapshot().await?;
         let mut reader = Reader {

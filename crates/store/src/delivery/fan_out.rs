@@ -169,9 +169,6 @@ pub(crate) async fn ensure_reader(connection: &mut PgConnection) -> Result<()> {
 
 impl RunStore {
     /// Whether a webhook is switched on, or has something left to deliver or to replay.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn has_webhooks(&self) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"-- store::fan_out::has_webhooks

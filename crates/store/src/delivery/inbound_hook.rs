@@ -77,8 +77,7 @@ impl TenantStore<'_> {
     /// Stores an inbound hook. Its times and its agentable must be those of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has [`MAX_INBOUND_HOOKS`],
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has [`MAX_INBOUND_HOOKS`].
     pub async fn create_inbound_hook(self, new: &InboundHook) -> Result<()> {
         let agentable = new.agentable.0;
         let mut tx = self.pool.begin().await?;
@@ -120,9 +119,6 @@ impl TenantStore<'_> {
     }
 
     /// The inbound hooks of an agentable, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn inbound_hooks(self, agentable: AgentableId) -> Result<Vec<InboundHook>> {
         let rows = sqlx::query!(
             "-- store::inbound_hook::list
@@ -139,10 +135,6 @@ impl TenantStore<'_> {
     }
 
     /// One inbound hook.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such hook, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn inbound_hook(self, id: InboundHookId) -> Result<InboundHook> {
         let row = sqlx::query!(
             "-- store::inbound_hook::get
@@ -159,9 +151,6 @@ impl TenantStore<'_> {
     }
 
     /// Replaces the secret of a hook. The one before it is accepted, too, until `old_until`.
-    ///
-    /// # Errors
-    /// As [`Self::inbound_hook`].
     pub async fn rotate_inbound_secret(
         self,
         id: InboundHookId,
@@ -183,9 +172,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes an inbound hook.
-    ///
-    /// # Errors
-    /// As [`Self::inbound_hook`].
     pub async fn delete_inbound_hook(self, id: InboundHookId) -> Result<()> {
         let deleted = sqlx::query!(
             "-- store::inbound_hook::delete
@@ -203,8 +189,7 @@ impl TenantStore<'_> {
     /// run that reads it if it was posted now. Ids that were received long ago are forgotten.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the agentable was erased or is archived, [`Error::Database`]
-    /// when Postgres cannot be reached or refuses a statement.
+    /// [`Error::NotFound`] when the agentable was erased or is archived.
     pub async fn receive(
         self,
         hook: &InboundHook,
@@ -267,9 +252,6 @@ impl TenantStore<'_> {
 impl ApiStore {
     /// The inbound hook with this id, and what belongs to its tenant. The signature of what it was sent must be verified
     /// before anything else is done.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn inbound_hook(&self, id: InboundHookId) -> Result<Option<(InboundHook, TenantStore<'_>)>> {
         let row = sqlx::query!(
             "-- store::inbound_hook::opened

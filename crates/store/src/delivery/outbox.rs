@@ -118,9 +118,6 @@ const MAX_ERROR: usize = 500;
 
 impl RunStore {
     /// Claims the next deliveries that are due, at most one of each agentable and webhook. Tenants take turns.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim_deliveries(
         &self,
         due: &DueDeliveries<'_>,
@@ -222,9 +219,6 @@ impl RunStore {
     }
 
     /// The events of these deliveries, with their owners, in the same order; `None` for one that was erased.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn delivered_events(
         &self,
         deliveries: &[ClaimedDelivery],
@@ -254,9 +248,6 @@ impl RunStore {
     }
 
     /// Gives back deliveries that were claimed and not begun: they are due at `at`. One whose claim is another one's now is left.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn give_back_deliveries(&self, claimed: &[ClaimedDelivery], at: DateTime<Utc>) -> Result<()> {
         let webhooks: Vec<Uuid> = claimed.iter().map(|delivery| delivery.webhook.0).collect();
         let agentables: Vec<Uuid> = claimed.iter().map(|delivery| delivery.agentable.0).collect();
@@ -283,9 +274,6 @@ impl RunStore {
 
     /// Stores what became of a delivery. Returns whether the claim was still the caller's: if not, another process sends it
     /// again, and nothing is stored.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
     pub async fn settle_delivery(
         &self,
         delivery: &ClaimedDelivery,
@@ -355,9 +343,6 @@ impl RunStore {
 
     /// Deletes push notification configurations of runs that have ended before `before`, and up to `limit` deliveries that were
     /// settled before. Returns how many deliveries.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn forget_deliveries(&self, before: DateTime<Utc>, limit: i64) -> Result<u64> {
         sqlx::query!(
             "-- store::outbox::forget_pushes

@@ -99,8 +99,7 @@ impl ApiStore {
     /// The events of these tenants after `position`, about `limit` at most, for their open streams.
     ///
     /// # Errors
-    /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the position is of another database,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
+    /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the position is of another database.
     pub async fn events_of_tenants(
         &self,
         position: &EventPosition,

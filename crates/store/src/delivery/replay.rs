@@ -13,10 +13,6 @@ use crate::handle::{RunStore, TenantStore};
 
 impl TenantStore<'_> {
     /// Asks for all events since `since` again. It replaces an earlier request for the webhook that is not done.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such webhook, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn request_replay(
         self,
         webhook: WebhookId,
@@ -59,9 +55,6 @@ struct Replay {
 
 impl RunStore {
     /// Whether a replay is requested.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn has_replays(&self) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"-- store::replay::any
@@ -74,8 +67,7 @@ impl RunStore {
     /// agentable. Returns whether there was one.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Inconsistent`] when an event
-    /// cannot be decoded. Then nothing was made, and the next call repeats it.
+    /// [`Error::Inconsistent`] when an event cannot be decoded. Then nothing was made, and the next call repeats it.
     pub async fn replay_some(&self, ids: &Ids, limit: i64, now: DateTime<Utc>) -> Result<bool> {
         let mut tx = self.pool.begin().await?;
         let Some(mut replay) = take(&mut tx).await? else { return Ok(false) };

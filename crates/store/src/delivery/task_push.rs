@@ -73,8 +73,8 @@ impl TenantStore<'_> {
     /// delivered to it: the reader does not move on meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Full`] when the run, or the tenant, has as many as it may,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Full`] when the run, or the tenant, has as many as
+    /// it may.
     pub async fn put_task_push(self, ids: &Ids, new: &NewTaskPush<'_>) -> Result<StoredPush> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "task pushes", self.tenant.0).await?;
@@ -178,9 +178,6 @@ impl TenantStore<'_> {
     }
 
     /// The push notification configurations of a run, in the order of their ids; with `push_id`, the one with this id.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn task_pushes(self, run: RunId, push_id: Option<&str>) -> Result<Vec<TaskPush>> {
         let rows = sqlx::query!(
             r#"-- store::task_push::list
@@ -201,8 +198,7 @@ impl TenantStore<'_> {
     /// Deletes a push notification configuration with what was not delivered.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the run has none with this id, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
+    /// [`Error::NotFound`] when the run has none with this id.
     pub async fn delete_task_push(self, run: RunId, push_id: &str) -> Result<()> {
         let deleted = sqlx::query!(
             "-- store::task_push::delete

@@ -111,8 +111,7 @@ impl TenantStore<'_> {
     /// Stores a webhook: it gets the events that are committed from now on.
     ///
     /// # Errors
-    /// [`Error::Full`] when the tenant has [`MAX_WEBHOOKS`], [`Error::Database`] when Postgres cannot be reached or refuses a
-    /// statement.
+    /// [`Error::Full`] when the tenant has [`MAX_WEBHOOKS`].
     pub async fn create_webhook(self, new: &NewWebhook<'_>) -> Result<Webhook> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "webhooks", self.tenant.0).await?;
@@ -146,9 +145,6 @@ impl TenantStore<'_> {
     }
 
     /// The webhooks of the tenant, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn webhooks(self) -> Result<Vec<Webhook>> {
         let rows = sqlx::query!(
             "-- store::webhook::list
@@ -163,10 +159,6 @@ impl TenantStore<'_> {
     }
 
     /// One webhook.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such webhook, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn webhook(self, id: WebhookId) -> Result<Webhook> {
         let row = sqlx::query!(
             "-- store::webhook::get
@@ -182,9 +174,6 @@ impl TenantStore<'_> {
     }
 
     /// Changes a webhook. One that is switched on gets the events that are committed from then on.
-    ///
-    /// # Errors
-    /// As [`Self::webhook`].
     pub async fn change_webhook(
         self,
         id: WebhookId,
@@ -220,9 +209,6 @@ impl TenantStore<'_> {
     }
 
     /// Replaces the secret of a webhook. The one before it signs, too, until `old_until`.
-    ///
-    /// # Errors
-    /// As [`Self::webhook`].
     pub async fn rotate_webhook_secret(
         self,
         id: WebhookId,
@@ -248,9 +234,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a webhook with its deliveries.
-    ///
-    /// # Errors
-    /// As [`Self::webhook`].
     pub async fn delete_webhook(self, id: WebhookId) -> Result<()> {
         let deleted = sqlx::query!(
             "-- store::webhook::delete
@@ -264,9 +247,6 @@ impl TenantStore<'_> {
     }
 
     /// Whether the tenant has this user, or agentable, in this cell: what a webhook may be restricted to.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn has_event_owner(self, id: Uuid) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"-- store::webhook::has_owner
@@ -290,9 +270,6 @@ pub(crate) async fn lock(connection: &mut PgConnection, webhook: Uuid) -> Result
 impl RunStore {
     /// Switches off webhooks with more than [`MAX_PENDING`] events that wait for their receiver. Returns how many. A replay
     /// delivers what they miss.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
     pub async fn switch_off_backlogged_webhooks(&self, now: DateTime<Utc>) -> Result<usize> {
         let backlogged = sqlx::query_scalar!(
             "-- store::webhook::backlogged

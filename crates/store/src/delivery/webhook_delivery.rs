@@ -10,9 +10,6 @@ use crate::handle::TenantStore;
 
 impl TenantStore<'_> {
     /// Deliveries of a webhook, the newest first, with an id below `before` if given; with `state`, those in this state.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn deliveries(
         self,
         webhook: WebhookId,
@@ -52,10 +49,6 @@ impl TenantStore<'_> {
     }
 
     /// Attempts a delivery again, whatever became of it, as if it were new.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such delivery of this webhook, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub async fn redeliver(self, webhook: WebhookId, id: DeliveryId, now: DateTime<Utc>) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         // The webhook first, then what is open, then the deliveries: see `store::outbox::lock`. While another delivery of the

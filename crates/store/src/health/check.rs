@@ -52,9 +52,6 @@ impl RunStore {
     /// Stores the results and returns them with the time since which each status holds. A result is valid for
     /// `lasting`. Results of checks that no release makes any more are deleted after a day. Where the status is another
     /// than before, that is noted ([`health_changes`](ApiStore::health_changes)), and the oldest notes are deleted.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record_checks(&self, found: &[Finding], lasting: Duration) -> Result<Vec<Check>> {
         let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
         let statuses: Vec<&str> = found.iter().map(|finding| finding.status.as_str()).collect();
@@ -109,9 +106,6 @@ impl RunStore {
 impl ApiStore {
     /// The stored results. A result that is too old counts as red, and says so; if others are recent, it is left out, because then
     /// no release makes that check any more.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn health(&self) -> Result<Health> {
         let rows = sqlx::query!(
             r#"-- store::health::check::list
@@ -165,9 +159,6 @@ pub struct After {
 
 impl ApiStore {
     /// The newest changes, of one check or of all; those `after` a change are older.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn health_changes(
         &self,
         check: Option<&str>,

@@ -429,9 +429,6 @@ impl RunStore {
 impl RunStore {
     /// Deletes idempotency keys older than `after`, the oldest first, at most `batch`. A request repeated under one
     /// of them counts as new. What the requests created stays. Returns the number of deleted keys.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn delete_idempotency_keys(&self, after: Duration, batch: i64) -> Result<u64> {
         // By `ctid`: a join might read the whole table instead of its oldest rows.
         let done = sqlx::query!(
@@ -454,9 +451,6 @@ impl RunStore {
     /// Deletes what was noted of messages that agents posted and of conversations that they made, longer than `after` ago, at
     /// most `batch` of each. What an open run has posted or made stays, and so does a message that an open run reads: they
     /// count until it ends. The messages and conversations themselves stay. Returns how many were deleted.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn delete_reach_counts(&self, after: Duration, batch: i64) -> Result<(u64, u64)> {
         let posted = sqlx::query!(
             "-- store::health::reach::forget_posted

@@ -29,9 +29,6 @@ impl RunStore {
     /// Takes the lock of attempts that began longer than `after` ago from living holders, which are zombies from
     /// then on, and marks the runs to be ended; at most `batch`. A run whose holder is dead is not stuck: the next
     /// worker continues it.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_stuck(&self, after: Duration, batch: i64) -> Result<Vec<Stopped>> {
         let rows = sqlx::query!(
             r#"-- store::health::stuck::stop
@@ -84,9 +81,6 @@ impl RunStore {
 impl RunStore {
     /// Cancels runs whose row is open although their agentable's lock refers to another run, at most `batch`. No write of
     /// Houston's causes this. Returns how many.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cancel_zombies(&self, batch: i64) -> Result<u64> {
         let done = sqlx::query!(
             "-- store::health::zombie::cancel
@@ -113,9 +107,6 @@ impl RunStore {
 
 impl RunStore {
     /// Why `run` is to end; `None` when the health monitor does not want it to.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn intervention(&self, run: RunId) -> Result<Option<Intervention>> {
         let reason = sqlx::query_scalar!(
             "-- store::health::intervention::get
@@ -139,9 +130,6 @@ pub struct Outcomes {
 
 impl RunStore {
     /// Counts the runs that ended within `window`: at most the latest `sample`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn outcomes(&self, window: Duration, sample: i64) -> Result<Outcomes> {
         let row = sqlx::query!(
             r#"-- store::health::outcome::count
@@ -159,9 +147,6 @@ impl RunStore {
     }
 
     /// Counts the messages given up within `window` because their workers died repeatedly (dead letters).
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn dead_letters(&self, window: Duration) -> Result<i64> {
         let count = sqlx::query_scalar!(
             r#"-- store::health::outcome::dead_letters
@@ -190,9 +175,6 @@ pub struct Workers {
 
 impl RunStore {
     /// Counts workers; `overdue` are those whose lease expired longer than `after` ago.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn workers(&self, after: Duration) -> Result<Workers> {
         let row = sqlx::query!(
             r#"-- store::health::lease::workers
@@ -220,9 +202,6 @@ impl RunStore {
     }
 
     /// Whether a worker of this host is alive: workers are named `<host>-<process id>`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn worker_is_alive_on(&self, host: &str) -> Result<bool> {
         let is_alive = sqlx::query_scalar!(
             r#"-- store::health::lease::worker_is_alive_on
@@ -237,9 +216,6 @@ impl RunStore {
     }
 
     /// Releases the locks of dead workers, so that their runs count as waiting; the next worker continues them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn release_dead(&self, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::lease::release_dead

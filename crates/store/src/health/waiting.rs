@@ -49,9 +49,6 @@ pub struct Retries {
 impl RunStore {
     /// Agentables that could have been claimed for longer than `after`, not counting those over the limit of their
     /// user; the longest waiting first, at most `batch`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn late(&self, after: Duration, batch: i64) -> Result<Vec<LateAgentable>> {
         let rows = sqlx::query!(
             r#"-- store::health::waiting::late
@@ -104,9 +101,6 @@ impl RunStore {
 
     /// Wakes open runs that no worker holds and no sweep would find. Every write that releases a run also wakes it,
     /// so there should be none.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn wake_forgotten(&self, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::waiting::wake_forgotten
@@ -133,9 +127,6 @@ impl RunStore {
     }
 
     /// The amount of work that waits for a worker.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn depth(&self) -> Result<Depth> {
         let row = sqlx::query!(
             r#"-- store::health::waiting::depth
@@ -154,9 +145,6 @@ impl RunStore {
     }
 
     /// Runs that wait for their next attempt, counted among the oldest waiting ones.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn retries(&self) -> Result<Retries> {
         let row = sqlx::query!(
             r#"-- store::health::waiting::retries
@@ -200,9 +188,6 @@ pub enum QueueState {
 
 impl RunStore {
     /// The queues of all tenants, counted up to 10,000 agentables that wait and as many that run.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn queues(&self) -> Result<Vec<KindDepth>> {
         let rows = sqlx::query!(
             r#"-- store::health::queues::queues
@@ -240,9 +225,6 @@ impl RunStore {
 impl RunStore {
     /// Marks runs of tasks to be ended whose next attempt has been due for longer than `after`, at most `batch`. `tasks`
     /// are kinds that do not chat, and whose lane was served all that time.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::stale::expire
@@ -288,9 +270,6 @@ impl RunStore {
     /// Marks open runs to be ended that no worker has claimed for longer than `after`: runs of `kinds`, or of all other
     /// kinds if `others`; at most `batch`. The caller has made sure that their [lanes](crate::paused_lane::LaneServices) were
     /// served all that time. A run that waits for a person or for a later attempt is not stale.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn stop_stale(
         &self,
         kinds: &[String],
@@ -356,9 +335,6 @@ impl RunStore {
     /// Wakes plans whose run has waited for longer than `after` although no executor works, no question is open, no step
     /// has a time, and none is paused; at most `batch`. Every write that something can come of wakes the plan
     /// itself, so there should be none. Their run looks again at what is next, and waits again if that is nothing.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn wake_stalled_plans(&self, after: Duration, batch: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::health::plan::wake_stalled
@@ -413,9 +389,6 @@ pub struct LateSummaries {
 
 impl RunStore {
     /// Closed sessions that have waited for their summary for longer than `after` and that no worker is writing.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn late_summaries(&self, after: Duration) -> Result<LateSummaries> {
         let row = sqlx::query!(
             r#"-- store::health::unsummarised::late
@@ -435,9 +408,6 @@ impl RunStore {
     /// Makes the extract the final summary of sessions whose summary was started `attempts` times and never
     /// written, at most `batch`. From then on a search finds them by the extract; their messages and tokens stay
     /// uncounted.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn accept_extracts(&self, attempts: i32, batch: i64) -> Result<Vec<SessionId>> {
         let settled = sqlx::query_scalar!(
             "-- store::health::unsummarised::settle

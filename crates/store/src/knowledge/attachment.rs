@@ -123,10 +123,6 @@ impl AttachmentRow {
 
 impl TenantStore<'_> {
     /// A file of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such file, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn attachment(self, id: AttachmentId) -> Result<StoredAttachment> {
         let row = sqlx::query!(
             "-- store::attachment::get
@@ -142,9 +138,6 @@ impl TenantStore<'_> {
     }
 
     /// Those of these files that the user has.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn attachments(self, user: UserId, ids: &[AttachmentId]) -> Result<Vec<StoredAttachment>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
@@ -161,9 +154,6 @@ impl TenantStore<'_> {
     }
 
     /// Stores the text of a PDF, so that it is read once.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn keep_pdf_text(self, id: AttachmentId, text: &str, is_cut: bool) -> Result<()> {
         sqlx::query!(
             "-- store::attachment::keep_text
@@ -179,10 +169,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a file of the tenant. Texts that refer to it stay.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such file, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn delete_attachment(self, id: AttachmentId) -> Result<()> {
         let row = sqlx::query!(
             r#"-- store::attachment::delete
@@ -243,8 +229,7 @@ impl TenantStore<'_> {
     /// Part `nth` of the bytes of a file; empty beyond its end.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the file was deleted, [`Error::Objects`] when the object store cannot be used,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the file was deleted, [`Error::Objects`] when the object store cannot be used.
     pub async fn attachment_part(self, file: &StoredAttachment, nth: usize) -> Result<Bytes> {
         let Range { start, end } = nth * PART_BYTES..((nth + 1) * PART_BYTES).min(file.bytes);
         if start >= end {
@@ -268,9 +253,6 @@ impl TenantStore<'_> {
     }
 
     /// All bytes of a file.
-    ///
-    /// # Errors
-    /// As [`Self::attachment_part`].
     pub async fn attachment_bytes(self, file: &StoredAttachment) -> Result<Vec<u8>> {
         let mut all = Vec::with_capacity(file.bytes);
         for nth in 0..file.bytes.div_ceil(PART_BYTES) {
@@ -466,10 +448,6 @@ pub struct UsedAttachment {
 
 impl TenantStore<'_> {
     /// Lets an agentable use files of its user. Those that the user does not have are left out.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn use_attachments(
         self,
         agentable: AgentableId,

@@ -254,9 +254,6 @@ impl TenantStore<'_> {
     }
 
     /// Records of a table that match, and how many there are in all.
-    ///
-    /// # Errors
-    /// None besides.
     pub async fn search_records(
         self,
         table: &CustomTable,
@@ -267,9 +264,6 @@ impl TenantStore<'_> {
     }
 
     /// The values of the records of a table in the order in which they were added, from after `after` on.
-    ///
-    /// # Errors
-    /// None besides.
     pub async fn records_after(
         self,
         table: &CustomTable,
@@ -293,9 +287,6 @@ impl TenantStore<'_> {
     }
 
     /// Numbers over the records of a table that match.
-    ///
-    /// # Errors
-    /// None besides.
     pub async fn aggregate_records(
         self,
         table: &CustomTable,
@@ -307,9 +298,6 @@ impl TenantStore<'_> {
     }
 
     /// A record of the tenant with its table.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such record.
     pub async fn record(self, id: RecordId) -> Result<(CustomTable, CustomRecord)> {
         let mut connection = self.pool.connection().await?;
         let record = find(&mut connection, self.tenant, id).await?.ok_or(NOT_FOUND)?;
@@ -333,9 +321,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a record.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such record.
     pub async fn delete_record(self, id: RecordId) -> Result<()> {
         let (table, record) = self.record(id).await?;
         let is_gone = with_connection!(self.pool, |c| delete(c, self.tenant, &table, record.id));

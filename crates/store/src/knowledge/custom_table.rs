@@ -246,8 +246,8 @@ impl TenantStore<'_> {
     /// Creates a table. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when the user has a table with this name,
-    /// [`Error::Full`] when there are too many, [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when the user has a table with this
+    /// name, [`Error::Full`] when there are too many.
     pub async fn create_table(
         self,
         new: &NewCustomTable<'_>,
@@ -264,27 +264,17 @@ impl TenantStore<'_> {
     }
 
     /// Tables of a user by their names, from after `after` on.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn tables(self, user: UserId, after: Option<&str>, limit: i64) -> Result<Vec<CustomTable>> {
         let after = after.unwrap_or_default();
         Ok(with_connection!(self.pool, |c| list(c, (self.tenant, user), after, limit)))
     }
 
     /// A table of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such table, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn table(self, id: TableId) -> Result<CustomTable> {
         with_connection!(self.pool, |c| find(c, self.tenant, id)).ok_or(NOT_FOUND)
     }
 
     /// Adds fields to a table of the tenant; the inner error has what is wrong with them.
-    ///
-    /// # Errors
-    /// As [`Self::table`].
     pub async fn add_fields(
         self,
         id: TableId,
@@ -297,9 +287,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a table of the tenant with its records.
-    ///
-    /// # Errors
-    /// As [`Self::table`].
     pub async fn delete_table(self, id: TableId) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         let is_gone = delete(&mut tx, self.tenant, id).await?;
@@ -310,10 +297,6 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// The tenant that a table belongs to.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such table, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn tenant_of_table(self, id: TableId) -> Result<TenantId> {
         let tenant = sqlx::query_scalar!(
             "-- store::custom_table::tenant_of

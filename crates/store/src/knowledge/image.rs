@@ -70,9 +70,6 @@ fn stored(
 
 impl TenantStore<'_> {
     /// The text of the message that was posted with this request before, with the references to its images; `None`: it is new.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn text_posted_before(self, key: IdempotencyKey<'_>) -> Result<Option<String>> {
         let row = sqlx::query!(
             "-- store::image::text_posted_before
@@ -93,7 +90,6 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::Full`] when the user's images would have more than `max_bytes` together; then none is stored.
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn put_images(
         self,
         (agentable, user): (AgentableId, UserId),
@@ -147,10 +143,6 @@ impl TenantStore<'_> {
     }
 
     /// An image of the tenant, with its bytes.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such image, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn image(self, id: ImageId) -> Result<StoredImage> {
         let row = sqlx::query!(
             "-- store::image::get
@@ -165,10 +157,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes an image of the tenant. Texts that refer to it stay.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such image, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn delete_image(self, id: ImageId) -> Result<()> {
         let row = sqlx::query!(
             r#"-- store::image::delete
@@ -184,9 +172,6 @@ impl TenantStore<'_> {
     }
 
     /// Those of these images and attachments that a provider has refused, and why.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn refused_files(self, ids: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
         let rows = sqlx::query!(
             r#"-- store::image::refused
@@ -204,9 +189,6 @@ impl TenantStore<'_> {
     }
 
     /// Remembers that a provider has refused these images and attachments: no model is sent them again.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn refuse_files(self, ids: &[Uuid], why: &str) -> Result<()> {
         sqlx::query!(
             "-- store::image::refuse
@@ -222,9 +204,6 @@ impl TenantStore<'_> {
     }
 
     /// Those of these images that the user has; those of `with_data` with their bytes.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn images(
         self,
         user: UserId,

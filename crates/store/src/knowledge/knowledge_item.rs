@@ -337,7 +337,7 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Full`] when the owner has the maximum number of
-    /// items, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// items.
     pub async fn create_item(
         self,
         new: &NewKnowledgeItem<'_>,
@@ -355,9 +355,6 @@ impl TenantStore<'_> {
     }
 
     /// Items of an owner of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_items(
         self,
         (kind, owner): (KnowledgeKind, Uuid),
@@ -377,9 +374,6 @@ impl TenantStore<'_> {
     }
 
     /// Changes an item of the tenant, and returns the changed item.
-    ///
-    /// # Errors
-    /// As [`Self::item`].
     pub async fn change_item(
         self,
         (kind, id): (KnowledgeKind, Uuid),
@@ -390,9 +384,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes an item of the tenant.
-    ///
-    /// # Errors
-    /// As [`Self::item`].
     pub async fn delete_item(self, (kind, id): (KnowledgeKind, Uuid)) -> Result<()> {
         let done = with_connection!(self.pool, |c| delete(c, self.tenant, None, (kind, id)));
         if done { Ok(()) } else { Err(Error::NotFound { what: kind.rules().name }) }

@@ -92,19 +92,11 @@ pub(crate) async fn write(
 
 impl TenantStore<'_> {
     /// The profile of a user of the tenant, and when it was last changed; `None`: never.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn profile(self, user: UserId) -> Result<(Profile, Option<DateTime<Utc>>)> {
         Ok(with_connection!(self.pool, |c| find(c, self.tenant, user)))
     }
 
     /// Replaces these lists of the profile. An entry that stays as it was keeps its mark. Returns the profile and the time of the change.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn change_profile(
         self,
         user: UserId,
@@ -122,10 +114,6 @@ impl TenantStore<'_> {
     }
 
     /// Empties the profile of a user of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn delete_profile(self, user: UserId) -> Result<()> {
         let row = sqlx::query!(
             r#"-- store::profile::delete

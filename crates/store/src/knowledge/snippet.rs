@@ -241,9 +241,6 @@ pub(crate) async fn delete(
 
 impl TenantStore<'_> {
     /// Snippets of a user of the tenant without their code, in the order of their names, after `after` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn snippets(
         self,
         user: UserId,
@@ -254,20 +251,12 @@ impl TenantStore<'_> {
     }
 
     /// A snippet of a user of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such snippet, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn snippet(self, user: UserId, name: &str) -> Result<Snippet> {
         let found = with_connection!(self.pool, |c| find(c, self.tenant, user, name));
         found.ok_or(Error::NotFound { what: "snippet" })
     }
 
     /// Deletes a snippet of a user of the tenant. If it is a tool, runs that begin later have it no more.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such snippet, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
         self.shared.delete_snippet(Some(self.tenant), user, name).await
     }
@@ -275,17 +264,11 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// Like [`TenantStore::snippets`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::snippets`].
     pub async fn snippets(self, user: UserId, limit: i64) -> Result<Vec<SnippetEntry>> {
         self.shared.snippets(None, user, "", limit).await
     }
 
     /// Like [`TenantStore::delete_snippet`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::delete_snippet`].
     pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
         self.shared.delete_snippet(None, user, name).await
     }

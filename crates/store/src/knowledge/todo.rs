@@ -297,8 +297,7 @@ impl TenantStore<'_> {
     /// Creates a todo. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the user has the maximum number,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the user has the maximum number.
     pub async fn create_todo(
         self,
         user: UserId,
@@ -317,18 +316,11 @@ impl TenantStore<'_> {
     }
 
     /// Todos of a user in their order, those that are done last.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn todos(self, user: UserId, query: &TodoQuery) -> Result<Vec<Todo>> {
         Ok(with_connection!(self.pool, |c| list(c, (self.tenant, user), query)))
     }
 
     /// A todo of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such todo, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn todo(self, id: TodoId) -> Result<Todo> {
         with_connection!(self.pool, |c| find(c, self.tenant, None, id)).ok_or(NOT_FOUND)
     }
@@ -353,9 +345,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a todo of the tenant.
-    ///
-    /// # Errors
-    /// As [`Self::todo`].
     pub async fn delete_todo(self, id: TodoId) -> Result<()> {
         let deleted = with_connection!(self.pool, |c| delete(c, (self.tenant, None), &[id]));
         if deleted > 0 { Ok(()) } else { Err(NOT_FOUND) }

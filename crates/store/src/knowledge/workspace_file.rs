@@ -324,7 +324,7 @@ impl TenantStore<'_> {
     /// Files of an agentable of the tenant without their contents, in the order of their paths, after `after` if given.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement, [`Error::Folder`].
+    /// [`Error::Folder`].
     pub async fn files(
         self,
         agentable: AgentableId,
@@ -378,7 +378,6 @@ impl CommandFiles {
     /// The folder, after everything was written to it that is to be there.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement,
     /// [`Error::Folder`](crate::Error::Folder).
     pub async fn ready(&self) -> Result<FilesForCommand> {
         self.folders.settle(self.tenant, self.agentable).await?;

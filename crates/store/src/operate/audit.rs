@@ -135,25 +135,16 @@ impl Shared {
 
 impl ApiStore {
     /// Records what a request of this key changed, or tried to.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record(&self, by: Principal, new: &NewRecord) -> Result<()> {
         self.shared.write_record(Some(by.tenant()), new).await
     }
 
     /// Records what was done to the whole installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record_of_installation(&self, new: &NewRecord) -> Result<()> {
         self.shared.write_record(None, new).await
     }
 
     /// As [`TenantStore::records`], of what was done to the whole installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn records_of_installation(
         &self,
         filter: &RecordFilter,
@@ -166,18 +157,12 @@ impl ApiStore {
 
 impl OperatorStore<'_> {
     /// Records what a command changed, for a tenant or, without one, for the whole installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn record(self, tenant: Option<TenantId>, new: &NewRecord) -> Result<()> {
         self.shared.write_record(tenant, new).await
     }
 
     /// The tenant of a thing that a command is about to change: a user, an agent, an agentable or a grant. `None`: it does not
     /// exist.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn tenant_of_thing(self, id: Uuid) -> Result<Option<TenantId>> {
         let found = sqlx::query_scalar!(
             r#"-- store::audit::tenant_of_thing
@@ -193,9 +178,6 @@ impl OperatorStore<'_> {
     }
 
     /// As [`TenantStore::records`], of what was done to the whole installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn records_of_installation(self, filter: &RecordFilter, limit: i64) -> Result<Vec<Record>> {
         self.shared.list_records(None, filter, None, limit).await
     }
@@ -203,17 +185,11 @@ impl OperatorStore<'_> {
 
 impl TenantStore<'_> {
     /// Records what was changed without a key: by a command, or with a link.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn write_audit(self, new: &NewRecord) -> Result<()> {
         self.shared.write_record(Some(self.tenant), new).await
     }
 
     /// The records of the tenant that match, older than `before`, newest first, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn records(
         self,
         filter: &RecordFilter,
@@ -226,9 +202,6 @@ impl TenantStore<'_> {
 
 impl RunStore {
     /// Deletes records older than `after`, the oldest first, at most `batch`. Returns their number.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn forget_records(&self, after: Duration, batch: i64) -> Result<u64> {
         let done = sqlx::query!(
             "-- store::audit::forget

@@ -55,9 +55,6 @@ pub struct Names<'n> {
 
 impl Store {
     /// The users with these shards, in the order of their shards.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn users_of(&self, shards: ShardRange) -> Result<Vec<UserId>> {
         let users: Vec<Uuid> = sqlx::query_scalar(
             "-- store::cell_move::users
@@ -71,18 +68,12 @@ impl Store {
     }
 
     /// The number of users in the cell.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn count_users(&self) -> Result<i64> {
         let count = sqlx::query_scalar("-- store::cell_move::count\nselect count(*) from houston.users");
         Ok(count.fetch_one(&self.pool).await?)
     }
 
     /// Whether users can be moved to the cell: its Postgres can prepare transactions.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn can_get_users(&self) -> Result<bool> {
         let may = sqlx::query_scalar(
             "-- store::cell_move::can_prepare\nselect current_setting('max_prepared_transactions')::integer > 0",
@@ -547,9 +538,6 @@ pub struct Contents {
 
 impl Store {
     /// What the database has. It may have no tables yet, or those of an older or a newer release.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
     pub async fn contents(&self) -> Result<Contents> {
         let mut contents = Contents::default();
         if self.has_table("houston.tenants").await? {
@@ -581,9 +569,6 @@ impl Store {
 
     /// The same text for two addresses of one database, and another one for each other database: its name, and when its server
     /// was started. The identifier of a server would not do, since copies of its files have the same one.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn identity(&self) -> Result<String> {
         let identity = sqlx::query_scalar(
             "-- store::cell_move::contents::identity

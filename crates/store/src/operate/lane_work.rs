@@ -121,9 +121,6 @@ impl Shared {
 
 impl TenantStore<'_> {
     /// The work of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn work(self) -> Result<Work> {
         self.shared.work(Some(self.tenant)).await
     }
@@ -131,9 +128,6 @@ impl TenantStore<'_> {
 
 impl ApiStore {
     /// The work of all tenants: for a caller who operates the installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn work(&self) -> Result<Work> {
         self.shared.work(None).await
     }
@@ -141,9 +135,6 @@ impl ApiStore {
 
 impl OperatorStore<'_> {
     /// The work of all tenants.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn work(self) -> Result<Work> {
         self.shared.work(None).await
     }

@@ -43,18 +43,12 @@ impl Shared {
 
 impl ApiStore {
     /// The moves that the cell knows: those to it and from it.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn moves(&self) -> Result<Vec<MovedShards>> {
         self.shared.read_moves().await
     }
 
     /// The position before the last move that brought this shard to the cell: where readers go on who have read the events of its
     /// users in another cell. Without a shard, before the first move to the cell. `None` when there was no such move, or none that wrote it down.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn arrival(&self, shard: Option<Shard>) -> Result<Option<EventPosition>> {
         let rows: Vec<(i32, i32, Option<i64>)> = sqlx::query_as(
             "-- store::moves::arrivals

@@ -58,17 +58,11 @@ impl Shared {
 
 impl ApiStore {
     /// The names of the lanes that are paused.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn paused_lanes(&self) -> Result<Vec<String>> {
         self.shared.paused().await
     }
 
     /// Pauses a lane for all workers, or lets it go on. Idempotent. Workers read it within a second.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn set_lane_paused(&self, lane: &str, is_paused: bool) -> Result<()> {
         self.shared.set_paused(lane, is_paused).await
     }
@@ -76,17 +70,11 @@ impl ApiStore {
 
 impl OperatorStore<'_> {
     /// See [`ApiStore::paused_lanes`].
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn paused_lanes(self) -> Result<Vec<String>> {
         self.shared.paused().await
     }
 
     /// See [`ApiStore::set_lane_paused`].
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn set_lane_paused(self, lane: &str, is_paused: bool) -> Result<()> {
         self.shared.set_paused(lane, is_paused).await
     }
@@ -94,9 +82,6 @@ impl OperatorStore<'_> {
 
 impl RunStore {
     /// Since when workers have taken what waits in each lane. A worker that is to stop takes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn lane_services(&self) -> Result<LaneServices> {
         let row = sqlx::query!(
             r#"-- store::paused_lane::services
@@ -120,9 +105,6 @@ impl RunStore {
     }
 
     /// See [`ApiStore::paused_lanes`].
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn paused_lanes(&self) -> Result<Vec<String>> {
         self.shared.paused().await
     }

@@ -24,9 +24,6 @@ pub(super) fn fingerprint(run: &Run) -> String {
 
 impl TenantStore<'_> {
     /// The runs of the tenant that failed within `window`, and those that are retried: at most [`MOST`] of each, the latest.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn failures(self, window: Duration) -> Result<Vec<FailedRun>> {
         let rows = sqlx::query!(
             r#"-- store::run_error::list

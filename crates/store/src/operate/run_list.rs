@@ -99,9 +99,6 @@ pub(super) fn id_at(time: DateTime<Utc>) -> Uuid {
 
 impl TenantStore<'_> {
     /// Runs of the tenant that match, older than `before`, newest first, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn find_runs(self, filter: &RunFilter, before: Option<RunId>, limit: i64) -> Result<RunPage> {
         let Some(fingerprint) = &filter.fingerprint else {
             return self.page_of_runs(filter, before, limit).await;

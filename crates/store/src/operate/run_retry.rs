@@ -65,10 +65,6 @@ pub const DOUBLE_TEXTING: DoubleTexting = DoubleTexting::Enqueue;
 
 impl TenantStore<'_> {
     /// Makes the next attempt of a run of the tenant due, if it waits for one. Of a failed run it returns what is to be posted again.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn retry_run(self, id: RunId) -> Result<Retry> {
         let mut tx = self.pool.begin().await?;
         let run = sqlx::query!(

@@ -44,9 +44,6 @@ pub const OLDEST_VERSION: i32 = 150_000;
 
 impl Store {
     /// The settings of Postgres. Needs no tables of Houston.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn server_settings(&self) -> Result<ServerSettings> {
         // Not `query!`: it would be one of few reasons to describe system catalogues in `.sqlx`.
         let (version, isolation, is_read_only, is_safe, waits): (i32, _, _, bool, bool) = sqlx::query_as(
@@ -70,9 +67,6 @@ impl Store {
 
 impl OperatorStore<'_> {
     /// What waits for an operator.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn left_for_operators(self) -> Result<LeftForOperators> {
         let row = sqlx::query!(
             r#"-- store::server_settings::left

@@ -62,9 +62,6 @@ pub struct Usage {
 
 impl TenantStore<'_> {
     /// What the runs of the tenant took that ended within `window`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn usage(self, window: Duration) -> Result<Usage> {
         self.shared.usage_of_ended(self.tenant.0, window).await
     }
@@ -72,9 +69,6 @@ impl TenantStore<'_> {
 
 impl TenantStore<'_> {
     /// What each of these users has spent today (UTC), as far as there are prices, with what open runs have spent so far.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn spent_today(self, users: &[UserId]) -> Result<Vec<(UserId, Decimal)>> {
         let ids: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let rows = sqlx::query!(

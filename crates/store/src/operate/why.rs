@@ -15,10 +15,6 @@ const QUESTIONS: i64 = 20;
 impl TenantStore<'_> {
     /// The facts of an agentable of the tenant, whose hints are in the lane of this name, by the database's clock. `health` is that of
     /// the installation, which is of no tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn why(self, agentable: AgentableId, lane: &str, health: HealthFacts) -> Result<Facts> {
         let state = self.state(agentable).await?;
         let row = sqlx::query!(

@@ -98,18 +98,11 @@ impl Shared {
 
 impl ApiStore {
     /// The workers of all tenants, the oldest first: for a caller who operates the installation.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_workers(&self) -> Result<Vec<RegisteredWorker>> {
         self.shared.registered_workers().await
     }
 
     /// Asks a worker to drain, as SIGTERM does. Idempotent; it cannot be taken back.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such worker, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn drain_worker(&self, worker: WorkerId) -> Result<()> {
         self.shared.ask_to_drain(worker).await
     }
@@ -117,18 +110,11 @@ impl ApiStore {
 
 impl OperatorStore<'_> {
     /// See [`ApiStore::list_workers`].
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_workers(self) -> Result<Vec<RegisteredWorker>> {
         self.shared.registered_workers().await
     }
 
     /// See [`ApiStore::drain_worker`].
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such worker, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn drain_worker(self, worker: WorkerId) -> Result<()> {
         self.shared.ask_to_drain(worker).await
     }

@@ -20,10 +20,6 @@ pub struct RunProgress {
 
 impl TenantStore<'_> {
     /// How far a run of the tenant is.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such run, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn run_progress(self, run: RunId) -> Result<RunProgress> {
         let row = sqlx::query!(
             r#"-- store::awaited::progress

@@ -34,10 +34,6 @@ impl Shared {
     /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
     /// their workers are notified at once. With `archive` the agentable is also archived and its check-ins are
     /// deleted. Idempotent. Returns the runs that were open.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub(crate) async fn cancel_agentable(
         &self,
         tenant: TenantId,
@@ -98,10 +94,6 @@ impl Shared {
 
     /// Stores a status of an agentable of the tenant; `None`: it follows from its run. Not for [`ARCHIVED`], which
     /// [`Self::cancel_agentable`] sets.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub(crate) async fn store_status(
         &self,
         tenant: TenantId,
@@ -123,10 +115,6 @@ impl Shared {
     }
 
     /// Takes an agentable of the tenant out of the archive.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub(crate) async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::cancel::unarchive

@@ -197,9 +197,6 @@ impl RunStore {
     /// - `crashes.max` workers died with the run, but `crashes.grace` has not passed yet; or it must be tried alone first; or,
     ///   where no process can do that, another run that died with one of them may be the cause (see
     ///   [`houston_domain::death`]).
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         match self.claim_in_batch(request).await {
             Some(Outcome::Claimed(run)) => return Ok(Claim::Run(run)),

@@ -67,9 +67,6 @@ impl RunStore {
 
 impl ContextCache {
     /// The answer, if there is one. It is fresh for `fresh`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn get(&self, key: &CacheKey, fresh: Duration) -> Result<Option<CachedContext>> {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let row = sqlx::query!(
@@ -92,9 +89,6 @@ impl ContextCache {
     }
 
     /// The same for the user of an agentable, whatever its tenant: for a preview of what is sent for it.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
     pub async fn of_agentable(
         &self,
         agentable: AgentableId,
@@ -123,9 +117,6 @@ impl ContextCache {
 
     /// Lets the caller ask the provider, alone for `within`: the time at which it began; `None`: another does. Forgets the oldest
     /// answers of the user beyond a number.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
     pub async fn begin(&self, key: &CacheKey, within: Duration) -> Result<Option<DateTime<Utc>>> {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let began = sqlx::query_scalar!(
@@ -158,9 +149,6 @@ impl ContextCache {
 
     /// Keeps an answer that was asked for at `began`, unless the thing was written since. `None`: there is none, the old one
     /// stays.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
     pub async fn end(&self, key: &CacheKey, began: DateTime<Utc>, answer: Option<&str>) -> Result<()> {
         let CacheKey { tenant, user, kind, id, tool } = key;
         let answer = answer.filter(|answer| answer.len() <= MAX_ANSWER_BYTES);
@@ -186,9 +174,6 @@ impl ContextCache {
 
     /// Makes the answers about these ids void: tools of the user's agents have written them. An answer that is under way is not
     /// kept, and the provider is asked again.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
     pub async fn void(&self, tenant: TenantId, user: UserId, ids: &[String]) -> Result<()> {
         sqlx::query!(
             "-- store::context_cache::void
@@ -205,9 +190,6 @@ impl ContextCache {
     }
 
     /// Forgets at most `batch` answers of all users that are too old to be used. Returns the number.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
     pub async fn forget_old(&self, batch: i64) -> Result<u64> {
         let done = sqlx::query!(
             "-- store::context_cache::forget_old

@@ -116,9 +116,6 @@ pub(crate) async fn count_call(
 
 impl RunStore {
     /// Counts calls whose answer was of no use: they are paid for all the same. `of`: the run, or what is in its place.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
     pub async fn count_calls(
         &self,
         agentable: AgentableId,
@@ -137,9 +134,6 @@ impl RunStore {
     }
 
     /// What was spent so far on a run, on its agentable, and today by its user: the input of the budget checks.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn spent(&self, agentable: AgentableId, run: RunId) -> Result<Spent> {
         let spent = sqlx::query!(
             r#"-- store::cost::spent
@@ -158,9 +152,6 @@ impl RunStore {
 
     /// What the model calls of a run cost so far; `None` while no call has a price, so that a run without any call
     /// does not count as free.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cost_of_run(&self, run: RunId) -> Result<Cost> {
         let row = sqlx::query!(
             r#"-- store::cost::of_run
@@ -176,10 +167,6 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// The model calls of a run of the tenant, in order.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such run,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn model_calls(self, run: RunId) -> Result<Vec<StoredModelCall>> {
         self.run(run).await?;
         let calls = sqlx::query!(
@@ -221,10 +208,6 @@ impl TenantStore<'_> {
 
     /// What a user of the tenant spent in total, and on each of the latest `days` days with any spending, newest
     /// first.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such user,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn user_costs(self, user: UserId, days: i64) -> Result<(Cost, Vec<Day>)> {
         let total = self.user(user).await?.cost;
         let days = sqlx::query!(

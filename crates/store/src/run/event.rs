@@ -122,9 +122,6 @@ impl TenantStore<'_> {
 
     /// Thread events of an agentable of the tenant before position `before` (messages, tool calls and results), newest
     /// first, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn thread_events_before(
         self,
         agentable: AgentableId,
@@ -176,9 +173,6 @@ impl TenantStore<'_> {
 
 impl ApiStore {
     /// The newest positions of these agentables, for streams that may have missed a nudge.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn last_seqs(&self, agentables: &[Uuid]) -> Result<Vec<(AgentableId, i64)>> {
         let rows = sqlx::query!(
             "-- store::event::last_seqs
@@ -193,9 +187,6 @@ impl ApiStore {
 
 impl RunStore {
     /// The message id reserved for the iteration that was open at position `seq`, if one was.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_message_at(&self, agentable: AgentableId, seq: i64) -> Result<Option<MessageId>> {
         let row = sqlx::query!(
             r#"-- store::event::open_message_at
@@ -224,9 +215,6 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// The iteration of an agentable of the tenant that was open at position `seq`, if one was: where a stream resumes.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_iteration_at(self, agentable: AgentableId, seq: i64) -> Result<Option<OpenIteration>> {
         let row = sqlx::query!(
             r#"-- store::event::open_iteration_at
@@ -574,9 +562,6 @@ struct AskedQuestions(HashMap<Uuid, NewQuestion>);
 
 impl AskedQuestions {
     /// Reads them, if they are of these tenants; executes a statement only if there are any.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     async fn of(
         connection: &mut PgConnection,
         tenants: &[Uuid],

@@ -73,9 +73,6 @@ impl RunStore {
 impl TenantStore<'_> {
     /// Entries of an agentable of the tenant after position `after`, oldest first, at most `limit`; without those
     /// of runs that were rolled back.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn history(self, agentable: AgentableId, after: i64, limit: i64) -> Result<Vec<StoredEntry>> {
         let rows = sqlx::query!(
             r#"-- store::history::list

@@ -76,9 +76,6 @@ fn seconds(duration: Duration) -> f64 {
 
 impl LeaseConnection {
     /// Connects and tries to take the advisory lock of `worker`. An earlier, broken connection may still hold it.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
         let addresses = addresses(url, "houston lease")?;
         let (_, connection) = primary::connect(&addresses.sessions, &addresses.newest).await?;
@@ -147,9 +144,6 @@ impl LeaseConnection {
     }
 
     /// Inserts the worker's row: from now on it may claim.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn register(&mut self, worker: impl Into<WorkerDescription>) -> Result<()> {
         let WorkerDescription { name, host, pid, version, slots, background_slots } = worker.into();
         sqlx::query!(
@@ -201,9 +195,6 @@ impl LeaseConnection {
     }
 
     /// Writes for operators that the worker claims nothing new.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn tell_draining(&mut self) -> Result<()> {
         sqlx::query!(
             "-- store::lease::tell_draining
@@ -216,9 +207,6 @@ impl LeaseConnection {
     }
 
     /// Deletes the worker's row and releases its locks at a graceful shutdown. Its runs count no death.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn deregister(mut self) -> Result<()> {
         release_locks(&mut self.connection, self.worker).await?;
         self.connection.close().await?;
@@ -227,9 +215,6 @@ impl LeaseConnection {
 
     /// Releases all locks of `worker`, an earlier id of this process, and takes back the deaths counted for its
     /// runs: the worker lost its lease but is alive. Idempotent.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn release_locks(&mut self, worker: WorkerId) -> Result<()> {
         release_locks(&mut self.connection, worker).await
     }
@@ -284,9 +269,6 @@ impl RunStore {
     ///
     /// A promoted standby has not restarted, and never had the locks. There a worker is excused until it has renewed once, or
     /// its lease is over: how long ago the promotion was cannot be read.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
         let workers = sqlx::query!(
             r#"-- store::lease::suspects
@@ -331,9 +313,6 @@ impl RunStore {
     }
 
     /// Deletes the row of a worker whose process has ended, as its parent knows, and counts the death of the run that it held.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn bury(&self, worker: WorkerId) -> Result<()> {
         sqlx::query!(
             "-- store::lease::bury
@@ -358,9 +337,6 @@ impl RunStore {
     ///
     /// A worker that still holds its advisory lock is not dead: it is stopped, or cut off from Postgres. Its runs count
     /// no death.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn reap(&self, suspects: &[SuspectedWorker]) -> Result<Vec<WorkerId>> {
         let ids: Vec<uuid::Uuid> = suspects.iter().map(|suspect| suspect.worker.0).collect();
         let beats: Vec<i64> = suspects.iter().map(|suspect| suspect.beat).collect();

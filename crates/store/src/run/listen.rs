@@ -61,9 +61,6 @@ impl Notification {
 
 impl RunStore {
     /// Starts listening.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn listen(&self) -> Result<Notifications> {
         let newest = Some(&self.addresses).filter(|addresses| addresses.sessions.len() > 1);
         let newest = newest.map(|addresses| addresses.newest.clone());

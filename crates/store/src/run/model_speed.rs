@@ -23,9 +23,6 @@ pub struct ModelSpeed {
 
 impl TenantStore<'_> {
     /// How fast models answered the tenant's runs in the last half hour.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn model_speeds(self) -> Result<Vec<ModelSpeed>> {
         let rows = sqlx::query!(
             r#"-- store::model_speed::of_tenant

@@ -202,9 +202,6 @@ pub(crate) async fn insert_plan(
 
 impl RunStore {
     /// A plan with its steps; `None`: the agentable is none.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn driven_plan(&self, agentable: AgentableId) -> Result<Option<DrivenPlan>> {
         let row = sqlx::query!(
             r#"-- store::plan::driven
@@ -238,9 +235,6 @@ impl RunStore {
 
     /// Requests the end of the runs of executors, and of what they started. Their locks are taken here, so the caller holds
     /// none.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cancel_executors(&self, tenant: TenantId, executors: &[AgentableId]) -> Result<()> {
         for executor in executors {
             self.cancel_below(tenant, *executor).await?;
@@ -249,9 +243,6 @@ impl RunStore {
     }
 
     /// How often something other than its run has changed a plan; the end of an executor counts.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn plan_changes(&self, agentable: AgentableId) -> Result<i64> {
         let changes = sqlx::query_scalar!(
             "-- store::plan::changes
@@ -264,9 +255,6 @@ impl RunStore {
     }
 
     /// Those of `executors` whose run is open although no worker drives it: they wait for a person, or for a worker.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn idle_executors(&self, executors: &[AgentableId]) -> Result<Vec<AgentableId>> {
         let ids: Vec<Uuid> = executors.iter().map(|executor| executor.0).collect();
         let idle = sqlx::query_scalar!(
@@ -283,9 +271,6 @@ impl RunStore {
     }
 
     /// Whether a run waits for plans that it has made.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn has_attached_plans(&self, run: RunId) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"-- store::plan::has_attached

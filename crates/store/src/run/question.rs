@@ -35,9 +35,6 @@ pub struct UnreadMessages {
 
 impl RunStore {
     /// The questions of a run, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn questions_of(&self, agentable: AgentableId, run: RunId) -> Result<Vec<Question>> {
         let rows = sqlx::query_as!(
             Row,
@@ -54,9 +51,6 @@ impl RunStore {
     }
 
     /// What the driver of a run remembers, and the questions of the run, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn driven(&self, agentable: AgentableId, run: RunId) -> Result<(Option<Value>, Vec<Question>)> {
         let questions = self.questions_of(agentable, run).await?;
         let state = sqlx::query_scalar!(
@@ -70,9 +64,6 @@ impl RunStore {
     }
 
     /// The unread messages of an agentable.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn unread(&self, agentable: AgentableId) -> Result<UnreadMessages> {
         let row = sqlx::query_as!(
             UnreadMessages,
@@ -91,9 +82,6 @@ impl RunStore {
 
     /// Closes questions whose time has passed, at most `limit`, and wakes their runs. Returns how many it closed; those
     /// whose agentable another transaction is writing are left to the next call.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn expire_questions(&self, limit: i64) -> Result<usize> {
         // In most cases this read of an index decides, outside of a transaction.
         let is_due = sqlx::query_scalar!(
@@ -452,9 +440,6 @@ impl Row {
 
 impl RunStore {
     /// The budget questions that Houston has asked for the runs of an agentable, the oldest first, with their runs.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn budget_questions(&self, agentable: AgentableId) -> Result<Vec<(RunId, Question)>> {
         let rows = sqlx::query!(
             "-- store::question::budget::of_agentable

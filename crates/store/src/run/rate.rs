@@ -125,9 +125,6 @@ pub(crate) async fn count(
 
 impl RunStore {
     /// Deletes rows of users and keys that have used nothing for an hour, at most `batch`. Returns how many.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn forget_rates(&self, batch: i64) -> Result<u64> {
         let gone = sqlx::query!(
             "-- store::rate::forget

@@ -87,8 +87,7 @@ impl RunStore {
     /// Begins a transaction under the fence.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another worker has claimed the run, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
+    /// [`Error::Fenced`] when another worker has claimed the run.
     pub async fn begin_fenced(&self, fence: &Fence) -> Result<FencedTx> {
         let mut tx = self.pool.begin().await?;
         sqlx::query!(
@@ -120,8 +119,7 @@ impl RunStore {
     /// Whether the last step committed under this fence was `write`; asked after a commit whose outcome is unknown.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another worker has claimed the run, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
+    /// [`Error::Fenced`] when another worker has claimed the run.
     pub async fn was_committed(&self, fence: &Fence, write: houston_domain::id::WriteId) -> Result<bool> {
         let landed = sqlx::query_scalar!(
             r#"-- store::record::has_landed
@@ -138,9 +136,6 @@ impl RunStore {
     }
 
     /// Whether the lock is still held under this fence.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn is_held(&self, fence: &Fence) -> Result<bool> {
         let held = sqlx::query_scalar!(
             r#"-- store::record::is_held
@@ -158,9 +153,6 @@ impl RunStore {
     /// Releases a lock without ending the run: the next claim takes it over. Only the token is needed, since a
     /// claim whose response was lost leaves nothing else. `broke_down`: driving the run failed by itself, which
     /// counts like the death of a worker.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn abandon(&self, agentable: AgentableId, token: RunToken, broke_down: bool) -> Result<()> {
         sqlx::query!(
             "-- store::record::abandon
@@ -315,8 +307,7 @@ impl RecordTx<'_> {
     /// Creates an item with [`RecordIds::row`] as its id.
     ///
     /// # Errors
-    /// [`Error::Full`] when there is the maximum number; nothing was written, and the transaction
-    /// goes on. [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Full`] when there is the maximum number; nothing was written, and the transaction goes on.
     pub async fn create_item(
         &mut self,
         kind: KnowledgeKind,
@@ -592,9 +583,6 @@ impl RecordTx<'_> {
 
 impl RecordTx<'_> {
     /// The state now; `None`: nothing has changed it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(&mut self) -> Result<Option<Value>> {
         let Owner { tenant, agentable, .. } = self.owner;
         if let Some(pending) = self.tx.states.last() {

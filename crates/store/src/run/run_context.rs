@@ -256,7 +256,6 @@ impl RunStore {
     /// user's data what `limits` allow.
     ///
     /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement,
     /// [`Error::Inconsistent`](crate::Error::Inconsistent) when a row cannot be decoded.
     pub async fn run_context(
         &self,

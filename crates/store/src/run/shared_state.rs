@@ -50,9 +50,6 @@ struct Lock {
 
 impl TenantStore<'_> {
     /// The state of an agentable of the tenant after the events up to the position `seq`; `None`: nothing had changed it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(self, agentable: AgentableId, seq: i64) -> Result<Option<Value>> {
         read(&self.pool, self.tenant, agentable, seq).await
     }
@@ -189,9 +186,6 @@ impl TenantStore<'_> {
 
 impl RunStore {
     /// The state of an agentable now; `None`: nothing has changed it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn shared_state(&self, tenant: TenantId, agentable: AgentableId) -> Result<Option<Value>> {
         read(&self.pool, tenant, agentable, i64::MAX).await
     }

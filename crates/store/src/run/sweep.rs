@@ -51,9 +51,6 @@ struct Found {
 impl RunStore {
     /// Agentables with unread messages or a due retry that no living worker holds, of users after `after`; of each
     /// user at most as many as may run now. A page has at most `limit` rows.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn due(&self, after: Option<UserId>, limit: i64) -> Result<DuePage> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
         let rows = sqlx::query!(
@@ -102,9 +99,6 @@ impl RunStore {
 
     /// Wakes runs that waited until a time that has passed, at most `limit`; [`Self::due`] finds them then. Returns how many
     /// it woke.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn wake_waiting(&self, limit: i64) -> Result<u64> {
         let woken = sqlx::query!(
             "-- store::sweep::wake_waiting
@@ -124,9 +118,6 @@ impl RunStore {
 
     /// Agentables whose lock is held by a dead worker, at most `limit`. Once the lock is released they are awake,
     /// and [`Self::due`] finds them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn orphans(&self, limit: i64) -> Result<Vec<Due>> {
         let rows = sqlx::query!(
             "-- store::sweep::orphans

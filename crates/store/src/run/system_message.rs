@@ -131,10 +131,6 @@ pub(crate) async fn deliver(
 
 impl RunStore {
     /// Posts a report to an agent, as the end of a task does. For tests.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn post_report(
         &self,
         agentable: AgentableId,

@@ -161,9 +161,6 @@ pub(crate) async fn insert_task(
 
 impl Shared {
     /// The tasks of an agentable of the tenant, of any kind, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub(crate) async fn tasks(
         &self,
         tenant: TenantId,

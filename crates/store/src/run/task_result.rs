@@ -27,9 +27,6 @@ pub struct TaskResult {
 
 impl Shared {
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
-    ///
-    /// # Errors
-    /// [`crate::Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub(crate) async fn task_results(
         &self,
         tenant: TenantId,

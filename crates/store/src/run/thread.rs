@@ -31,19 +31,12 @@ impl TenantStore<'_> {
     }
 
     /// Reads a message of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such message,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn message(self, id: MessageId) -> Result<ThreadMessage> {
         self.shared.message(self.tenant, id).await
     }
 
     /// Messages of an agentable of the tenant, newest first, with a position below `before` if given, at most
     /// `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn messages(
         self,
         agentable: AgentableId,
@@ -56,10 +49,6 @@ impl TenantStore<'_> {
     /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
     /// their workers are notified at once. With `archive` the agentable is also archived and its check-ins are
     /// deleted. Idempotent. Returns the runs that were open.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such agentable,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn cancel_agentable(
         self,
         kind: &str,
@@ -71,27 +60,16 @@ impl TenantStore<'_> {
 
     /// Stores a status of an agentable of the tenant; `None`: it follows from its run. An archived agentable leaves the
     /// archive. [`Self::cancel_agentable`] archives one.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such agentable,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn store_status(self, kind: &str, id: AgentableId, status: Option<&str>) -> Result<()> {
         self.shared.store_status(self.tenant, kind, id, status).await
     }
 
     /// Takes an agentable of the tenant out of the archive.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) when the tenant has no such agentable,
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn unarchive(self, kind: &str, id: AgentableId) -> Result<()> {
         self.shared.unarchive(self.tenant, kind, id).await
     }
 
     /// Tasks of an agentable of the tenant, newest first, older than `before` if given, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn tasks(
         self,
         parent: AgentableId,
@@ -102,9 +80,6 @@ impl TenantStore<'_> {
     }
 
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn task_results(self, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
         self.shared.task_results(self.tenant, tasks).await
     }

@@ -56,8 +56,7 @@ impl TenantStore<'_> {
     /// Reads a large result of the tenant that `agentable` may read.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it, [`Error::Database`]
-    /// when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such result, or `agentable` may not read it.
     pub async fn tool_result(self, agentable: AgentableId, id: ResultId) -> Result<StoredResult> {
         let found = with_connection!(self.pool, |c| find(c, self.tenant, agentable, id));
         found.ok_or(Error::NotFound { what: "result" })

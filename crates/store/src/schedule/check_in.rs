@@ -207,7 +207,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Full`] when it has the maximum number of
     /// check-ins, [`Error::InvalidMoment`] when the time is not allowed, [`Error::Archived`] when the agentable is
-    /// archived and would never wake, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// archived and would never wake.
     pub async fn set_check_in(
         self,
         (agentable, kind): (AgentableId, &str),
@@ -260,9 +260,6 @@ impl TenantStore<'_> {
     }
 
     /// Pending check-ins of an agentable of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn check_ins(
         self,
         agentable: AgentableId,
@@ -296,10 +293,6 @@ impl TenantStore<'_> {
     }
 
     /// Cancels a pending check-in of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when it does not exist (any more), [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
     pub async fn cancel_check_in(self, id: CheckInId) -> Result<()> {
         let done = with_connection!(self.pool, |c| delete(c, self.tenant, None, id));
         if done { Ok(()) } else { Err(Error::NotFound { what: "check-in" }) }
@@ -308,9 +301,6 @@ impl TenantStore<'_> {
 
 impl RunStore {
     /// Ids of check-ins that are due, the longest overdue first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn due_check_ins(&self, limit: i64) -> Result<Vec<CheckInId>> {
         let rows = sqlx::query_scalar!(
             "-- store::check_in::due
@@ -324,9 +314,6 @@ impl RunStore {
 
     /// Starts a check-in that is due: deletes it and posts a system message to its agentable, in one transaction.
     /// While a run of the agentable is open, the check-in is postponed instead.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn begin_check_in(
         &self,
         id: CheckInId,

@@ -83,9 +83,6 @@ struct Writer {
 
 impl RunStore {
     /// Users whose feed is due, the longest overdue first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn due_feeds(&self, limit: i64) -> Result<Vec<(TenantId, UserId)>> {
         let rows = sqlx::query!(
             "-- store::feed::due
@@ -100,9 +97,6 @@ impl RunStore {
     /// Starts the feed of a user of the tenant, if it is due: posts to their agentable of one of `kinds` what
     /// happened since the latest feed that was written. When nothing happened, no agent is woken. If a run of the
     /// agentable is open, the feed is postponed; if several feeds were missed, one is started.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn begin_feed(
         &self,
         whose: (TenantId, UserId),
@@ -120,10 +114,6 @@ impl RunStore {
 impl TenantStore<'_> {
     /// Starts the feed of a user of the tenant, whether or not it is due. `answer` builds the response that is
     /// stored under the idempotency key; if it returns `None`, nothing is stored and the key may be used again.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn request_feed(
         self,
         user: UserId,

@@ -92,8 +92,7 @@ impl TenantStore<'_> {
     /// The kind of an agentable of a user of the tenant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the user has no such agentable, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
+    /// [`Error::NotFound`] when the user has no such agentable.
     pub async fn kind_for_trigger(self, user: UserId, agentable: AgentableId) -> Result<String> {
         let kind = sqlx::query_scalar!(
             "-- store::trigger::kind
@@ -110,8 +109,7 @@ impl TenantStore<'_> {
     /// Stores a trigger: it hears what is committed from now on. `response` is stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Full`] when the user has [`MAX_TRIGGERS`], [`Error::NotFound`] when the user has no such agentable,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    /// [`Error::Full`] when the user has [`MAX_TRIGGERS`], [`Error::NotFound`] when the user has no such agentable.
     pub async fn create_trigger(
         self,
         new: &Trigger,
@@ -162,9 +160,6 @@ impl TenantStore<'_> {
     }
 
     /// The triggers of a user, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn triggers(self, user: UserId) -> Result<Vec<Trigger>> {
         let rows = sqlx::query!(
             r#"-- store::trigger::list
@@ -181,9 +176,6 @@ impl TenantStore<'_> {
     }
 
     /// The triggers of the tenant that are due at a time, the next one first, at most [`MAX_DUE`].
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn due_triggers(self) -> Result<Vec<Trigger>> {
         // With `next_at is not null`, an index of all tenants might be walked. Those of events come last.
         let rows = sqlx::query!(
@@ -200,10 +192,6 @@ impl TenantStore<'_> {
     }
 
     /// One trigger.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such trigger, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn trigger(self, id: TriggerId) -> Result<Trigger> {
         let row = sqlx::query!(
             r#"-- store::trigger::get
@@ -220,9 +208,6 @@ impl TenantStore<'_> {
     }
 
     /// What became of a trigger the last times, the latest first.
-    ///
-    /// # Errors
-    /// As [`Self::trigger`].
     pub async fn trigger_firings(self, id: TriggerId) -> Result<Vec<Firing>> {
         let firings = sqlx::query_scalar!(
             r#"-- store::trigger::firings
@@ -236,9 +221,6 @@ impl TenantStore<'_> {
     }
 
     /// Changes a trigger. One whose rule is changed, or that is switched on, is due for the first time after `now`.
-    ///
-    /// # Errors
-    /// As [`Self::trigger`].
     pub async fn change_trigger(
         self,
         id: TriggerId,
@@ -285,9 +267,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a trigger. What it has heard is lost.
-    ///
-    /// # Errors
-    /// As [`Self::trigger`].
     pub async fn delete_trigger(self, id: TriggerId) -> Result<()> {
         let deleted = sqlx::query_scalar!(
             r#"-- store::trigger::delete
@@ -305,10 +284,6 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// The tenant that a trigger belongs to.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such trigger, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn tenant_of_trigger(self, id: TriggerId) -> Result<TenantId> {
         let tenant = sqlx::query_scalar!(
             "-- store::trigger::tenant_of

@@ -89,9 +89,6 @@ pub(super) struct Locked {
 
 impl RunStore {
     /// Whether there is anything that triggers could do.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn has_triggers(&self) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"-- store::trigger_firing::has_triggers
@@ -103,9 +100,6 @@ impl RunStore {
     }
 
     /// Triggers that are due at `now`, the longest overdue first. If more are due than `limit`, tenants take turns.
-    ///
-    /// # Errors
-    /// As [`Self::has_triggers`].
     pub async fn due_triggers(&self, now: DateTime<Utc>, limit: i64) -> Result<Vec<DueTrigger>> {
         let rows = sqlx::query!(
             r#"-- store::trigger_firing::due
@@ -223,9 +217,6 @@ impl RunStore {
 
     /// Events that triggers have heard, without a message yet: of each tenant the oldest, `of_tenant` at most, and tenants
     /// take turns.
-    ///
-    /// # Errors
-    /// As [`Self::has_triggers`].
     pub async fn heard(&self, limit: i64, of_tenant: i64) -> Result<Vec<Heard>> {
         let rows = sqlx::query!(
             r#"-- store::trigger_firing::heard

@@ -185,9 +185,6 @@ impl RunStore {
     }
 
     /// Marks the trigger, and leaves the page to this process, for as long as `evaluating` takes.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub(super) async fn during<T>(
         &self,
         evaluation: &mut Evaluation<'_>,
@@ -250,9 +247,6 @@ impl RunStore {
 
     /// Counts the deaths of processes that were evaluating a trigger, and sets aside what has caused two of them. A process that
     /// could not reach Postgres to say that it goes on is not dead while it has a worker.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn settle_evaluations(&self, now: DateTime<Utc>) -> Result<Vec<Suspect>> {
         let settled = sqlx::query!(
             r#"-- store::trigger_reader::settle

@@ -52,9 +52,6 @@ pub struct NewSummary<'a> {
 
 impl RunStore {
     /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`. Tenants take turns.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_pending_summaries(&self, lease: Duration, limit: i64) -> Result<Vec<PendingSummary>> {
         let rows = sqlx::query!(
             "-- store::session_summary::take
@@ -103,9 +100,6 @@ impl RunStore {
 
     /// Returns sessions that were taken, so that another worker may take them at once. Does not count as an
     /// attempt.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn return_pending_summaries(&self, sessions: &[SessionId]) -> Result<()> {
         let ids: Vec<uuid::Uuid> = sessions.iter().map(|session| session.0).collect();
         sqlx::query!(

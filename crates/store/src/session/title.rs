@@ -32,9 +32,6 @@ impl RunStore {
     /// Requests a title for `agentable`, if it has none and its user has written `messages` messages. The
     /// requesting worker may take the request at once, others after `patience`. Returns whether a title was
     /// requested.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn request_title(
         &self,
         agentable: AgentableId,
@@ -65,9 +62,6 @@ impl RunStore {
     /// Takes the request of `agentable`, if no worker has it, or without an agentable up to `limit` requests that
     /// were not fulfilled in time; no other worker gets them for `within`. Each has up to `messages` messages of up
     /// to `chars` characters.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_title_requests(
         &self,
         agentable: Option<AgentableId>,
@@ -121,9 +115,6 @@ impl RunStore {
     /// Sets the title of an agentable that has none, and counts the model calls that were made to
     /// find it. Returns the event for
     /// live streams; `None` when the agentable has a title by now.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn set_title(
         &self,
         agentable: AgentableId,

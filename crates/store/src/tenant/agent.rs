@@ -122,9 +122,6 @@ pub(crate) fn exists(error: Error, what: &'static str) -> Error {
 
 impl TenantStore<'_> {
     /// The id of the tenant's `agent` or `team` with that name, as the API writes it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn id_of_name(self, what: &'static str, name: &str) -> Result<Option<String>> {
         let id = sqlx::query_scalar!(
             r#"-- store::agent::id_of_name
@@ -154,8 +151,7 @@ impl TenantStore<'_> {
     /// Creates an agent. `response` is what the client is answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of agents,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of agents.
     pub async fn create_agent(
         self,
         agent: &Agent,
@@ -205,9 +201,6 @@ impl TenantStore<'_> {
     }
 
     /// Agents of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agents(self, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
         let rows = sqlx::query!(
             r#"-- store::agent::list
@@ -225,9 +218,6 @@ impl TenantStore<'_> {
     }
 
     /// How many agents of the tenant there are for each kind that has any.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agents_by_kind(self) -> Result<Vec<AgentsOfKind>> {
         let rows = sqlx::query!(
             r#"-- store::agent::by_kind
@@ -248,9 +238,6 @@ impl TenantStore<'_> {
     }
 
     /// The agents of the tenant among those with these ids.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agents_among(self, ids: &[AgentId]) -> Result<Vec<Agent>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query!(
@@ -267,10 +254,6 @@ impl TenantStore<'_> {
     }
 
     /// Reads an agent of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
     pub async fn agent(self, id: AgentId) -> Result<Agent> {
         self.agents_among(&[id]).await?.pop().ok_or(Error::NotFound { what: "agent" })
     }
@@ -278,8 +261,7 @@ impl TenantStore<'_> {
     /// Changes an agent of the tenant, and returns it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Exists`] when the name is taken,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Exists`] when the name is taken.
     pub async fn change_agent(self, id: AgentId, change: &AgentChange<'_>) -> Result<Changed<Agent>> {
         let row = sqlx::query!(
             r#"-- store::agent::change
@@ -307,10 +289,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes an agent of the tenant, unless it is in use.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agent or it is a default agent, [`Error::Database`] when
-    /// Postgres cannot be reached or refuses the statement.
     pub async fn delete_agent(self, id: AgentId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::agent::delete
@@ -400,9 +378,6 @@ impl Columns {
 
 impl TenantStore<'_> {
     /// Creates the tenant's missing default agents.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn ensure_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<()> {
         let Columns { ids, kinds, settings } = Columns::of(defaults);
         sqlx::query!(
@@ -423,9 +398,6 @@ impl TenantStore<'_> {
 
     /// Resets the tenant's default agents to the settings of the files, except those that were changed over the
     /// API. Returns the result for each kind.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn sync_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<Vec<(String, Synced)>> {
         let Columns { ids, kinds, settings } = Columns::of(defaults);
         let rows = sqlx::query!(
@@ -481,9 +453,6 @@ impl TenantStore<'_> {
 impl OperatorStore<'_> {
     /// Resets the default agents of all tenants to the settings of the files, except those that were changed over
     /// the API; called when a server starts. Returns how many differed.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn follow_agent_files(self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
         let Columns { kinds, settings, .. } = Columns::of(defaults);
         let done = sqlx::query!(

@@ -159,10 +159,6 @@ struct Statuses<'a> {
 impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
     /// idempotency key.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn create_agentable(
         self,
         agentable: &NewAgentable<'_>,
@@ -174,10 +170,6 @@ impl TenantStore<'_> {
     }
 
     /// Reads an agentable of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub async fn agentable(self, kind: &str, id: AgentableId) -> Result<Agentable> {
         let a = sqlx::query!(
             r#"-- store::agentable::get
@@ -199,9 +191,6 @@ impl TenantStore<'_> {
     }
 
     /// Agentables of one kind of the tenant that match `filter`, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn agentables(
         self,
         kind: &str,
@@ -290,8 +279,7 @@ impl TenantStore<'_> {
     /// on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team.
     pub async fn change_agentable(self, id: AgentableId, change: &AgentableChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         // A title set here withdraws a pending request to find one.

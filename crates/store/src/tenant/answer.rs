@@ -73,9 +73,6 @@ macro_rules! asked {
 
 impl OperatorStore<'_> {
     /// Open approvals of all tenants, pauses and budget questions of Houston itself included, newest first, for operators.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_approvals(self, limit: i64) -> Result<Vec<AskedQuestion>> {
         let rows = sqlx::query!(
             "-- store::answer::open_approvals
@@ -91,10 +88,6 @@ impl OperatorStore<'_> {
     }
 
     /// The tenant of a question, for operators.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such question, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn tenant_of_question(self, id: QuestionId) -> Result<TenantId> {
         let owner = sqlx::query_scalar!(
             "-- store::answer::tenant_of_question
@@ -110,10 +103,6 @@ impl OperatorStore<'_> {
 
 impl TenantStore<'_> {
     /// Reads a question of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn question(self, id: QuestionId) -> Result<AskedQuestion> {
         let r = sqlx::query!(
             r#"-- store::answer::get
@@ -131,9 +120,6 @@ impl TenantStore<'_> {
 
     /// Open questions of the tenant, or of one user, newest first; those of one kind, and older than the one with id `before`,
     /// if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_questions(
         self,
         user: Option<UserId>,
@@ -180,9 +166,6 @@ impl TenantStore<'_> {
     }
 
     /// Open questions of one agentable of the tenant, the oldest first, at most 100.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn open_questions_of_agentable(self, agentable: AgentableId) -> Result<Vec<AskedQuestion>> {
         let rows = sqlx::query!(
             "-- store::answer::open_of_agentable
@@ -199,10 +182,6 @@ impl TenantStore<'_> {
 
     /// Answers a question and wakes its run. Of several answers at once exactly one is accepted; the others get the question
     /// as it was closed. The caller has checked the answer against the question's schema.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn answer_question(
         self,
         id: QuestionId,
@@ -229,10 +208,6 @@ impl TenantStore<'_> {
     /// Answers questions of one agentable together: the run goes on with all answers or with none. Returns a question that was
     /// closed otherwise before, if there is one; then no answer counts. The same answer again is accepted. The caller has
     /// checked that the questions are of `agentable`, and the answers against their schemas.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such question, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn answer_questions(self, answers: &[(QuestionId, Value)]) -> Result<Option<AskedQuestion>> {
         let Some((first, _)) = answers.first() else { return Ok(None) };
         let mut tx = self.pool.begin().await?;

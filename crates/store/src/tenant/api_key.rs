@@ -231,9 +231,6 @@ impl Shared {
 
 impl OperatorStore<'_> {
     /// The id of the tenant with this name; created with `id` when there is none.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn ensure_tenant(self, id: TenantId, name: &str) -> Result<TenantId> {
         sqlx::query!(
             "-- store::api_key::ensure_tenant
@@ -255,15 +252,12 @@ impl OperatorStore<'_> {
     /// Stores the hash and the prefix of a new key of the tenant.
     ///
     /// # Errors
-    /// [`Error::Exists`] when a tenant has a key for the issuer and its audience that is not revoked, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Exists`] when a tenant has a key for the issuer and its audience that is not revoked.
     pub async fn create_api_key(self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
         self.shared.add_key(tenant, new).await
     }
 
     /// Valid keys with the prefix of `key`. The caller compares the hashes in constant time.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_like(self, key: &str) -> Result<Vec<ApiKey>> {
         self.shared.keys_with(&[prefix(key)]).await
     }
@@ -271,17 +265,11 @@ impl OperatorStore<'_> {
 
 impl ApiStore {
     /// Valid keys with one of these prefixes. The caller compares the hashes in constant time.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
         self.shared.keys_with(prefixes).await
     }
 
     /// Notes that the keys were used now.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys_used(&self, keys: &[ApiKeyId]) -> Result<()> {
         let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
         sqlx::query!(
@@ -295,9 +283,6 @@ impl ApiStore {
     }
 
     /// The keys among `keys` that are valid: neither revoked nor expired.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn valid_api_keys(&self, keys: &[ApiKeyId]) -> Result<Vec<ApiKeyId>> {
         let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
         let valid = sqlx::query_scalar!(
@@ -317,9 +302,6 @@ impl ApiStore {
 
 impl OperatorStore<'_> {
     /// All keys of all tenants, oldest first, revoked and expired ones included; no client tokens.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_api_keys(self) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
@@ -338,10 +320,6 @@ impl OperatorStore<'_> {
     }
 
     /// Revokes a key; it cannot be reinstated. Returns its tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such key or it is already revoked, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
     pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<TenantId> {
         let tenant = sqlx::query_scalar!(
             "-- store::api_key::revoke
@@ -356,9 +334,6 @@ impl OperatorStore<'_> {
 
     /// Deletes keys of people who signed in to the console, once they ended so long ago that the audit log may have forgotten
     /// them, at most 100. Returns their number.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn delete_ended_sessions(self, tenant: TenantId) -> Result<u64> {
         let deleted = sqlx::query!(
             "-- store::api_key::delete_ended_sessions
@@ -379,9 +354,6 @@ impl OperatorStore<'_> {
 impl TenantStore<'_> {
     /// The keys of the tenant, the newest first, at most `limit`, older than `before`; no client tokens. `active`: only those
     /// that are neither revoked nor expired.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn api_keys(self, active: bool, before: Option<ApiKeyId>, limit: i64) -> Result<Vec<ApiKey>> {
         let keys = sqlx::query_as!(
             KeyRow,
@@ -405,10 +377,6 @@ impl TenantStore<'_> {
     }
 
     /// Revokes a key of the tenant; it cannot be reinstated. Revoking it again changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such key, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn revoke_api_key(self, id: ApiKeyId) -> Result<ApiKey> {
         sqlx::query!(
             "-- store::api_key::of_tenant::revoke

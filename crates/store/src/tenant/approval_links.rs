@@ -26,8 +26,7 @@ impl TenantStore<'_> {
     /// Stores a link to a question of the tenant. `answered_by`: whom it is made for.
     ///
     /// # Errors
-    /// [`Error::Full`] when the question has [`MAX_LINKS`], or is not the tenant's; [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::Full`] when the question has [`MAX_LINKS`], or is not the tenant's.
     pub async fn create_approval_link(
         self,
         question: QuestionId,
@@ -57,9 +56,6 @@ impl TenantStore<'_> {
 
 impl ApiStore {
     /// Who opens the link to a question with this token; `None`: there is no such link.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn approval_link(&self, question: QuestionId, token: &str) -> Result<Option<LinkHolder<'_>>> {
         let link = sqlx::query!(
             "-- store::approval_links::opened

@@ -15,9 +15,6 @@ use crate::message::{NewPost, Posted};
 
 impl TenantStore<'_> {
     /// Stores a user's message with what its client offers the run that answers it, in one transaction.
-    ///
-    /// # Errors
-    /// As [`TenantStore::post_message`].
     pub async fn post_message_with_offer(
         self,
         agentable: AgentableId,
@@ -70,9 +67,6 @@ impl TenantStore<'_> {
     }
 
     /// Changes what the client of the agentable's latest message with an offer offers, from the next attempt of its run on.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn change_client_offer(self, agentable: AgentableId, offer: &ClientOffer) -> Result<()> {
         sqlx::query!(
             "-- store::client_offer::change
@@ -87,9 +81,6 @@ impl TenantStore<'_> {
     }
 
     /// Leaves it to the model which of these tools it calls: the client has answered, and says nothing more about them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn release_client_choice(self, agentable: AgentableId) -> Result<()> {
         sqlx::query!(
             "-- store::client_offer::release
@@ -104,9 +95,6 @@ impl TenantStore<'_> {
     }
 
     /// The names of the tools that the client of the agentable's latest message with an offer offers.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn client_tools(self, agentable: AgentableId) -> Result<Vec<String>> {
         let names = sqlx::query_scalar!(
             r#"-- store::client_offer::tools

@@ -85,9 +85,6 @@ pub struct ThreadAgent {
 
 impl TenantStore<'_> {
     /// What there is of a thread, in one query.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn client_thread(self, of: &ClientThread<'_>) -> Result<FoundThread> {
         let (user, external_id) = match of.user {
             ThreadUser::Id(id) => (Some(id.0), None),
@@ -134,9 +131,6 @@ impl TenantStore<'_> {
 
     /// Creates the agentable of a thread, with its user if the creation has one; the target is a kind or the id of an agent.
     /// Returns `false`, with no change, if another request has created it meanwhile.
-    ///
-    /// # Errors
-    /// As [`TenantStore::create`].
     pub async fn create_client_thread(
         self,
         creation: &Creation<'_>,
@@ -164,9 +158,6 @@ impl TenantStore<'_> {
     }
 
     /// Lets a thread be that of the agentable of this kind that was created with its user. Returns the agentable.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the user has none, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn own_client_thread(
         self,
         user: UserId,

@@ -37,8 +37,7 @@ impl TenantStore<'_> {
     /// of the user to another cell, and then does not find the user.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the user does not exist or one of the agentables is not the user's.
     pub async fn create_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
         let agentables = agentables(new);
         let mut tx = self.pool.begin().await?;
@@ -69,9 +68,6 @@ impl TenantStore<'_> {
     }
 
     /// Stores a token that the cell of its user has, in another cell, unless it came there with its user. Returns when it expires.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn copy_client_token(self, new: &NewClientToken<'_>) -> Result<DateTime<Utc>> {
         let mut tx = self.pool.begin().await?;
         let expires_at = self.insert_client_token(&mut tx, new).await?;
@@ -115,9 +111,6 @@ impl TenantStore<'_> {
 
     /// Deletes a client token in the cell of its user; with `user`, only if it is one of this user's. Waits for a move of the user
     /// to another cell, and then does not find the token: it is to be deleted there.
-    ///
-    /// # Errors
-    /// As [`Self::delete_client_token`].
     pub async fn delete_client_token_of_user(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
         let deleted = sqlx::query!(
             "-- store::client_token::delete_of_user
@@ -139,10 +132,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes the copy of a client token in another cell than that of its user; with `user`, only if it is one of this user's.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn delete_client_token(self, id: ApiKeyId, user: Option<UserId>) -> Result<()> {
         let deleted = sqlx::query!(
             "-- store::client_token::delete

@@ -82,9 +82,6 @@ impl Copies {
 
     /// Switches a webhook off in all cells: its receiver is gone. With one cell it does nothing: there, what settles the
     /// delivery does it. It may be repeated.
-    ///
-    /// # Errors
-    /// As [`Self::copy`].
     pub async fn switch_off_webhook(
         &self,
         tenant: TenantId,

@@ -83,9 +83,9 @@ impl TenantStore<'_> {
     /// answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs into
-    /// another cell; [`Error::NotFound`] when the tenant has no such user, agent or team; [`Error::TooManyPending`] when the user has too many unread messages;
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`; [`Error::Moved`] when a new user belongs
+    /// into another cell; [`Error::NotFound`] when the tenant has no such user, agent or team;
+    /// [`Error::TooManyPending`] when the user has too many unread messages.
     pub async fn create(
         self,
         creation: &Creation<'_>,

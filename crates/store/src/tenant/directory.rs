@@ -47,9 +47,6 @@ impl Filter<'_> {
 
 impl OperatorStore<'_> {
     /// The tenant with this name.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn tenant_named(self, name: &str) -> Result<TenantId> {
         let found = sqlx::query_scalar!(
             "-- store::directory::tenant_named
@@ -61,10 +58,6 @@ impl OperatorStore<'_> {
     }
 
     /// The tenant of a user.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such user, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn tenant_of_user(self, user: UserId) -> Result<TenantId> {
         let found = sqlx::query_scalar!(
             r#"-- store::directory::tenant_of_user
@@ -76,9 +69,6 @@ impl OperatorStore<'_> {
     }
 
     /// Lists users, newest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_users(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -98,9 +88,6 @@ impl OperatorStore<'_> {
 
     /// Lists agentables of these kinds, newest first. `status` is the stored status, or else that of the latest
     /// run.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_agentables(self, kinds: &[String], filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -122,9 +109,6 @@ impl OperatorStore<'_> {
     }
 
     /// Lists runs, newest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_runs(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -143,9 +127,6 @@ impl OperatorStore<'_> {
     }
 
     /// Lists agents, newest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_agents(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -163,9 +144,6 @@ impl OperatorStore<'_> {
     }
 
     /// Lists teams, newest first.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn list_teams(self, filter: Filter<'_>) -> Result<Vec<Listed>> {
         Ok(sqlx::query_as!(
             Listed,
@@ -181,10 +159,6 @@ impl OperatorStore<'_> {
     }
 
     /// The tenant of a run, for operators.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such run, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn tenant_of_run(self, run: RunId) -> Result<TenantId> {
         let owner = sqlx::query_scalar!(
             "-- store::directory::tenant_of_run
@@ -198,10 +172,6 @@ impl OperatorStore<'_> {
     }
 
     /// The run that a message belongs to, and its tenant, for operators.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such message, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn run_of_message(self, message: MessageId) -> Result<(TenantId, RunId)> {
         let row = sqlx::query!(
             "-- store::directory::run_of_message

@@ -119,8 +119,7 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such user or agentable and none was erased, [`Error::Busy`] when
-    /// agentables were created during every attempt, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
+    /// agentables were created during every attempt.
     pub async fn request_erasure(
         self,
         target: Target<'_>,
@@ -179,10 +178,6 @@ impl TenantStore<'_> {
     }
 
     /// Reads a request of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such request, [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
     pub async fn erasure(self, id: ErasureId) -> Result<Erasure> {
         let row = sqlx::query!(
             "-- store::erasure::get
@@ -211,9 +206,6 @@ impl TenantStore<'_> {
     }
 
     /// Requests of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn erasures(self, before: Option<ErasureId>, limit: i64) -> Result<Vec<Erasure>> {
         let rows = sqlx::query!(
             "-- store::erasure::list

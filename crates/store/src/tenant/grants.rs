@@ -46,9 +46,6 @@ type Conditions = Json<std::collections::BTreeMap<String, Granted>>;
 
 impl RunStore {
     /// The grants that hold for an agentable of a user.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn grants(&self, agentable: AgentableId, user: UserId) -> Result<Vec<Grant>> {
         let rows = sqlx::query!(
             r#"-- store::grants::of_run
@@ -69,18 +66,11 @@ impl RunStore {
 
 impl TenantStore<'_> {
     /// The grants of a user of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<StoredGrant>> {
         self.shared.grants(Some(self.tenant), user, before, limit).await
     }
 
     /// Revokes a grant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such grant, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
         self.shared.revoke_grant(Some(self.tenant), id).await
     }
@@ -88,17 +78,11 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// Like [`TenantStore::grants`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::grants`].
     pub async fn grants(self, user: UserId, limit: i64) -> Result<Vec<StoredGrant>> {
         self.shared.grants(None, user, None, limit).await
     }
 
     /// Like [`TenantStore::revoke_grant`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::revoke_grant`].
     pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
         self.shared.revoke_grant(None, id).await
     }
@@ -154,8 +138,7 @@ impl Shared {
 /// Adds the grant that an answer gives, in the transaction of the answer.
 ///
 /// # Errors
-/// [`Error::Full`] when the user has [`MAX_GRANTS`], [`Error::Database`] when Postgres cannot be reached or refuses the
-/// statement.
+/// [`Error::Full`] when the user has [`MAX_GRANTS`].
 pub(crate) async fn add(
     connection: &mut PgConnection,
     question: QuestionId,

@@ -68,17 +68,12 @@ impl TenantStore<'_> {
     /// The guards of the tenant, or of what belongs to it; `None`: there are none.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded.
     pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
         self.shared.guards(Some(self.tenant), owner).await
     }
 
     /// Sets them, from the next run on, or removes them.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
         self.shared.set_guards(Some(self.tenant), owner, guards).await
     }
@@ -92,17 +87,11 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// Like [`TenantStore::guards`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::guards`].
     pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
         self.shared.guards(None, owner).await
     }
 
     /// Like [`TenantStore::set_guards`], for any tenant.
-    ///
-    /// # Errors
-    /// As [`TenantStore::set_guards`].
     pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
         self.shared.set_guards(None, owner, guards).await
     }

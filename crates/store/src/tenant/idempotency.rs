@@ -30,9 +30,6 @@ pub enum Created<T> {
 
 impl TenantStore<'_> {
     /// The latest key that begins with `prefix`, of those that end with the digits of an id.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn latest_key(self, prefix: &str) -> Result<Option<String>> {
         // Digits are before `g` in all collations, so the index finds the few that begin so.
         let found = sqlx::query_scalar!(

@@ -60,9 +60,6 @@ impl AccountOf {
 impl TenantStore<'_> {
     /// Stores that a login has begun, for ten minutes; one of the same account that has begun before ends. `state`: what the
     /// browser will bring back.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn begin_mcp_login(self, of: &AccountOf, url: &str, state: &str, sealed: &[u8]) -> Result<()> {
         sqlx::query!(
             "-- store::mcp_account::begin
@@ -88,9 +85,6 @@ impl TenantStore<'_> {
     }
 
     /// Stores what a login has given, sealed.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn put_mcp_account(self, of: &AccountOf, url: &str, sealed: &[u8]) -> Result<()> {
         sqlx::query!(
             "-- store::mcp_account::put
@@ -114,9 +108,6 @@ impl TenantStore<'_> {
     }
 
     /// The names of the servers of this owner at which the owner has an account that is not refused.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn mcp_logged_in(self, owner: ServerOwner) -> Result<BTreeSet<String>> {
         let names = sqlx::query_scalar!(
             "-- store::mcp_account::logged_in
@@ -134,9 +125,6 @@ impl TenantStore<'_> {
 
 impl ApiStore {
     /// The login with this `state`, which ends: a state is used once. `None`: there is none, or it took too long.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_mcp_login(&self, state: &str) -> Result<Option<BegunLogin<'_>>> {
         let login = sqlx::query!(
             "-- store::mcp_account::take_login
@@ -159,9 +147,6 @@ impl ApiStore {
 
 impl RunStore {
     /// An account; `None`: there was no login.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn mcp_account(&self, tenant: TenantId, of: &AccountOf) -> Result<Option<StoredAccount>> {
         Ok(sqlx::query_as!(
             StoredAccount,
@@ -179,9 +164,6 @@ impl RunStore {
 
     /// Takes the right to renew this version of an account, for 30 s; says whether that succeeded. It fails while another
     /// process renews it, and when it was renewed: two must not use the same refresh token.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn take_mcp_renewal(
         &self,
         tenant: TenantId,
@@ -208,9 +190,6 @@ impl RunStore {
 
     /// Ends a renewal that was taken: with what it has given, sealed; with `None`, because it was refused. Nothing happens if
     /// there was another login meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn end_mcp_renewal(
         &self,
         tenant: TenantId,
@@ -238,9 +217,6 @@ impl RunStore {
     }
 
     /// Gives up a renewal that has failed for now, so that another may try.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn leave_mcp_renewal(&self, tenant: TenantId, of: &AccountOf, renewal: i64) -> Result<()> {
         sqlx::query!(
             "-- store::mcp_account::leave_renewal

@@ -127,9 +127,6 @@ impl TenantStore<'_> {
     }
 
     /// One server.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the owner has no such server.
     pub async fn mcp_server(self, owner: ServerOwner, name: &str) -> Result<McpServer> {
         let row = sqlx::query_as!(
             Row,

@@ -17,10 +17,6 @@ pub struct ResourceOwner {
 
 impl TenantStore<'_> {
     /// The user of an agentable.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
     pub async fn user_of_agentable(self, agentable: AgentableId) -> Result<UserId> {
         let user = sqlx::query_scalar!(
             "-- store::owner::of_agentable
@@ -36,10 +32,6 @@ impl TenantStore<'_> {
     /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a trigger, a grant, a todo, a table, a
     /// record, an image, an attachment, or anything that an agentable or a user knows. A plan is that of the agentable which it
     /// works for; a run that will be open after another one, whose that is. Ids are unique over all tables.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such row, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn owner_of_row(self, id: Uuid) -> Result<ResourceOwner> {
         let owner = sqlx::query!(
             r#"-- store::owner::of_row

@@ -57,8 +57,7 @@ impl TenantStore<'_> {
     /// Moves the mark of a thread of the tenant forward. One that is further already stays.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, or the thread no such message, [`Error::Database`] when
-    /// Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, or the thread no such message.
     pub async fn mark_read(self, agentable: AgentableId, up_to: ReadUpTo) -> Result<()> {
         let (seq, message) = match up_to {
             ReadUpTo::Latest => (Some(i64::MAX), None),
@@ -98,9 +97,6 @@ impl TenantStore<'_> {
     }
 
     /// How far these threads of the tenant were read. Those that do not exist are left out.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn read_marks(self, agentables: &[AgentableId]) -> Result<Vec<ReadMark>> {
         let ids: Vec<_> = agentables.iter().map(|agentable| agentable.0).collect();
         let rows = sqlx::query!(
@@ -126,9 +122,6 @@ impl TenantStore<'_> {
 
     /// The threads of a user with something unread, newest first, among the newest [`COUNTED_THREADS`] of these kinds; and
     /// whether the user has more threads than these.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn unread_threads(self, user: UserId, kinds: &[&str]) -> Result<(Vec<ReadMark>, bool)> {
         let rows = sqlx::query!(
             r#"-- store::read_mark::of_user

@@ -192,8 +192,7 @@ impl TenantStore<'_> {
     /// Sets the agent or team that answers for an agentable of the tenant, from its next run on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team.
     pub async fn assign(self, agentable: AgentableId, served_by: ServedBy) -> Result<()> {
         self.change_serving(agentable, &ServingChange { served_by: Some(served_by), tools: None }).await
     }
@@ -201,8 +200,7 @@ impl TenantStore<'_> {
     /// Changes the agent or team and the tools of an agentable of the tenant, from its next run on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, agent or team.
     pub async fn change_serving(self, agentable: AgentableId, change: &ServingChange) -> Result<()> {
         let found = with_connection!(self.pool, |c| set(c, self.tenant, agentable, change));
         if found { Ok(()) } else { Err(Error::NotFound { what: "agentable" }) }

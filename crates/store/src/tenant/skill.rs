@@ -77,8 +77,8 @@ impl TenantStore<'_> {
     /// Creates a skill, or replaces the one with this name and its files.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the owner has the maximum number of other
-    /// skills, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Full`] when the owner has the maximum number of
+    /// other skills.
     pub async fn put_skill(
         self,
         owner: SkillOwner,
@@ -129,9 +129,6 @@ impl TenantStore<'_> {
     }
 
     /// The skills of an owner, by name.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn skills(self, owner: SkillOwner) -> Result<Vec<SkillEntry>> {
         let rows = sqlx::query!(
             r#"-- store::skill::list
@@ -154,10 +151,6 @@ impl TenantStore<'_> {
     }
 
     /// A skill with its texts.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the owner has no such skill, [`Error::Database`] when Postgres cannot be reached or refuses
-    /// the statement.
     pub async fn skill(self, owner: SkillOwner, name: &str) -> Result<StoredSkill> {
         let id = owner.id(self.tenant);
         let row = sqlx::query!(
@@ -190,9 +183,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a skill and its files.
-    ///
-    /// # Errors
-    /// As [`Self::skill`].
     pub async fn delete_skill(self, owner: SkillOwner, name: &str) -> Result<()> {
         let done = sqlx::query!(
             "-- store::skill::delete
@@ -209,9 +199,6 @@ impl TenantStore<'_> {
 
 impl RunStore {
     /// The text of a stored skill that a run is to read; `None`: it was deleted.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn skill_text(
         &self,
         tenant: TenantId,

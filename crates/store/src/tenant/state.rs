@@ -101,10 +101,6 @@ impl StandingRow {
 
 impl TenantStore<'_> {
     /// The runtime state of an agentable of the tenant, by the database's clock.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub async fn state(self, agentable: AgentableId) -> Result<RuntimeState> {
         let row = sqlx::query_as!(
             StandingRow,
@@ -147,10 +143,6 @@ impl TenantStore<'_> {
 
 impl OperatorStore<'_> {
     /// Reads an agentable of any tenant, for operators.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such agentable, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn agentable_anywhere(self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
         let owner = sqlx::query!(
             "-- store::state::tenant
@@ -166,10 +158,6 @@ impl OperatorStore<'_> {
     }
 
     /// The tenant of a user, for operators.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn tenant_of(self, user: UserId) -> Result<TenantId> {
         let owner = sqlx::query!(
             "-- store::state::tenant_of_user

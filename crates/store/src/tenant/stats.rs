@@ -62,10 +62,6 @@ pub struct ToolCalls {
 
 impl TenantStore<'_> {
     /// Statistics of a conversation of the tenant, over the latest runs and messages within `bounds`.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
     pub async fn statistics(self, agentable: AgentableId, bounds: Bounds) -> Result<Statistics> {
         let row = sqlx::query!(
             r#"-- store::stats::totals

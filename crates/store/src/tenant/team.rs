@@ -102,8 +102,7 @@ impl TenantStore<'_> {
     ///
     /// # Errors
     /// [`Error::Exists`] when the name is taken, [`Error::Full`] when the tenant has the maximum number of teams,
-    /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Database`] when Postgres cannot be reached
-    /// or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such agent.
     pub async fn create_team(
         self,
         team: &Team,
@@ -155,9 +154,6 @@ impl TenantStore<'_> {
     }
 
     /// Teams of the tenant, newest first, older than `before` if given; with `only`, that one.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn teams(self, only: Option<TeamId>, before: Option<TeamId>, limit: i64) -> Result<Vec<Team>> {
         let rows = sqlx::query!(
             r#"-- store::team::list
@@ -184,10 +180,6 @@ impl TenantStore<'_> {
     }
 
     /// Reads a team of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn team(self, id: TeamId) -> Result<Team> {
         self.teams(Some(id), None, 1).await?.pop().ok_or(Error::NotFound { what: "team" })
     }
@@ -195,8 +187,7 @@ impl TenantStore<'_> {
     /// Replaces the team with the same id if, given `version`, it has that version. Returns the result.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such team or agent, [`Error::Exists`] when the name is taken,
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such team or agent, [`Error::Exists`] when the name is taken.
     pub async fn change_team(self, team: &Team, version: Option<i64>) -> Result<Changed<Team>> {
         let changed = self.update_team(team, version).await;
         match self.name_holder(&team.name, changed).await? {
@@ -245,10 +236,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a team of the tenant, unless an agentable uses it. Its agents stay.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such team, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn delete_team(self, id: TeamId) -> Result<Deletion> {
         let done = sqlx::query!(
             "-- store::team::delete

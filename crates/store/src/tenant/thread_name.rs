@@ -8,9 +8,6 @@ use crate::handle::TenantStore;
 
 impl TenantStore<'_> {
     /// The first name that a client has given the thread of an agentable, if one has.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn client_name_of_thread(self, agentable: AgentableId) -> Result<Option<String>> {
         let name = sqlx::query_scalar!(
             "-- store::thread_name::of_agentable
@@ -22,9 +19,6 @@ impl TenantStore<'_> {
     }
 
     /// The runs of a user over all agentables of a kind, or of all kinds, newest first; older than `before`, if it is given.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn runs_of_user(
         self,
         user: UserId,

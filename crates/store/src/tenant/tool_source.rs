@@ -73,9 +73,6 @@ pub enum Placed {
 
 impl TenantStore<'_> {
     /// The sources of a type, by name.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn tool_sources(self, source: SourceType) -> Result<Vec<ToolSource>> {
         Ok(sqlx::query_as!(
             ToolSource,
@@ -90,10 +87,6 @@ impl TenantStore<'_> {
     }
 
     /// One source.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such source, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn tool_source(self, source: SourceType, name: &str) -> Result<ToolSource> {
         sqlx::query_as!(
             ToolSource,
@@ -110,9 +103,6 @@ impl TenantStore<'_> {
     }
 
     /// The names of the tools of all sources and MCP servers of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn own_tools(self) -> Result<Vec<String>> {
         Ok(sqlx::query_scalar!(
             r#"-- store::tool_source::tools
@@ -130,8 +120,7 @@ impl TenantStore<'_> {
     /// Stores a source, from the next run on.
     ///
     /// # Errors
-    /// [`Error::Full`] when the tenant has the maximum number of sources, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
+    /// [`Error::Full`] when the tenant has the maximum number of sources.
     pub async fn put_tool_source(self, new: &NewSource<'_>) -> Result<Placed> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", self.tenant.0).await?;
@@ -185,10 +174,6 @@ impl TenantStore<'_> {
     }
 
     /// Deletes a source, from the next run on.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such source, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn delete_tool_source(self, source: SourceType, name: &str) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         bound::lock(&mut tx, "tool sources", self.tenant.0).await?;
@@ -238,9 +223,6 @@ pub(crate) async fn summarise(connection: &mut PgConnection, tenant: TenantId) -
 
 impl RunStore {
     /// What a run needs of a source that its process has not compiled; `None`: it was deleted.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn tool_source(
         &self,
         tenant: TenantId,

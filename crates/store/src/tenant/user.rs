@@ -76,8 +76,7 @@ impl TenantStore<'_> {
     /// answered, stored under the idempotency key.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the tenant has a user with this `external_id`, [`Error::Database`] when Postgres
-    /// cannot be reached or refuses the statement.
+    /// [`Error::Exists`] when the tenant has a user with this `external_id`.
     pub async fn create_user(
         self,
         user: &User,
@@ -90,20 +89,12 @@ impl TenantStore<'_> {
     }
 
     /// The id of the tenant's user with this external id.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when there is none, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn user_with_external_id(self, external_id: &str) -> Result<UserId> {
         let id = with_connection!(self.pool, |c| with_external_id(c, self.tenant, Some(external_id)));
         id.map(UserId).ok_or(Error::NotFound { what: "user" })
     }
 
     /// Reads a user of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Database`] when Postgres cannot be reached or
-    /// refuses the statement.
     pub async fn user(self, id: UserId) -> Result<User> {
         let user = sqlx::query!(
             r#"-- store::user::get
@@ -131,9 +122,6 @@ impl TenantStore<'_> {
     }
 
     /// Users of the tenant, newest first, older than `before` if given; with `external_id`, the user who has it.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn users(
         self,
         external_id: Option<&str>,
@@ -177,8 +165,7 @@ impl TenantStore<'_> {
     /// check-ins keep their instant.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another user has the external
-    /// id, [`Error::Database`] when Postgres cannot be reached or refuses the statement.
+    /// [`Error::NotFound`] when the tenant has no such user, [`Error::Exists`] when another user has the external id.
     pub async fn change_user(self, id: UserId, change: &UserChange) -> Result<()> {
         let mut tx = self.pool.begin().await?;
         let changed = sqlx::query!(
@@ -215,9 +202,6 @@ impl TenantStore<'_> {
     }
 
     /// The agentables that were created together with these users of the tenant, sorted by kind.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<OwnAgentable>> {
         let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
         let rows = sqlx::query!(
@@ -238,9 +222,6 @@ impl TenantStore<'_> {
     }
 
     /// The user with this external id and their newest agentable of a kind; for `houston dev`.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn user_by_external_id(
         self,
         external_id: &str,

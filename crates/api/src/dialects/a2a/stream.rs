@@ -83,9 +83,6 @@ pub(super) struct StreamedTask {
 }
 
 /// Streams a task and what follows position `at`.
-///
-/// # Errors
-/// As [`Thread::open`].
 pub(super) async fn stream(
     thread: Thread,
     StreamedTask { task, ids, binding }: StreamedTask,
@@ -121,9 +118,6 @@ fn only(first: Bytes) -> Response {
 
 /// Waits until the task has ended, or with interrupts until it needs a person, at most `within`, reading what follows
 /// position `at`.
-///
-/// # Errors
-/// As [`Thread::open`].
 pub(super) async fn wait(
     thread: Thread,
     ids: TaskIds,

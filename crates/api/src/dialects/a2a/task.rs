@@ -38,9 +38,6 @@ pub(super) struct Written {
 }
 
 /// Reads what was written in a run so far.
-///
-/// # Errors
-/// The store's errors.
 pub(super) async fn written(
     app: &Arc<App>,
     caller: Caller,

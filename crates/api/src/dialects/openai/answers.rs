@@ -77,9 +77,6 @@ fn answered(text: &str) -> Option<Answered> {
 
 /// Takes the user's text for the answers to all that waits for an approval, if it is a word that means yes or no, or the JSON of
 /// a decision. Any other text stays a message, which takes the place of the answers.
-///
-/// # Errors
-/// The store's.
 pub(super) async fn read_words(thread: &Thread, input: &mut Input) -> Result<(), ApiError> {
     let is_only_text = input.answers.is_empty() && input.images.is_empty();
     let Some(answer) = is_only_text.then(|| answered(&input.text)).flatten() else { return Ok(()) };

@@ -267,9 +267,6 @@ impl Found {
     }
 
     /// The stream after the event with this number, and where it goes on.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub(super) async fn resume(&self, number: u64) -> Result<(ResponseEvents, Position), ApiError> {
         let mut place = Place::of(number);
         if place.at.seq <= self.id.after {
@@ -309,9 +306,6 @@ impl Found {
     }
 
     /// The messages that were posted to the response.
-    ///
-    /// # Errors
-    /// The store's errors.
     pub(super) async fn input(&self) -> Result<Vec<Committed>, ApiError> {
         let from = self.base() + self.id.after;
         let events = self.app.store(self.caller).events_after(self.path.id, from, PAGE).await?;

@@ -62,9 +62,6 @@ pub(crate) async fn check(
 
 /// The same for a thread that is made afterwards, with `target`: a kind, or an agent by its id or name. Whether there is such
 /// an agent is not looked at.
-///
-/// # Errors
-/// As [`check`].
 pub(crate) async fn check_target(
     app: &App,
     caller: Caller,

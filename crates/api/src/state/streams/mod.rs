@@ -191,9 +191,6 @@ impl Streams {
     }
 
     /// Takes the place for the stream that this request opens later: one that is refused has changed nothing.
-    ///
-    /// # Errors
-    /// As [`Self::permit`].
     pub(crate) fn reserve(self: &Arc<Self>, caller: Caller) -> Result<(), ApiError> {
         let permit = self.permit(caller)?;
         let _ = RESERVED.try_with(|reserved| reserved.replace(Some(permit)));
@@ -201,9 +198,6 @@ impl Streams {
     }
 
     /// The place that the request has reserved, or a new one.
-    ///
-    /// # Errors
-    /// As [`Self::permit`].
     pub(crate) fn reserved_or_new(self: &Arc<Self>, caller: Caller) -> Result<StreamPermit, ApiError> {
         let reserved = RESERVED.try_with(RefCell::take).ok().flatten();
         admission::give_back();

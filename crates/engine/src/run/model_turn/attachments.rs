@@ -136,9 +136,6 @@ impl Attachments {
     }
 
     /// Reads what [`Self::search`] has found to be missing.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<(), Interrupted> {
         let unknown = self.mentions.iter().filter(|mention| !self.found.contains_key(&mention.file));
         let unknown: BTreeSet<AttachmentId> = unknown.map(|mention| mention.file).collect();
@@ -349,9 +346,6 @@ impl Images {
     }
 
     /// Reads what [`Self::search`] has found to be missing.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<(), Interrupted> {
         let ids: Vec<ImageId> = self.missing().into_iter().collect();
         let most = if self.are_seen { self.limits.max_images } else { 0 };

@@ -231,9 +231,6 @@ impl ModelTurn {
     }
 
     /// Reads the images and files that the history refers to.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn read_files<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
@@ -547,9 +544,6 @@ pub(crate) struct CheckedBudget {
 }
 
 /// Checks the next call, which sends about `tokens` and may receive `answer`, against the budgets and what people have added to them.
-///
-/// # Errors
-/// As [`Journal::retrying`].
 pub(crate) async fn check_budget<S: RunStorage>(
     journal: &Journal<'_, S>,
     setup: &Setup,

@@ -30,9 +30,6 @@ struct Ready {
 
 impl ToolRunner {
     /// The call; one that asks a model with what the model works on, or the reason why it is not asked.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(super) async fn with_material<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,

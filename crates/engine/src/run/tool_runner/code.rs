@@ -78,9 +78,6 @@ impl ToolRunner {
     }
 
     /// Starts the calls that code has made at once, as far as they are not answered already.
-    ///
-    /// # Errors
-    /// As [`Journal::commit`].
     pub(super) async fn start_calls<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,

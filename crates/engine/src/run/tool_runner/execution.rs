@@ -67,9 +67,6 @@ struct Collected<'c, 'h> {
 impl ToolRunner {
     /// Executes calls concurrently and commits each response when it arrives, except the last. When the process stops, it
     /// waits for calls that may not be repeated and hands over the rest. `history`: that of the session.
-    ///
-    /// # Errors
-    /// As [`Journal::commit`].
     pub(crate) async fn execute<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,

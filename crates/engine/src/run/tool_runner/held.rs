@@ -196,9 +196,6 @@ pub(super) fn question_of<'q>(questions: &'q [Question], call: &str) -> Option<&
 impl ToolRunner {
     /// Takes out of `plans` the held calls that a person has allowed for good, and plans them. Grants are read only when a call
     /// is held that they may cover.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn grant<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
@@ -215,9 +212,6 @@ impl ToolRunner {
     }
 
     /// As [`Self::grant`]; `intent`: what the model said a call is for.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(super) async fn grant_held<'i, S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
@@ -245,9 +239,6 @@ impl ToolRunner {
     }
 
     /// Adds the questions about `held` to the step, with what the calls would change.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(super) async fn ask<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,

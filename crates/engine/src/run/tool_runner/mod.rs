@@ -254,9 +254,6 @@ impl ToolRunner {
 
     /// Adds the calls of a turn to its step: their cells, the questions about those that a person must allow, and the results
     /// that need no action outside. Rows of Houston's own tables are written, but not committed yet.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn prepare<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,

@@ -61,9 +61,6 @@ impl ToolRunner {
     }
 
     /// Prepares the call of a step.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn step_call<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
@@ -143,9 +140,6 @@ impl ToolRunner {
     }
 
     /// Writes rows for calls in a transaction behind the fence. Returns it, with the response to each call.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn write_step_records<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,

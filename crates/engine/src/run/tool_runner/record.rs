@@ -216,9 +216,6 @@ impl<T> WrittenRecords<T> {
     }
 
     /// Commits a step together with the records, and sends hints for the tasks among them.
-    ///
-    /// # Errors
-    /// As [`Journal::commit_with_rows`].
     pub(crate) async fn commit<S: RunStorage<Transaction = T>>(
         self,
         journal: &mut Journal<'_, S>,

@@ -38,9 +38,6 @@ pub(crate) struct OpenCalls {
 
 impl OpenCalls {
     /// Reads what is committed about `calls` from Postgres.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn read<S: RunStorage>(
         journal: &Journal<'_, S>,
         calls: &[ToolCall],
@@ -147,9 +144,6 @@ impl Sorted {
 impl ToolRunner {
     /// How the open calls of a run go on: what is to be executed, what waits for a person, and the responses there are.
     /// `said`: the text beside the calls.
-    ///
-    /// # Errors
-    /// As [`Journal::retrying`].
     pub(crate) async fn resume<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,

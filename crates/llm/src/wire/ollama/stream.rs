@@ -69,9 +69,6 @@ impl Line<'_> {
     }
 
     /// Maps the finish reason.
-    ///
-    /// # Errors
-    /// As [`finish_reason::stop_reason`].
     pub(super) fn stop(&self, end: AnswerEnd) -> Result<StopReason, ModelError> {
         match self.done_reason.as_deref().map(str::trim) {
             None | Some("") => Ok(StopReason::EndTurn),

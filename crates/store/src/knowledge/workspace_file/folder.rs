@@ -550,7 +550,7 @@ impl RunStore {
     /// Repeating it changes nothing. Returns the number of removed folders.
     ///
     /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses a statement, [`Error::Folder`].
+    /// [`Error::Folder`].
     pub async fn tidy_folders(&self) -> Result<usize> {
         let Some(folders) = &self.folders else { return Ok(0) };
         let waiting = sqlx::query!(
@@ -599,7 +599,7 @@ impl crate::Store {
     /// deleted.
     ///
     /// # Errors
-    /// [`Error::OtherFolder`] says what to do, [`Error::Database`] when Postgres cannot be reached or refuses a statement.
+    /// [`Error::OtherFolder`] says what to do.
     pub async fn check_folder(&self, is_ours: bool) -> Result<()> {
         let found = sqlx::query!(
             r#"-- store::workspace_file::settle::check

@@ -73,9 +73,6 @@ async fn left(target: &Shared, from: &CellName, prepared_for: Duration) -> Resul
 
 impl Store {
     /// The names of moves to this cell that have been prepared for a minute: no process settles them.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn unsettled_moves(&self) -> Result<Vec<String>> {
         let names = sqlx::query_scalar(
             "-- store::cell_move::settle::unsettled
@@ -140,9 +137,6 @@ fn start(from: &CellName) -> String {
 impl Store {
     /// Makes the index by which moves from this cell find idempotency keys. It is there only while users are moved, because each
     /// request with a key writes to it. Without it, each piece of a move reads all keys.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement.
     pub async fn begin_moves(&self) -> Result<()> {
         // One that was not finished is of no use.
         self.end_moves().await?;
@@ -156,9 +150,6 @@ impl Store {
     }
 
     /// Drops the index of [`Self::begin_moves`], if it is there.
-    ///
-    /// # Errors
-    /// As [`Self::begin_moves`].
     pub async fn end_moves(&self) -> Result<()> {
         let mut connection = connect(self).await?;
         wait_longer(&mut connection).await?;

@@ -236,9 +236,6 @@ fn undecodable(agentable: AgentableId, seq: i64, source: serde_json::Error) -> E
 impl TenantStore<'_> {
     /// The questions that were open when a run of the agentable began to wait with the event at position `seq`, the oldest
     /// first. None if that event is another one.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn questions_at_wait(self, agentable: AgentableId, seq: i64) -> Result<Vec<NewQuestion>> {
         let asked = sqlx::query!(
             r#"-- store::event::wait::questions_at_wait
@@ -271,9 +268,6 @@ impl TenantStore<'_> {
     }
 
     /// The questions about calls of the agentable's latest run that these thread messages (tool cells) show, open or closed.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn questions_of_calls(
         self,
         agentable: AgentableId,
@@ -305,9 +299,6 @@ impl TenantStore<'_> {
 
     /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not
     /// gone on by then.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn wait_before(self, agentable: AgentableId, seq: i64) -> Result<Option<i64>> {
         let waits = sqlx::query_scalar!(
             r#"-- store::event::wait::before
@@ -329,9 +320,6 @@ impl TenantStore<'_> {
     }
 
     /// The position of the event that closed a question of the agentable, if it is closed.
-    ///
-    /// # Errors
-    /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the statement.
     pub async fn closed_at(self, agentable: AgentableId, question: QuestionId) -> Result<Option<i64>> {
         let seq = sqlx::query_scalar!(
             r#"-- store::event::wait::closed_at

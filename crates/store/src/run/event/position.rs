@@ -177,8 +177,7 @@ impl RunStore {
     /// exactly once, however late its transaction commits. A transaction that stays open delays its own events only.
     ///
     /// # Errors
-    /// [`Error::UnknownPosition`] when the position is of another database, [`Error::Database`] when Postgres cannot be
-    /// reached or refuses the statement.
+    /// [`Error::UnknownPosition`] when the position is of another database.
     pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
         self.shared.any_events_since(position, limit, None).await
     }
@@ -186,17 +185,11 @@ impl RunStore {
 
 impl Shared {
     /// The position behind every event that is visible now.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn event_position(&self) -> Result<EventPosition> {
         present(&self.pool).await
     }
 
     /// Whether no event that became visible after `position` was deleted by age.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn keeps_events_since(&self, position: &EventPosition) -> Result<bool> {
         let keeps = sqlx::query_scalar!(
             r#"-- store::event::position::keeps

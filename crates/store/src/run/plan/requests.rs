@@ -178,19 +178,12 @@ pub(crate) const NOT_FOUND: Error = Error::NotFound { what: "plan" };
 
 impl TenantStore<'_> {
     /// A plan of the tenant.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such plan, [`Error::Database`] when Postgres cannot be reached or refuses the
-    /// statement.
     pub async fn plan(self, id: AgentableId) -> Result<StoredPlan> {
         let found = with_connection!(self.pool, |connection| find(connection, self.tenant, id));
         found.ok_or(NOT_FOUND)
     }
 
     /// The plans of an agentable of the tenant, newest first, older than `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn plans_of(
         self,
         parent: AgentableId,
@@ -202,17 +195,11 @@ impl TenantStore<'_> {
     }
 
     /// The steps of plans that have begun or settled, by plan.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn plan_steps(self, plans: &[AgentableId]) -> Result<Vec<(AgentableId, PlanStep)>> {
         Ok(with_connection!(self.pool, |connection| steps_of(connection, self.tenant, plans)))
     }
 
     /// The documents of a plan, newest first, older than version `before` if given.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement.
     pub async fn plan_versions(
         self,
         plan: AgentableId,
@@ -333,9 +320,8 @@ impl TenantStore<'_> {
     /// repeats the plan `again`, what that has done is not done again.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Archived`] when it is archived, [`Error::Full`] when
-    /// [`MAX_OPEN_PLANS`] of its plans have not ended, [`Error::Database`] when Postgres cannot be reached or refuses a
-    /// statement.
+    /// [`Error::NotFound`] when the tenant has no such agentable, [`Error::Archived`] when it is archived,
+    /// [`Error::Full`] when [`MAX_OPEN_PLANS`] of its plans have not ended.
     pub async fn make_plan(
         self,
         (kind, parent): (&str, AgentableId),

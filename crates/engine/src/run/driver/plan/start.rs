@@ -48,9 +48,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Reads the plan again, and decides anew what begins. What runs here goes on; what has returned, and what it cost, is kept.
-    ///
-    /// # Errors
-    /// As [`Self::load_graph`].
     pub(super) async fn reload_graph(
         &mut self,
         graph: &mut Graph,
