@@ -34,8 +34,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         /// The public id of the agentable, as in `goal_0190…`.
         thread_id: Cow<'a, str>,
         run_id: RunId,
@@ -51,8 +50,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         thread_id: Cow<'a, str>,
         run_id: RunId,
         result: RunResult<'a>,
@@ -68,8 +66,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     RunError {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         /// The error for end users: no settings, no status codes.
         message: Cow<'a, str>,
         /// `houston.cause`: the error for developers and operators.
@@ -87,8 +84,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StepStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         step_name: StepName,
     },
@@ -99,8 +95,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StepFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         step_name: StepName,
     },
@@ -111,8 +106,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         role: Role,
     },
@@ -123,8 +117,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         delta: Cow<'a, str>,
     },
@@ -135,8 +128,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     TextMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Metadata<'a>>,
@@ -148,8 +140,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         role: Role,
     },
@@ -160,8 +151,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageContent {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         delta: Cow<'a, str>,
     },
@@ -172,8 +162,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ReasoningMessageEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
     },
     /// The model calls a tool.
@@ -184,8 +173,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallStart {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         tool_call_id: EntityId,
         /// The name of the tool, as in `create_note`.
         tool_call_name: Cow<'a, str>,
@@ -198,8 +186,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallArgs {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         tool_call_id: EntityId,
         delta: Cow<'a, str>,
     },
@@ -210,8 +197,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallEnd {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         tool_call_id: EntityId,
     },
     /// The result of the call.
@@ -222,8 +208,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ToolCallResult {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         tool_call_id: EntityId,
         content: Cow<'a, str>,
@@ -239,8 +224,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentStarted {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         subagent_run_id: RunId,
         /// The title of the task.
         name: Cow<'a, str>,
@@ -255,8 +239,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentFinished {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         subagent_run_id: RunId,
         outcome: SubagentOutcome,
     },
@@ -267,8 +250,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     SubagentError {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         subagent_run_id: RunId,
         message: Cow<'a, str>,
         code: Cow<'a, str>,
@@ -282,8 +264,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ActivitySnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         activity_type: Cow<'a, str>,
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
@@ -297,8 +278,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     ActivityDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         message_id: EntityId,
         activity_type: Cow<'a, str>,
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
@@ -311,8 +291,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StateSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         #[cfg_attr(feature = "openapi", schema(value_type = schema::AnyJson))]
         snapshot: Cow<'a, Value>,
     },
@@ -323,8 +302,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     StateDelta {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::AnyJson>))]
         delta: Cow<'a, [Value]>,
     },
@@ -335,8 +313,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     MessagesSnapshot {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         messages: Cow<'a, [SnapshotMessage]>,
         /// Which activities it has all of: clients keep those of other types.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -349,8 +326,7 @@ pub enum Event<'a> {
     #[serde(rename_all = "camelCase")]
     Custom {
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
-        timestamp: Timestamp,
+        timestamp: Option<i64>,
         #[serde(flatten)]
         fact: Fact<'a>,
     },
