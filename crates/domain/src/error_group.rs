@@ -187,7 +187,7 @@ mod tests {
         let groups = grouped(all);
         let [auth, crashed] = groups.as_slice() else { panic!("{groups:?}") };
         assert_eq!((auth.code.as_str(), auth.count, auth.sample.0.as_u128()), ("AUTH", 3, 3));
-        assert_eq!((auth.last_seen - auth.first_seen).num_seconds(), 2);
+        assert_eq!((*auth.last_seen - *auth.first_seen).num_seconds(), 2);
         assert_eq!((crashed.count, crashed.dead_lettered), (1, 1));
         assert!(auth.fingerprint != crashed.fingerprint && auth.fingerprint.len() == 16);
     }

@@ -5,8 +5,6 @@ use houston_domain::id::{ResultId, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Owner;
-#[cfg(feature = "openapi")]
-use crate::schema;
 use crate::time::Time;
 
 /// An entry of the history, which the model reads.
