@@ -60,7 +60,8 @@ pub fn subject(scope: BudgetScope) -> String {
 pub fn question_text(over: &OverBudget) -> String {
     match over {
         OverBudget::Exceeded { scope, limit, spent, next } => format!(
-            "The budget {scope} is ${limit}; ${} of it is spent, and the next model call may cost up to ${}. Spend more?",
+            "The budget {} is ${limit}; ${} of it is spent, and the next model call may cost up to ${}. Spend more?",
+            scope.in_words(),
             rounded(*spent),
             rounded(*next)
         ),
