@@ -1,4 +1,5 @@
-//! Who sends a request: the [`Caller`], made of a valid key or token and of nothing else, and the [`Authority`] of that key.
+//! Who sends a request: the [`Caller`], made of a valid key or token, or by a command of the operator within the process, and
+//! the [`Authority`] of that key.
 //! [`crate::request::auth`] finds out whose a request is; here is only what the rest of the crate may know of it.
 
 use std::sync::{Arc, OnceLock};
@@ -53,7 +54,18 @@ pub(crate) struct Authority {
     pub(crate) issuer: Option<Arc<Issuer>>,
 }
 
+/// Who runs the command of the operator that sends a request, for the audit log.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator(pub(crate) Arc<str>);
+
 impl Authority {
+    /// What a command of the operator may do for a tenant: everything.
+    pub(crate) fn for_command(principal: Principal) -> Self {
+        let caller =
+            Caller { principal, scopes: Scopes::ALL, user: None, is_for_client: false, expires: None };
+        Self { caller, agentables: None, issuer: None }
+    }
+
     /// What the key allows from now on.
     pub(crate) fn of(key: &ApiKey) -> Self {
         let caller = Caller {

@@ -7,7 +7,8 @@
 //! # Invariants
 //! - A message is committed before it is acknowledged; hints and live events are sent afterwards and may be lost.
 //! - Every query is restricted to the caller's tenant: the rows of tenants are behind a `TenantStore`, which only
-//!   authentication can make (`caller`, `state::keys`). Resources of other tenants are 404.
+//!   authentication can make (`caller`, `state::keys`), and who has the database itself (`local`). Resources of other tenants
+//!   are 404.
 //! - Every route is added with what it needs of the key (`request::access`): a scope, and whose resource its path names. What is not
 //!   the caller's is 404; a missing scope is 403. A test tries every operation of the document with every scope.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
@@ -108,7 +109,7 @@
 //! Each uses only those below it, and those to its right:
 //!
 //! ```text
-//!  serve, cells, router        connections; the cells of an installation; all routes, with what they need of a key
+//!  serve, local, cells, router connections; commands of the operator; the cells of an installation; all routes, with what they need of a key
 //!  mcp, envelope, etag         MCP as a server, which calls the routes; what is around every answer
 //!  dialects                    AG-UI, AI SDK, OpenAI, A2A: a thread in the words of a client
 //!  events                      event streams
@@ -144,6 +145,7 @@ mod envelope;
 mod error;
 mod etag;
 mod events;
+mod local;
 mod mcp;
 mod metrics;
 #[cfg(feature = "openapi")]
@@ -156,6 +158,7 @@ mod state;
 mod wiring;
 
 pub use error::ApiError;
+pub use local::{Local, LocalError};
 pub use metrics::{Scrape, serve_metrics};
 pub use request::body::parse;
 pub use resources::triggers::new_trigger;

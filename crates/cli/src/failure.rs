@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use houston_api::LocalError;
+use houston_protocol::problem::ProblemCode;
+
 use crate::output::print_stderr;
 
 /// The error of a command; the variant decides the exit code.
@@ -29,6 +32,17 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// As it is; with `missing` in its place, if the API has not found what the command is about.
+    pub(crate) fn or_missing(self, missing: impl FnOnce() -> anyhow::Error) -> Self {
+        let is_missing = |error: &LocalError| error.is(ProblemCode::NotFound);
+        match self {
+            Self::Other(error) if error.downcast_ref().is_some_and(is_missing) => Self::Other(missing()),
+            other => other,
+        }
+    }
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Other(error)
@@ -38,6 +52,13 @@ impl From<anyhow::Error> for Failure {
 impl From<houston_store::Error> for Failure {
     fn from(error: houston_store::Error) -> Self {
         Self::Other(error.into())
+    }
+}
+
+impl From<LocalError> for Failure {
+    fn from(error: LocalError) -> Self {
+        let is_usage = error.is(ProblemCode::InvalidRequest) || error.is(ProblemCode::NotCreatable);
+        if is_usage { Self::Usage(error.into()) } else { Self::Other(error.into()) }
     }
 }
 

@@ -14,7 +14,8 @@
 //!
 //! # Add a command
 //! 1. Add `commands/<command>.rs` with the arguments and a `run`. A command about one agent takes
-//!    `commands::agentable::AgentArg`, which finds the agent by its id.
+//!    `commands::agentable::AgentArg`, which finds the agent by its id. One that reads or changes what an endpoint does asks that
+//!    endpoint: `with_api` has the routes over the databases, within the process, so that no server needs to run.
 //! 2. Add a variant to `commands::Command`.
 //!
 //! # Add a tool, a driver, a hook

@@ -15,6 +15,7 @@ use houston_engine::{Engine, Parts};
 use houston_queue::{DEFAULT_PREFIX, DeltaBus, HintSender, Redis, Slots};
 use houston_store::Store;
 use houston_store::agent::DefaultAgent;
+use houston_store::api_key::Principal;
 use houston_store::copies::Copies;
 use houston_store::lease::WorkerDescription;
 use houston_store::moves::Moves;
@@ -53,7 +54,8 @@ pub(crate) struct System {
 pub(crate) struct Cell {
     pub(crate) store: Store,
     database_url: String,
-    redis: Redis,
+    /// `None`: nobody is told of what the process writes, and workers find it themselves.
+    redis: Option<Redis>,
     pub(crate) bus: DeltaBus,
     pub(crate) hints: HintSender,
 }
@@ -135,7 +137,10 @@ impl System {
             let nth = nth.next().unwrap_or_default();
             let addresses = addresses.get(nth).cloned().unwrap_or_default();
             let others = stores.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, store)| store);
-            let redis = Redis::open(&addresses.redis_url, DEFAULT_PREFIX, Arc::clone(&clock))
+            let redis = Some(&addresses.redis_url)
+                .filter(|url| !url.is_empty())
+                .map(|url| Redis::open(url, DEFAULT_PREFIX, Arc::clone(&clock)))
+                .transpose()
                 .map_err(|error| Failure::Usage(error.into()))?;
             let (followed, until) = (store.clone(), gone.clone());
             tracker
@@ -147,8 +152,8 @@ impl System {
                     .with_reach(loaded.reach())
                     .with_other_cells(others),
                 database_url: addresses.database_url,
-                bus: DeltaBus::start(Some(redis.clone()), ids.next(), &tracker, gone.clone()),
-                hints: HintSender::start(Some(redis.clone()), &tracker, gone.clone()),
+                bus: DeltaBus::start(redis.clone(), ids.next(), &tracker, gone.clone()),
+                hints: HintSender::start(redis.clone(), &tracker, gone.clone()),
                 redis,
             })
         })?;
@@ -195,7 +200,7 @@ impl System {
             store: cell.store.runs().clone(),
             background: cell.store.background().clone().in_process(process),
             database_url: cell.database_url.clone(),
-            redis: Some(cell.redis.clone()),
+            redis: cell.redis.clone(),
             hints: cell.hints.clone(),
             bus: cell.bus.clone(),
             ids: Arc::clone(&self.ids),
@@ -305,6 +310,17 @@ impl System {
             budget: self.loaded.settings.orchestrator.budget,
             draining: self.stop.clone(),
         }
+    }
+
+    /// The API within this process, for a command that `actor` runs.
+    pub(crate) fn local_api(
+        &self,
+        explainer: &Arc<Explainer>,
+        actor: &str,
+        principal: Principal,
+    ) -> houston_api::Local {
+        let states = self.cells.map(|cell| self.api_state(cell, explainer));
+        houston_api::Local::new(&states, actor, principal)
     }
 
     /// Closes what is left within 2.5 s: with the drain (20 s) and the lease (2 s) shutdown takes less than 25 s.

@@ -81,11 +81,7 @@ impl Refused {
         let Ok(problem) = serde_json::from_slice::<Problem<'static>>(body) else {
             return Self::unreadable(status);
         };
-        let mut detail = problem.detail.into_owned();
-        for error in problem.errors.iter() {
-            let at = error.pointer.as_deref().or(error.parameter.as_deref()).unwrap_or_default();
-            detail.push_str(&format!("; {at}: {}", error.detail));
-        }
+        let detail = problem.to_string();
         Self { status, code: problem.code.to_string(), detail, request_id: problem.request_id.into_owned() }
     }
 }

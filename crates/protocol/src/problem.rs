@@ -62,6 +62,17 @@ pub struct Problem<'a> {
     pub errors: Cow<'a, [FieldError]>,
 }
 
+impl fmt::Display for Problem<'_> {
+    /// What is wrong, and where.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)?;
+        self.errors.iter().try_for_each(|error| {
+            let at = error.pointer.as_deref().or(error.parameter.as_deref()).unwrap_or_default();
+            write!(f, "; {at}: {}", error.detail)
+        })
+    }
+}
+
 /// One error of a request: `{"pointer": "/name", "detail": "must be one line"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -13,7 +13,7 @@
 //!
 //! The API has an [`ApiStore`] only. So it can neither claim nor commit, and a query of a request without a tenant does
 //! not compile: a [`TenantStore`] is made for the [`Principal`](api_key::Principal) of a key that was read from
-//! Postgres, or for a link to a question ([`approval_links`]) or an inbound hook ([`inbound_hook`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
+//! Postgres or that an [`OperatorStore`] has made for a command, or for a link to a question ([`approval_links`]) or an inbound hook ([`inbound_hook`]) that was. A test compares the queries that a [`TenantStore`] reaches with this: each has a condition on `tenant_id`.
 //! Should one lack it, [`row_security`] still hides the rows of other tenants: the field `pool` of a [`TenantStore`] begins
 //! transactions that Postgres restricts to the tenant.
 //! All handles share connections and batches; making one allocates nothing.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::Method;
+use axum::http::header::LOCATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, RequestExt as _};
@@ -27,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::caller::{self, Caller};
+use crate::caller::{self, Caller, Operator};
 use crate::error::{ApiError, ResponseError};
 use crate::request::endpoint::{DOCUMENT, endpoint};
 use crate::request::missing_cells::across;
@@ -87,12 +88,18 @@ pub(crate) async fn recorded(State(app): State<Arc<App>>, mut request: Request, 
     let is_of_installation = OF_INSTALLATION.iter().any(|start| route.as_str().starts_with(start));
     let target = target(&mut request).await;
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.chars().take(MAX_CHARS).collect());
+    let operator = request.extensions().get::<Operator>().cloned();
     let caller = Arc::new(OnceLock::new());
-    let what = What { operation, target, request_id, is_of_installation };
+    let what = What { operation, target, request_id, is_of_installation, operator };
     let mut attempt = Attempt { app, caller: Arc::clone(&caller), what: Some(what) };
     let answer = caller::noting(caller, next.run(request)).await;
     let code =
         answer.extensions().get::<ResponseError>().map(|error| error.error().code().as_str().to_owned());
+    if let Some(what) = attempt.what.as_mut().filter(|what| what.operator.is_some() && what.target.is_none())
+    {
+        let created = answer.headers().get(LOCATION).and_then(|path| path.to_str().ok()?.rsplit('/').next());
+        what.target = created.map(str::to_owned);
+    }
     if let Some(writing) = attempt.write(answer.status().as_u16(), code)
         && let Err(error) = writing.await
     {
@@ -107,6 +114,8 @@ struct What {
     target: Option<String>,
     request_id: Option<String>,
     is_of_installation: bool,
+    /// Of a command, which is recorded under its name, with no status, and with what it has created.
+    operator: Option<Operator>,
 }
 
 /// A request that is not recorded yet. Dropped like this, it was not answered.
@@ -123,15 +132,23 @@ impl Attempt {
         let (what, caller) = (self.what.take()?, *self.caller.get()?);
         let runtime = Handle::try_current().ok()?;
         let app = Arc::clone(&self.app);
+        // The operator has read why the command was refused.
+        if what.operator.is_some() && code.as_deref().is_some_and(|code| code != NOT_ANSWERED.1) {
+            return None;
+        }
+        let (actor, status, request_id) = match what.operator {
+            Some(Operator(name)) => (name.to_string(), 0, None),
+            None => (caller.key().to_string(), i16::try_from(status).unwrap_or_default(), what.request_id),
+        };
         let new = NewRecord {
             id: app.state.ids.next(),
-            actor: caller.key().to_string(),
+            actor,
             on_behalf_of: caller.user().map(|user| user.to_string()),
             operation: what.operation,
             target: what.target,
-            status: i16::try_from(status).unwrap_or_default(),
+            status,
             code,
-            request_id: what.request_id,
+            request_id,
         };
         let whole = what.is_of_installation && caller.operates_installation();
         let writing = async move {

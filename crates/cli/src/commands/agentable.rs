@@ -1,20 +1,35 @@
 //! The argument of commands about one agent: an id of any kind, found in any tenant.
 
+use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
 use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
 use houston_store::agentable::Agentable;
 use houston_store::{Error, Store};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use unicode_width::UnicodeWidthStr as _;
+use uuid::Uuid;
 
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, audit, runtime};
 use crate::config::Loaded;
-use crate::connect;
+use crate::connect::{self, CellAddresses};
+use crate::explain::Explainer;
 use crate::output::sanitized;
+use crate::system::System;
+
+/// What lists users.
+pub(crate) const USERS: &str = "`houston list users` prints the existing ids";
+
+/// Seconds that a request of a command may take.
+const PATIENCE_S: u64 = 24 * 60 * 60;
+/// A skill with its files is the longest.
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// The agent of a command.
 #[derive(Debug, Args)]
@@ -66,9 +81,102 @@ impl Database {
     }
 }
 
+/// The API within this process: its routes over the databases of all cells. It needs no server, and no key.
+pub(crate) struct Api {
+    stores: Cells<Store>,
+    local: Local,
+}
+
+impl Database {
+    /// As [`Self::with`]; `work` gets the API.
+    pub(crate) fn with_api(
+        &self,
+        context: Context,
+        work: impl AsyncFnOnce(Api) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        self.with(context, async |mut context, stores| {
+            // The limits on clients are not for the operator, who waits, and sends what no other does.
+            let server = &mut context.loaded.settings.server;
+            (server.request_timeout_s, server.conversation.timeout_s) = (PATIENCE_S, PATIENCE_S);
+            server.max_body_bytes = server.max_body_bytes.max(MAX_BODY_BYTES);
+            let explainer = Arc::new(Explainer::new(context.loaded.clone(), context.registry));
+            let system = System::new(context.loaded, &stores, &stores.map(|_| CellAddresses::default()))?;
+            let principal = stores.home().operator().principal(Uuid::nil().into());
+            let local = system.local_api(&explainer, &audit::actor(), principal);
+            let done = work(Api { stores, local }).await;
+            system.close_quickly().await;
+            done.map(|()| ExitCode::SUCCESS)
+        })
+    }
+}
+
+impl Api {
+    /// For the tenant that has the thing with this id. `others`: what says which there are.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] when there is none.
+    pub(crate) async fn of(
+        &self,
+        id: impl Into<Uuid> + Copy + Display,
+        others: &str,
+    ) -> Result<Local, Failure> {
+        self.find(id).await?.ok_or_else(|| Failure::Other(anyhow!("there is no {id}; {others}")))
+    }
+
+    /// For the tenant of an agent, a run or a message, by its public id.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] when there is none.
+    pub(crate) async fn of_named(&self, id: impl Into<Uuid>, named: &str) -> Result<Local, Failure> {
+        self.find(id).await?.ok_or_else(|| Failure::Other(missing(named)))
+    }
+
+    /// For the tenant that has the thing with this id; `None`: there is none.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] when Postgres fails.
+    pub(crate) async fn find(&self, id: impl Into<Uuid>) -> Result<Option<Local>, Failure> {
+        let id = id.into();
+        let operator = self.stores.of(id).operator();
+        let tenant = operator.tenant_of_thing(id).await?;
+        Ok(tenant.map(|tenant| self.local.for_tenant(operator.principal(tenant))))
+    }
+
+    /// For what belongs to no tenant.
+    pub(crate) fn of_installation(&self) -> &Local {
+        &self.local
+    }
+
+    /// For the tenant of this name; `None`: there is none.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] when Postgres fails.
+    pub(crate) async fn of_tenant(&self, name: &str) -> Result<Option<Local>, Failure> {
+        let operator = self.stores.home().operator();
+        match operator.tenant_named(name).await {
+            Err(Error::NotFound { .. }) => Ok(None),
+            found => Ok(Some(self.local.for_tenant(operator.principal(found?)))),
+        }
+    }
+}
+
 impl AgentArg {
     pub(crate) fn new(id: String, database: Database) -> Self {
         Self { id, database }
+    }
+
+    /// Finds the agent's tenant, and runs `work` with its API and the path of the agent.
+    pub(crate) fn with_api(
+        self,
+        context: Context,
+        work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
+        self.database.with_api(context, async |api| {
+            let path = format!("/v1/{kind}s/{}", id.public_id(&kind));
+            let done = work(api.of_named(id, &self.id).await?, &path).await;
+            done.map_err(|error| error.or_missing(|| missing(&self.id)))
+        })
     }
 
     /// Finds the agent and runs `work` with it.
@@ -82,10 +190,7 @@ impl AgentArg {
             let store = stores.of(id).clone();
             let found =
                 store.operator().agentable_anywhere(&kind, id).await.map_err(|error| match error {
-                    Error::NotFound { .. } => Failure::Other(anyhow!(
-                        "there is no {}; `houston list` prints the existing ids",
-                        self.id
-                    )),
+                    Error::NotFound { .. } => Failure::Other(missing(&self.id)),
                     error => error.into(),
                 })?;
             let (tenant, agentable) = found;
@@ -110,6 +215,11 @@ impl FoundAgent {
         let stored = self.agentable.status.as_deref();
         self.agent_type().ok().and_then(|kind| kind.status(stored, self.agentable.run_status))
     }
+}
+
+/// What is said of an agent, a run or a message that does not exist.
+pub(crate) fn missing(id: &str) -> anyhow::Error {
+    anyhow!("there is no {id}; `houston list` prints the existing ids")
 }
 
 /// The agent type of this name.
@@ -153,6 +263,11 @@ pub(crate) fn table<C: AsRef<str>, R: AsRef<[C]>>(heads: &[&str], rows: &[R]) ->
     };
     let body = rows.iter().map(|row| line(&mut row.as_ref().iter().map(AsRef::as_ref)));
     std::iter::once(line(&mut heads.iter().copied())).chain(body).collect()
+}
+
+/// A name as a segment of a path.
+pub(crate) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
 /// The text on one line, cut to `most` characters.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use houston_api::Local;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{Ids, TenantId};
-use houston_store::audit::{NewRecord, Record, RecordFilter};
+use houston_protocol::audit::AuditRecordResponse;
+use houston_store::audit::NewRecord;
 use houston_store::{Error, Store, TenantStore};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::agentable::{Database, one_line, table};
+use super::agentable::{Api, Database, one_line, segment, table};
 use super::dev::DEMO;
 use super::{Context, Failure};
 use crate::environment::environment;
@@ -45,20 +47,17 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        let filter =
-            RecordFilter { operation: self.operation, target: self.target, ..RecordFilter::default() };
-        self.database.with(context, async |_, stores| {
-            let tenant = tenant(stores.home(), self.tenant.as_deref()).await?;
-            let mut records = Vec::new();
-            for store in stores.iter() {
-                records.extend(store.tenant(tenant).records(&filter, None, self.limit.into()).await?);
-                records.extend(store.operator().records_of_installation(&filter, self.limit.into()).await?);
-            }
-            records.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
-            records.truncate(self.limit.into());
+        let filters = [("operation", self.operation), ("target", self.target)];
+        let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let path = filters.fold("/v1/audit?".to_owned(), |path, (name, value)| {
+            format!("{path}{name}={}&", segment(&value))
+        });
+        self.database.with_api(context, async |api| {
+            let api = of_tenant(&api, self.tenant.as_deref()).await?;
+            let records: Vec<AuditRecordResponse> = api.list(&path, self.limit.into()).await?.data;
             if self.json {
-                print_json(&json!({"data": records.iter().map(as_json).collect::<Vec<Value>>()}));
-                return Ok(ExitCode::SUCCESS);
+                print_json(&json!({"data": records}));
+                return Ok(());
             }
             let rows: Vec<[String; 5]> = records.iter().map(row).collect();
             let heads = ["AT", "ACTOR", "OPERATION", "TARGET", "OUTCOME"];
@@ -66,18 +65,17 @@ impl Audit {
             if records.is_empty() {
                 print_stderr("nothing was changed");
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
-/// The tenant with this name; without one, the first of those that commands create.
-async fn tenant(store: &Store, name: Option<&str>) -> Result<TenantId, Failure> {
+/// The API for the tenant with this name; without one, for the first of those that commands create.
+async fn of_tenant(api: &Api, name: Option<&str>) -> Result<Local, Failure> {
     let names = name.map_or_else(|| vec![DEFAULT, DEMO], |name| vec![name]);
     for name in &names {
-        match store.operator().tenant_named(name).await {
-            Err(Error::NotFound { .. }) => {}
-            found => return Ok(found?),
+        if let Some(found) = api.of_tenant(name).await? {
+            return Ok(found);
         }
     }
     Err(Failure::Other(anyhow!(
@@ -123,33 +121,25 @@ fn new(operation: &str, target: String) -> NewRecord {
 }
 
 /// The login of the machine, as far as its environment says.
-fn actor() -> String {
+pub(crate) fn actor() -> String {
     let login = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment);
     login.map_or_else(|| "houston".to_owned(), |login| format!("houston ({})", one_line(&login, 60)))
 }
 
-fn row(Record { of, actor_name, at }: &Record) -> [String; 5] {
-    let outcome = match &of.code {
-        Some(code) if of.status == 0 => code.clone(),
-        Some(code) => format!("{} {code}", of.status),
-        None if of.status == 0 => "done".to_owned(),
-        None => of.status.to_string(),
+fn row(record: &AuditRecordResponse) -> [String; 5] {
+    let outcome = match &record.code {
+        Some(code) if record.status == 0 => code.clone(),
+        Some(code) => format!("{} {code}", record.status),
+        None if record.status == 0 => "done".to_owned(),
+        None => record.status.to_string(),
     };
-    let target = of.target.as_deref().unwrap_or("-");
-    let actor = actor_name.as_ref().map_or_else(|| of.actor.clone(), |name| format!("{name} ({})", of.actor));
+    let (actor, target) = (&record.actor, record.target.as_deref().unwrap_or("-"));
+    let actor = record.actor_name.as_ref().map_or_else(|| actor.clone(), |name| format!("{name} ({actor})"));
     [
-        at.format("%Y-%m-%d %H:%M:%S").to_string(),
+        record.at.0.format("%Y-%m-%d %H:%M:%S").to_string(),
         one_line(&actor, 80),
-        of.operation.clone(),
+        record.operation.clone(),
         one_line(target, 60),
         outcome,
     ]
-}
-
-fn as_json(Record { of, actor_name, at }: &Record) -> Value {
-    json!({
-        "id": of.id, "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true), "actor": of.actor,
-        "actor_name": actor_name, "on_behalf_of": of.on_behalf_of, "operation": of.operation, "target": of.target, "status": of.status,
-        "code": of.code, "request_id": of.request_id,
-    })
 }

@@ -161,25 +161,26 @@ impl OperatorStore<'_> {
         self.shared.write_record(tenant, new).await
     }
 
-    /// The tenant of a thing that a command is about to change: a user, an agent, an agentable or a grant. `None`: it does not
-    /// exist.
+    /// The tenant of the thing with this id: a tenant, a user, an agent, an agentable, a run, a message, a question, a grant, a
+    /// trigger, or a table. `None`: it does not exist.
     pub async fn tenant_of_thing(self, id: Uuid) -> Result<Option<TenantId>> {
         let found = sqlx::query_scalar!(
             r#"-- store::audit::tenant_of_thing
             select tenant_id as "tenant_id!"
-              from (select tenant_id from houston.users where id = $1
+              from (select id as tenant_id from houston.tenants where id = $1
+                    union all select tenant_id from houston.users where id = $1
                     union all select tenant_id from houston.agents where id = $1
                     union all select tenant_id from houston.agentables where id = $1
-                    union all select tenant_id from houston.grants where id = $1) as t
+                    union all select tenant_id from houston.runs where id = $1
+                    union all select tenant_id from houston.messages where id = $1
+                    union all select tenant_id from houston.questions where id = $1
+                    union all select tenant_id from houston.grants where id = $1
+                    union all select tenant_id from houston.triggers where id = $1
+                    union all select tenant_id from houston.custom_tables where id = $1) as t
              where tenant_id is not null"#,
             id
         );
         Ok(found.fetch_optional(&self.shared.pool).await?.map(TenantId))
-    }
-
-    /// As [`TenantStore::records`], of what was done to the whole installation.
-    pub async fn records_of_installation(self, filter: &RecordFilter, limit: i64) -> Result<Vec<Record>> {
-        self.shared.list_records(None, filter, None, limit).await
     }
 }
 

@@ -74,7 +74,7 @@ pub struct NewApiKey<'a> {
     pub issuer: Option<&'a Issuer>,
 }
 
-/// Whose request it is, by its key. Only a key that was read from Postgres has one.
+/// Whose request it is, by its key. Only a key that was read from Postgres has one, and a command of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Principal {
     tenant: TenantId,
@@ -92,6 +92,14 @@ impl Principal {
     #[must_use]
     pub fn key(self) -> ApiKeyId {
         self.key
+    }
+}
+
+impl OperatorStore<'_> {
+    /// For requests of a command of the operator, which have no key.
+    #[must_use]
+    pub fn principal(self, tenant: TenantId) -> Principal {
+        Principal { tenant, key: ApiKeyId(Uuid::nil()) }
     }
 }
 

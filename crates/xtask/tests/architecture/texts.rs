@@ -94,13 +94,14 @@ fn terminal() -> Rule {
     Rule { within: "cli/src/", ..rule }
 }
 
-/// With these and the types (a `Principal` is made only by `ApiKey::principal`), the API has no tenant but that of a key
-/// which was read from Postgres.
-fn tenants() -> [Rule; 4] {
+/// With these and the types (a `Principal` is made only by `ApiKey::principal` and `OperatorStore::principal`), the API has no
+/// tenant but that of a key which was read from Postgres, or of a command of the operator.
+fn tenants() -> [Rule; 5] {
     let rules = [
         only(&["api/src/caller.rs", "api/src/state/mod.rs"], &[".principal()"], "only from authentication"),
         only(&["api/src/caller.rs"], &["key.principal()"], "only where keys are authenticated"),
         only(&["api/src/state/keys.rs"], &["Authority::of"], "only where keys are looked up"),
+        only(&["api/src/local.rs"], &["Authority::for_command"], "only for commands of the operator"),
         only(&[], &["    ApiKey {"], "a key that was not read from Postgres"),
     ];
     rules.map(|rule| Rule { within: "api/src/", ..rule })
