@@ -2,16 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_domain::id::{GrantId, UserId};
-use houston_store::Error;
-use houston_store::grants::{MAX_GRANTS, StoredGrant};
-use serde_json::{Value, json};
+use houston_protocol::grant::GrantResponse;
+use serde_json::json;
 
-use super::agentable::{Database, one_line, table};
-use super::{Context, Failure, audit};
+use super::agentable::{Database, USERS, one_line, table};
+use super::{Context, Failure};
 use crate::output::{print, print_json};
 
 /// List the tools that a user allowed for good (`houston approvals approve --remember`), or revoke one.
@@ -45,44 +43,24 @@ enum Action {
 impl Grants {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with(context, async |_, stores| {
-                let grants = stores.of(user).operator().grants(user, MAX_GRANTS).await?;
-                show(&grants, json);
-                Ok(ExitCode::SUCCESS)
+            Action::List { user, json, database } => database.with_api(context, async |api| {
+                let api = api.of(user, USERS).await?;
+                show(&api.list(&format!("/v1/users/{user}/grants"), usize::MAX).await?.data, json);
+                Ok(())
             }),
-            Action::Revoke { id, database } => database.with(context, async |_, stores| {
-                let store = stores.of(id);
-                let tenant = store.operator().tenant_of_thing(id.0).await?;
-                let revoked = store.operator().revoke_grant(id).await;
-                revoked.map_err(|error| match error {
-                    Error::NotFound { .. } => Failure::Other(anyhow!(
-                        "there is no {id}; `houston grants list USER` prints those of a user"
-                    )),
-                    error => error.into(),
-                })?;
-                if tenant.is_some() {
-                    audit::record(store, tenant, "revoke_grant", id.to_string()).await;
-                }
+            Action::Revoke { id, database } => database.with_api(context, async |api| {
+                let api = api.of(id, "`houston grants list USER` prints those of a user").await?;
+                api.delete(&format!("/v1/grants/{id}")).await?;
                 print(&format!("{id}: revoked"));
-                Ok(ExitCode::SUCCESS)
+                Ok(())
             }),
         }
     }
 }
 
-fn show(grants: &[StoredGrant], json: bool) {
-    let of = |grant: &StoredGrant| grant.agentable.as_ref().map(|(kind, id)| id.public_id(kind));
+fn show(grants: &[GrantResponse], json: bool) {
     if json {
-        let rows: Vec<Value> = grants
-            .iter()
-            .map(|grant| {
-                json!({
-                    "id": grant.id, "user_id": grant.user, "agentable": of(grant), "tool": grant.grant.tool,
-                    "when": grant.grant.when, "granted_by": grant.granted_by, "created_at": grant.created_at,
-                })
-            })
-            .collect();
-        return print_json(&json!({"grants": rows}));
+        return print_json(&json!({"grants": grants}));
     }
     if grants.is_empty() {
         return print("nothing is allowed for good");
@@ -90,13 +68,13 @@ fn show(grants: &[StoredGrant], json: bool) {
     let rows: Vec<[String; 5]> = grants
         .iter()
         .map(|grant| {
-            let when = serde_json::to_string(&grant.grant.when).unwrap_or_default();
+            let when = serde_json::to_string(&grant.when).unwrap_or_default();
             [
                 grant.id.to_string(),
-                of(grant).unwrap_or_else(|| "all of the user's".to_owned()),
-                grant.created_at.to_rfc3339_opts(SecondsFormat::Secs, true),
-                grant.grant.tool.clone(),
-                if grant.grant.when.is_empty() { "any arguments".to_owned() } else { one_line(&when, 80) },
+                grant.agentable.clone().unwrap_or_else(|| "all of the user's".to_owned()),
+                grant.created_at.0.to_rfc3339_opts(SecondsFormat::Secs, true),
+                grant.tool.clone(),
+                if grant.when.is_empty() { "any arguments".to_owned() } else { one_line(&when, 80) },
             ]
         })
         .collect();
