@@ -5,17 +5,12 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use houston_domain::id::UserId;
-use houston_domain::snippet;
-use houston_store::Error;
-use houston_store::snippet::SnippetEntry;
-use serde_json::{Value, json};
+use houston_protocol::snippet::SnippetResponse;
+use serde_json::json;
 
-use super::agentable::{Database, one_line, table};
-use super::{Context, Failure, audit};
+use super::agentable::{Database, USERS, one_line, segment, table};
+use super::{Context, Failure};
 use crate::output::{print, print_json};
-
-/// How many snippets are printed: more than a user may have by default.
-const MOST: i64 = 10_000;
 
 /// List the code that agents keep for a user and the tools made of it, or delete it.
 #[derive(Debug, Args)]
@@ -50,43 +45,30 @@ enum Action {
 impl Snippets {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with(context, async |_, stores| {
-                let snippets = stores.of(user).operator().snippets(user, MOST).await?;
-                show(&snippets, json);
-                Ok(ExitCode::SUCCESS)
+            Action::List { user, json, database } => database.with_api(context, async |api| {
+                let api = api.of(user, USERS).await?;
+                show(&api.list(&format!("/v1/users/{user}/snippets"), usize::MAX).await?.data, json);
+                Ok(())
             }),
-            Action::Delete { user, name, database } => database.with(context, async |_, stores| {
-                let store = stores.of(user);
-                let deleted = store.operator().delete_snippet(user, &name).await;
-                deleted.map_err(|error| match error {
-                    Error::NotFound { .. } => Failure::Other(anyhow!(
+            Action::Delete { user, name, database } => database.with_api(context, async |api| {
+                let api = api.of(user, USERS).await?;
+                let deleted = api.delete(&format!("/v1/users/{user}/snippets/{}", segment(&name))).await;
+                let missing = || {
+                    anyhow!(
                         "{user} has no snippet `{name}`; `houston snippets list {user}` prints those there are"
-                    )),
-                    error => error.into(),
-                })?;
-                let tenant = store.operator().tenant_of(user).await?;
-                audit::record(store, Some(tenant), "delete_snippet_of_user", user.to_string()).await;
+                    )
+                };
+                deleted.map_err(|error| Failure::from(error).or_missing(missing))?;
                 print(&format!("{name}: deleted"));
-                Ok(ExitCode::SUCCESS)
+                Ok(())
             }),
         }
     }
 }
 
-fn show(snippets: &[SnippetEntry], json: bool) {
-    let tool = |entry: &SnippetEntry| entry.is_tool.then(|| snippet::tool_name(&entry.name));
+fn show(snippets: &[SnippetResponse], json: bool) {
     if json {
-        let rows: Vec<Value> = snippets
-            .iter()
-            .map(|entry| {
-                json!({
-                    "name": entry.name, "language": entry.language, "description": entry.description,
-                    "chars": entry.chars, "tool": tool(entry), "untrusted": entry.untrusted,
-                    "created_at": entry.created_at, "updated_at": entry.updated_at,
-                })
-            })
-            .collect();
-        return print_json(&json!({"snippets": rows}));
+        return print_json(&json!({"snippets": snippets}));
     }
     if snippets.is_empty() {
         return print("there are no snippets");
@@ -98,7 +80,7 @@ fn show(snippets: &[SnippetEntry], json: bool) {
                 entry.name.clone(),
                 entry.language.clone(),
                 entry.chars.to_string(),
-                tool(entry).unwrap_or_else(|| "-".to_owned()),
+                entry.tool.clone().unwrap_or_else(|| "-".to_owned()),
                 one_line(&entry.description, 80),
             ]
         })
