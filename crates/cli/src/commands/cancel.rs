@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use clap::Args;
-use houston_domain::id::{AgentableId, RunId};
-use houston_store::{Error, Store};
+use houston_api::Local;
+use houston_domain::id::RunId;
+use houston_protocol::problem::ProblemCode;
+use houston_protocol::run::{CancelledRunsResponse, RunResponse};
 use serde_json::json;
 
-use super::agentable::{Database, parse};
-use super::audit;
+use super::agentable::{Database, missing, parse};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -33,18 +33,17 @@ impl Cancel {
             Some(_) => None,
             None => Some(parse(&context.loaded, &self.id).map_err(Failure::Usage)?),
         };
-        self.database.with(context, async |_, stores| {
+        self.database.with_api(context, async |api| {
             let cancelled = match (run, agentable) {
-                (Some(run), _) => cancel_run(stores.of(run), run).await,
-                (None, Some((kind, id))) => cancel_agentable(stores.of(id), &kind, id).await,
-                (None, None) => Ok(Vec::new()),
-            };
-            let cancelled = cancelled.map_err(|error| match error {
-                Error::NotFound { .. } => {
-                    Failure::Other(anyhow!("there is no {}; `houston list` prints the existing ids", self.id))
+                (Some(run), _) => cancel_run(&api.of_named(run, &self.id).await?, run).await?,
+                (None, Some((kind, id))) => {
+                    let path = format!("/v1/{kind}s/{}/cancel", self.id);
+                    let done = api.of_named(id, &self.id).await?.post::<CancelledRunsResponse>(&path).await;
+                    let done = done.map_err(|error| Failure::from(error).or_missing(|| missing(&self.id)))?;
+                    done.data.into_iter().map(|one| one.run_id).collect()
                 }
-                error => error.into(),
-            })?;
+                (None, None) => Vec::new(),
+            };
             if self.json {
                 print_json(&json!({"id": self.id, "cancelled_runs": cancelled}));
             } else if cancelled.is_empty() {
@@ -52,21 +51,16 @@ impl Cancel {
             } else {
                 cancelled.iter().for_each(|run| print(&format!("{run}: cancel requested")));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
-async fn cancel_run(store: &Store, run: RunId) -> Result<Vec<RunId>, Error> {
-    let tenant = store.operator().tenant_of_run(run).await?;
-    let cancelled = store.tenant(tenant).cancel_run(run).await?;
-    audit::record(store, Some(tenant), "cancel_run", run.to_string()).await;
-    Ok(cancelled.map(|_| run).into_iter().collect())
-}
-
-async fn cancel_agentable(store: &Store, kind: &str, id: AgentableId) -> Result<Vec<RunId>, Error> {
-    let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
-    let cancelled = store.tenant(tenant).cancel_agentable(kind, id, false).await?;
-    audit::record(store, Some(tenant), "cancel_agentable", id.public_id(kind)).await;
-    Ok(cancelled.into_iter().map(|one| one.run).collect())
+/// Cancels a run. Returns none if it has ended before.
+async fn cancel_run(api: &Local, run: RunId) -> Result<Vec<RunId>, Failure> {
+    match api.post::<RunResponse>(&format!("/v1/runs/{run}/cancel")).await {
+        Ok(cancelled) => Ok(vec![cancelled.id]),
+        Err(error) if error.is(ProblemCode::InvalidState) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
 }
