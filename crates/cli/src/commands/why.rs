@@ -4,13 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
-use houston_domain::agentable::Urgency;
-use houston_domain::id::{AgentableId, MessageId, RunId, TenantId};
+use houston_api::{Local, LocalError};
+use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_protocol::message::MessageResponse;
 use houston_protocol::why::{WhyReason, WhyResponse};
-use houston_queue::Lane;
-use houston_store::{Error, Store};
 
-use super::agentable::{Database, one_line, parse};
+use super::agentable::{Database, missing, one_line, parse};
 use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
@@ -50,69 +49,34 @@ impl Named {
 impl Why {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let named = Named::read(&context.loaded, &self.id)?;
-        self.database.with(context, async |context, stores| {
-            let kinds = context.loaded.agent_types();
-            let lane_of = |kind: &str| {
-                Lane::from(kinds.get(kind).map_or_else(Urgency::default, |kind| kind.urgency)).as_str()
-            };
-            let found = match named {
-                Named::Run(run) => of_run(stores.of(run), run, lane_of).await,
-                Named::Message(message) => of_message(stores.of(message), message, lane_of).await,
-                Named::Agentable(kind, id) => of_agentable(stores.of(id), &kind, id, lane_of(&kind)).await,
-            };
-            let found = found.map_err(|error| match error {
-                Error::NotFound { .. } => {
-                    Failure::Other(anyhow!("there is no {}; `houston list` prints the existing ids", self.id))
+        self.database.with_api(context, async |api| {
+            let found: WhyResponse = match named {
+                Named::Run(run) => of_run(&api.of_named(run, &self.id).await?, run).await?,
+                Named::Message(id) => {
+                    let api = api.of_named(id, &self.id).await?;
+                    let message: MessageResponse = api.get(&format!("/v1/messages/{id}")).await?;
+                    let run = message.run_id.ok_or_else(|| anyhow!("{id} belongs to no run"))?;
+                    of_run(&api, run).await?
                 }
-                error => error.into(),
-            })?;
+                Named::Agentable(kind, id) => {
+                    let api = api.of_named(id, &self.id).await?;
+                    let found = api.get(&format!("/v1/{kind}s/{}/why", self.id)).await;
+                    found.map_err(|error| Failure::from(error).or_missing(|| missing(&self.id)))?
+                }
+            };
             if self.json {
                 print_json(&serde_json::json!(found));
             } else {
                 print(&found.id);
                 found.reasons.iter().flat_map(lines).for_each(|line| print(&line));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
-async fn of_agentable(store: &Store, kind: &str, id: AgentableId, lane: &str) -> Result<WhyResponse, Error> {
-    let (tenant, _) = store.operator().agentable_anywhere(kind, id).await?;
-    let health = store.api().health().await?.facts();
-    Ok(WhyResponse::of(id.public_id(kind), &store.tenant(tenant).why(id, lane, health).await?))
-}
-
-async fn of_message(
-    store: &Store,
-    message: MessageId,
-    lane_of: impl Fn(&str) -> &'static str,
-) -> Result<WhyResponse, Error> {
-    let (tenant, run) = store.operator().run_of_message(message).await?;
-    of_run_of(store, tenant, run, lane_of).await
-}
-
-async fn of_run(
-    store: &Store,
-    run: RunId,
-    lane_of: impl Fn(&str) -> &'static str,
-) -> Result<WhyResponse, Error> {
-    let tenant = store.operator().tenant_of_run(run).await?;
-    of_run_of(store, tenant, run, lane_of).await
-}
-
-async fn of_run_of(
-    store: &Store,
-    tenant: TenantId,
-    run: RunId,
-    lane_of: impl Fn(&str) -> &'static str,
-) -> Result<WhyResponse, Error> {
-    let found = store.tenant(tenant).run(run).await?;
-    let health = store.api().health().await?.facts();
-    let facts = store.tenant(tenant).why(found.agentable, lane_of(&found.kind), health).await?;
-    let error = found.error_code.as_deref().zip(found.error_message.as_deref());
-    let public_id = found.agentable.public_id(&found.kind);
-    Ok(WhyResponse::of_run(public_id, &facts, run, found.status, error))
+async fn of_run(api: &Local, run: RunId) -> Result<WhyResponse, LocalError> {
+    api.get(&format!("/v1/runs/{run}/why")).await
 }
 
 fn lines(reason: &WhyReason) -> Vec<String> {
