@@ -3,16 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
-use houston_domain::cell::Cells;
 use houston_domain::id::WorkerId;
-use houston_store::worker_list::RegisteredWorker;
-use houston_store::{Error, Store};
+use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde_json::{Value, json};
 
 use super::agentable::{Database, table};
-use super::{Context, Failure, audit};
+use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
 /// List the workers with what each does, or ask one to drain.
@@ -40,41 +37,24 @@ enum Action {
 impl Workers {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Self { action, json, database } = self;
-        database.with(context, async |_, stores| {
-            match action {
-                Some(Action::Drain { id }) => {
-                    drain(&stores, id).await?;
-                    match json {
-                        true => print_json(&json!({"id": id, "drain_requested": true})),
-                        false => print(&format!("{id}: asked to drain")),
-                    }
-                }
-                None => list(&stores, json).await?,
+        database.with_api(context, async |api| {
+            let api = api.of_installation();
+            let Some(Action::Drain { id }) = action else {
+                return list(&api.get::<WorkersResponse>("/v1/workers").await?.data, json);
+            };
+            let asked = api.post::<WorkerResponse>(&format!("/v1/workers/{id}/drain")).await;
+            let missing = || anyhow!("there is no worker {id}; `houston workers` lists them");
+            asked.map_err(|error| Failure::from(error).or_missing(missing))?;
+            match json {
+                true => print_json(&json!({"id": id, "drain_requested": true})),
+                false => print(&format!("{id}: asked to drain")),
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
-async fn drain(stores: &Cells<Store>, id: WorkerId) -> Result<(), Failure> {
-    for store in stores.iter() {
-        match store.operator().drain_worker(id).await {
-            Err(Error::NotFound { .. }) => {}
-            asked => {
-                asked?;
-                audit::record(store, None, "drain_worker", id.to_string()).await;
-                return Ok(());
-            }
-        }
-    }
-    Err(Failure::Other(anyhow!("there is no worker {id}; `houston workers` lists them")))
-}
-
-async fn list(stores: &Cells<Store>, is_json: bool) -> Result<(), Failure> {
-    let mut workers = Vec::new();
-    for store in stores.iter() {
-        workers.extend(store.operator().list_workers().await?);
-    }
+fn list(workers: &[WorkerResponse], is_json: bool) -> Result<(), Failure> {
     if is_json {
         let data: Vec<Value> = workers.iter().map(as_json).collect();
         print_json(&json!({"data": data}));
@@ -88,32 +68,23 @@ async fn list(stores: &Cells<Store>, is_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn status(worker: &RegisteredWorker) -> &'static str {
-    match (worker.is_alive, worker.claims()) {
-        (false, _) => "dead",
-        (true, false) => "draining",
-        (true, true) => "alive",
-    }
-}
-
-fn row(worker: &RegisteredWorker) -> [String; 6] {
-    let slots = worker.slots.map_or_else(|| "?".to_owned(), |slots| slots.to_string());
+fn row(worker: &WorkerResponse) -> [String; 6] {
+    let slots = worker.slots.total.map_or_else(|| "?".to_owned(), |slots| slots.to_string());
     [
         worker.id.to_string(),
         worker.name.clone(),
-        status(worker).to_owned(),
-        format!("{}/{slots}", worker.busy),
+        worker.status.clone(),
+        format!("{}/{slots}", worker.slots.busy),
         worker.version.clone().unwrap_or_else(|| "-".to_owned()),
-        worker.started_at.format("%Y-%m-%d %H:%M").to_string(),
+        worker.started_at.0.format("%Y-%m-%d %H:%M").to_string(),
     ]
 }
 
-fn as_json(worker: &RegisteredWorker) -> Value {
-    let at = |time: chrono::DateTime<chrono::Utc>| time.to_rfc3339_opts(SecondsFormat::Millis, true);
+fn as_json(worker: &WorkerResponse) -> Value {
     json!({
         "id": worker.id, "name": worker.name, "host": worker.host, "pid": worker.pid, "version": worker.version,
-        "status": status(worker), "busy": worker.busy, "slots": worker.slots, "background_slots": worker.background_slots,
-        "started_at": at(worker.started_at), "lease_until": at(worker.lease_until),
-        "draining_since": worker.draining_since.map(at),
+        "status": worker.status, "busy": worker.slots.busy, "slots": worker.slots.total,
+        "background_slots": worker.slots.background, "started_at": worker.started_at, "lease_until": worker.lease_until,
+        "draining_since": worker.draining_since,
     })
 }
