@@ -1,17 +1,16 @@
 //! `houston reset`: empties a conversation.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use houston_domain::clock::SystemClock;
-use houston_domain::id::Ids;
-use houston_protocol::conversation::ResetConversationResponse;
-use houston_store::Error;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::conversation::{ResetConversation, ResetConversationResponse};
+use houston_protocol::problem::ProblemCode;
+use reqwest::Method;
 
 use super::agentable::AgentArg;
-use super::{Context, Failure, audit};
+use super::{Context, Failure};
 use crate::output::{print, print_json};
 
 /// Reset a conversation: the model forgets it. The thread stays, and the history moves to a closed session. Refused
@@ -30,34 +29,28 @@ pub(crate) struct Reset {
 
 impl Reset {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let session = Ids::new(Arc::new(SystemClock)).beside(found.agentable.id);
-            let done =
-                found.store.tenant(found.tenant).reset(found.agentable.id, self.knowledge, session).await;
-            let done = done.map_err(|error| match error {
-                Error::RunInProgress { run } => Failure::Other(anyhow!(
-                    "{run} is open: wait until it ends, or cancel it with `houston cancel`"
-                )),
-                error => error.into(),
-            })?;
-            let store = found.store.tenant(found.tenant);
-            audit::record_of(store, "reset_conversation", found.public_id()).await;
-            let (closed, notes) = (done.closed_entries, done.notes);
-            let (learnings, files) = (done.learnings, done.files);
+        self.agent.with_api(context, async |api, path| {
+            let wanted = ResetConversation { knowledge: self.knowledge };
+            let done: ResetConversationResponse =
+                match api.change(Method::POST, &format!("{path}/reset"), &wanted).await {
+                    Err(error) if error.is(ProblemCode::RunInProgress) => {
+                        let agent: AgentableResponse = api.get(path).await?;
+                        let run = agent.run_id.map_or_else(|| "a run".to_owned(), |run| run.to_string());
+                        return Err(Failure::Other(anyhow!(
+                            "{run} is open: wait until it ends, or cancel it with `houston cancel`"
+                        )));
+                    }
+                    done => done?,
+                };
             if self.json {
-                print_json(&ResetConversationResponse {
-                    id: found.public_id(),
-                    closed_entries: closed,
-                    deleted_notes: notes,
-                    deleted_learnings: learnings,
-                    deleted_files: files,
-                });
+                print_json(&done);
             } else {
                 print(&format!(
-                    "{closed} entries closed, {notes} notes, {learnings} learnings and {files} files deleted"
+                    "{} entries closed, {} notes, {} learnings and {} files deleted",
+                    done.closed_entries, done.deleted_notes, done.deleted_learnings, done.deleted_files
                 ));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
