@@ -161,7 +161,6 @@ pub use error::ApiError;
 pub use local::{Local, LocalError};
 pub use metrics::{Scrape, serve_metrics};
 pub use request::body::parse;
-pub use resources::triggers::new_trigger;
 pub use router::{router, undocumented_paths};
 pub use serve::{serve, serve_with};
 pub use state::State;

@@ -37,17 +37,17 @@ use crate::state::App;
 
 /// The plans that an agentable may have.
 #[derive(Debug, Clone)]
-pub struct PlanOffer {
+struct PlanOffer {
     /// Their kind.
-    pub kind: String,
+    kind: String,
     /// The first stored status of such a plan.
-    pub status: Option<String>,
+    status: Option<String>,
     /// The tools that their steps may call.
-    pub tools: Vec<String>,
+    tools: Vec<String>,
     /// Maximum number of steps.
-    pub steps: usize,
+    steps: usize,
     /// Seconds after which one fails.
-    pub lasts_s: u32,
+    lasts_s: u32,
 }
 
 type AgentTypes = BTreeMap<String, AgentType>;
@@ -270,7 +270,7 @@ async fn firings(
 ///
 /// # Errors
 /// [`ApiError::InvalidRequest`] that names the part which is not allowed. Whether the user has the agentable is not checked.
-pub fn new_trigger(
+fn new_trigger(
     types: &AgentTypes,
     (id, user): (TriggerId, UserId),
     request: CreateTrigger,

@@ -3,21 +3,19 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
-use houston_domain::clock::{Clock as _, SystemClock};
-use houston_domain::id::{Ids, TriggerId, UserId};
-use houston_domain::trigger::effect::Firing;
-use houston_protocol::trigger::{CreateTrigger, TriggerWhen};
-use houston_store::trigger::{Trigger, TriggerChange};
-use houston_store::{Error, Store, TenantStore};
+use houston_domain::id::{TriggerId, UserId};
+use houston_protocol::trigger::{
+    CreateTrigger, TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, UpdateTrigger,
+};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, one_line, table};
-use super::{Context, Failure, audit};
+use super::agentable::{Database, USERS, one_line, table};
+use super::{Context, Failure};
 use crate::output::{print, print_json};
 
 /// Maximum size of a file with a trigger, in bytes.
@@ -87,54 +85,44 @@ enum Action {
 impl Triggers {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with(context, async |_, stores| {
-                let store = stores.of(user);
-                let tenant = store.operator().tenant_of(user).await?;
-                show(&store.tenant(tenant).triggers(user).await?, json);
-                Ok(ExitCode::SUCCESS)
+            Action::List { user, json, database } => database.with_api(context, async |api| {
+                let api = api.of(user, USERS).await?;
+                show(&api.get::<TriggerList>(&format!("/v1/users/{user}/triggers")).await?.data, json);
+                Ok(())
             }),
-            Action::Add { user, file, database } => database.with(context, async |context, stores| {
-                let store = stores.of(user);
-                let tenant = store.operator().tenant_of(user).await?;
-                add(&context, store.tenant(tenant), user, read(&file)?).await?;
-                Ok(ExitCode::SUCCESS)
+            Action::Add { user, file, database } => database.with_api(context, async |api| {
+                let (api, path) = (api.of(user, USERS).await?, format!("/v1/users/{user}/triggers"));
+                let added: TriggerResponse = api.change(Method::POST, &path, &read(&file)?).await?;
+                print(&format!("{}: added", added.id));
+                Ok(())
             }),
             Action::Pause { id, database } => switch(context, database, id, false),
             Action::Resume { id, database } => switch(context, database, id, true),
-            Action::Delete { id, database } => database.with(context, async |_, stores| {
-                let store = of_trigger(stores.of(id), id).await?;
-                store.delete_trigger(id).await?;
-                audit::record_of(store, "delete_trigger", id).await;
+            Action::Delete { id, database } => database.with_api(context, async |api| {
+                api.of(id, TRIGGERS).await?.delete(&format!("/v1/triggers/{id}")).await?;
                 print(&format!("{id}: deleted"));
-                Ok(ExitCode::SUCCESS)
+                Ok(())
             }),
-            Action::Firings { id, json, database } => database.with(context, async |_, stores| {
-                show_firings(&of_trigger(stores.of(id), id).await?.trigger_firings(id).await?, json);
-                Ok(ExitCode::SUCCESS)
+            Action::Firings { id, json, database } => database.with_api(context, async |api| {
+                let api = api.of(id, TRIGGERS).await?;
+                let firings: TriggerFiringList = api.get(&format!("/v1/triggers/{id}/firings")).await?;
+                show_firings(&firings.data, json);
+                Ok(())
             }),
         }
     }
 }
 
-/// The handle for the tenant that a trigger belongs to.
-async fn of_trigger(store: &Store, id: TriggerId) -> Result<TenantStore<'_>, Failure> {
-    let tenant = store.operator().tenant_of_trigger(id).await.map_err(|error| match error {
-        Error::NotFound { .. } => Failure::Other(anyhow!(
-            "there is no {id}; `houston triggers list USER` prints the triggers of a user"
-        )),
-        error => error.into(),
-    })?;
-    Ok(store.tenant(tenant))
-}
+/// What lists triggers.
+const TRIGGERS: &str = "`houston triggers list USER` prints the triggers of a user";
 
 fn switch(context: Context, database: Database, id: TriggerId, enabled: bool) -> Result<ExitCode, Failure> {
-    database.with(context, async |_, stores| {
-        let change = TriggerChange { enabled: Some(enabled), ..TriggerChange::default() };
-        let store = of_trigger(stores.of(id), id).await?;
-        store.change_trigger(id, change, SystemClock.now()).await?;
-        audit::record_of(store, "update_trigger", id).await;
+    database.with_api(context, async |api| {
+        let (api, path) = (api.of(id, TRIGGERS).await?, format!("/v1/triggers/{id}"));
+        let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
+        api.change::<TriggerResponse>(Method::PATCH, &path, &change).await?;
         print(&format!("{id}: {}", if enabled { "resumed" } else { "paused" }));
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     })
 }
 
@@ -150,66 +138,23 @@ fn read(file: &std::path::Path) -> Result<CreateTrigger, Failure> {
     parsed.map_err(|error| Failure::Usage(anyhow!("{error}; a trigger is as {example}")))
 }
 
-async fn add(
-    context: &Context,
-    store: TenantStore<'_>,
-    user: UserId,
-    request: CreateTrigger,
-) -> Result<(), Failure> {
-    let ids = Ids::new(Arc::new(SystemClock));
-    let types = context.loaded.agent_types();
-    let expressions = json!({"when": request.when, "then": request.then});
-    let trigger =
-        houston_api::new_trigger(&types, (ids.beside(user), user), request, (SystemClock.now(), None))
-            .map_err(|error| Failure::Usage(anyhow!("{}", said(error))))?;
-    let tried = houston_meter::try_expressions(user.0, &expressions).await;
-    tried.map_err(|problem| Failure::Usage(anyhow!("{problem}")))?;
-    let (agentable, kind) = &trigger.agentable;
-    let has_none = || Failure::Other(anyhow!("{user} has no {}", agentable.public_id(kind)));
-    let stored = store.kind_for_trigger(user, *agentable).await.map_err(|error| match error {
-        Error::NotFound { .. } => has_none(),
-        error => error.into(),
-    })?;
-    if stored != *kind {
-        return Err(has_none());
-    }
-    store.create_trigger(&trigger, None, &Value::Null).await?;
-    audit::record_of(store, "create_trigger", user).await;
-    print(&format!("{}: added", trigger.id));
-    Ok(())
-}
-
-/// The error with its positions in the file.
-fn said(error: houston_api::ApiError) -> String {
-    match error {
-        houston_api::ApiError::InvalidRequest { errors } => {
-            let each =
-                errors.into_iter().map(|one| format!("{}: {}", one.pointer.unwrap_or_default(), one.detail));
-            each.collect::<Vec<_>>().join("; ")
+fn show(triggers: &[TriggerResponse], json: bool) {
+    let does = |trigger: &TriggerResponse| match &trigger.then {
+        TriggerThen::Tell { agentable_id, .. } => format!("tell {agentable_id}"),
+        TriggerThen::Task { agentable_id, .. } | TriggerThen::Plan { agentable_id, .. } => {
+            format!("task of {agentable_id}")
         }
-        error => error.to_string(),
-    }
-}
-
-fn when_of(trigger: &Trigger) -> String {
-    let when = TriggerWhen::from(trigger.when.clone());
-    one_line(&serde_json::to_string(&when).unwrap_or_default(), 80)
-}
-
-fn show(triggers: &[Trigger], json: bool) {
-    let does = |trigger: &Trigger| {
-        let of = trigger.agentable.0.public_id(&trigger.agentable.1);
-        format!("{} {of}", if trigger.task.is_some() { "task of" } else { "tell" })
     };
-    let next = |trigger: &Trigger| trigger.next_at.map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let next =
+        |trigger: &TriggerResponse| trigger.next_at.map(|at| at.0.to_rfc3339_opts(SecondsFormat::Secs, true));
     if json {
         let rows: Vec<Value> = triggers
             .iter()
             .map(|one| {
                 json!({
-                    "id": one.id, "name": one.name, "when": TriggerWhen::from(one.when.clone()), "then": does(one),
-                    "enabled": one.enabled, "next_at": next(one), "fired": one.fired, "refused": one.refused.0,
-                    "refusal": one.refused.1,
+                    "id": one.id, "name": one.name, "when": one.when, "then": does(one),
+                    "enabled": one.enabled, "next_at": next(one), "fired": one.fired, "refused": one.refused,
+                    "refusal": one.refusal,
                 })
             })
             .collect();
@@ -221,9 +166,9 @@ fn show(triggers: &[Trigger], json: bool) {
     let rows: Vec<[String; 7]> = triggers
         .iter()
         .map(|one| {
-            let refused = match &one.refused {
-                (0, _) => "0".to_owned(),
-                (count, why) => format!("{count} ({})", one_line(why.as_deref().unwrap_or_default(), 60)),
+            let refused = match one.refused {
+                0 => "0".to_owned(),
+                count => format!("{count} ({})", one_line(one.refusal.as_deref().unwrap_or_default(), 60)),
             };
             let state = if one.enabled {
                 next(one).unwrap_or_else(|| "listens".to_owned())
@@ -233,7 +178,7 @@ fn show(triggers: &[Trigger], json: bool) {
             [
                 one.id.to_string(),
                 one_line(&one.name, 40),
-                when_of(one),
+                one_line(&serde_json::to_string(&one.when).unwrap_or_default(), 80),
                 does(one),
                 state,
                 one.fired.to_string(),
@@ -245,7 +190,7 @@ fn show(triggers: &[Trigger], json: bool) {
     table(&heads, &rows).iter().for_each(|line| print(line));
 }
 
-fn show_firings(firings: &[Firing], json: bool) {
+fn show_firings(firings: &[TriggerFiring], json: bool) {
     if json {
         return print_json(&json!({"firings": firings}));
     }
@@ -258,9 +203,9 @@ fn show_firings(firings: &[Firing], json: bool) {
             let refused =
                 || format!("refused: {}", one_line(firing.refusal.as_deref().unwrap_or_default(), 80));
             [
-                firing.at.to_rfc3339_opts(SecondsFormat::Secs, true),
+                firing.at.0.to_rfc3339_opts(SecondsFormat::Secs, true),
                 firing.topic.clone().unwrap_or_else(|| "its time".to_owned()),
-                firing.agentable.clone().unwrap_or_default(),
+                firing.agentable_id.clone().unwrap_or_default(),
                 firing.made.clone().unwrap_or_else(refused),
             ]
         })

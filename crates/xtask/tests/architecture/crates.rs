@@ -44,8 +44,8 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     (
         "cli",
         &[
-            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "meter",
-            "metrics", "objects", "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
+            "api", "console", "domain", "embedded", "engine", "faults", "folder", "llm", "mcp", "metrics",
+            "objects", "protocol", "queue", "sandbox", "spans", "store", "tools", "web", "worker",
         ],
     ),
     // `cli` has the wiring of a process; the rest are the types and handles that this passes on.
