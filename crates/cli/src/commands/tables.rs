@@ -1,28 +1,21 @@
 //! `houston tables`: custom tables of users: lists them, exports and imports their records as CSV, adds fields.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use houston_domain::clock::SystemClock;
-use houston_domain::custom_table::{CsvFault, Field, texts};
-use houston_domain::id::{Ids, RecordId, TableId, UserId};
-use houston_store::custom_record::RecordData;
-use houston_store::custom_table::CustomTable;
-use houston_store::{Store, TenantStore};
+use houston_api::LocalError;
+use houston_domain::custom_table::Field;
+use houston_domain::id::{TableId, UserId};
+use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, one_line, table};
-use super::{Context, Failure, audit};
+use super::agentable::{Database, USERS, one_line, table};
+use super::{Context, Failure};
 use crate::output::{print, print_data, print_json, print_stderr};
-
-/// How many tables are printed: more than a user may have by default.
-const MOST: i64 = 10_000;
-/// Records that are read and held at once.
-const PAGE: i64 = 200;
 
 /// List the custom tables of a user, export and import their records as CSV, or add fields.
 #[derive(Debug, Args)]
@@ -84,89 +77,59 @@ fn field(json: &str) -> Result<Field, String> {
 impl Tables {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with(context, async |_, stores| {
-                let store = stores.of(user);
-                let tenant = store.operator().tenant_of(user).await?;
-                show(&store.tenant(tenant).tables(user, None, MOST).await?, json);
-                Ok(ExitCode::SUCCESS)
+            Action::List { user, json, database } => database.with_api(context, async |api| {
+                let api = api.of(user, USERS).await?;
+                show(&api.list(&format!("/v1/users/{user}/tables"), usize::MAX).await?.data, json);
+                Ok(())
             }),
-            Action::Export { table, output, database } => database.with(context, async |_, stores| {
-                let store = of_table(stores.of(table), table).await?;
-                let records = export(store, table, output.as_deref()).await?;
-                print_stderr(&format!("{records} records"));
-                Ok(ExitCode::SUCCESS)
+            Action::Export { table, output, database } => database.with_api(context, async |api| {
+                let api = api.of(table, TABLES).await?;
+                let of: TableResponse = api.get(&format!("/v1/tables/{table}")).await?;
+                let csv = api.bytes(&format!("/v1/tables/{table}/records.csv")).await?;
+                match output {
+                    Some(path) => std::fs::write(&path, csv)
+                        .with_context(|| format!("{} cannot be written", path.display()))?,
+                    None => print_data(&String::from_utf8_lossy(&csv)),
+                }
+                print_stderr(&format!("{} records", of.records));
+                Ok(())
             }),
-            Action::Import { table, file, database } => database.with(context, async |_, stores| {
-                let store = of_table(stores.of(table), table).await?;
-                let records = import(store, table, &file).await?;
-                audit::record_of(store, "import_records", table).await;
-                print(&format!("{records} records added to {table}"));
-                Ok(ExitCode::SUCCESS)
-            }),
-            Action::AddFields { table, fields, database } => database.with(context, async |_, stores| {
-                let store = of_table(stores.of(table), table).await?;
-                let done = store.add_fields(table, &fields).await?;
-                let id = table;
-                let table = done.map_err(|faults| Failure::Usage(anyhow!("{}", texts(&faults))))?;
-                audit::record_of(store, "extend_table", id).await;
-                let names: Vec<&str> = table.fields.all().iter().map(|field| field.name.as_str()).collect();
-                print(&format!("{} has the fields {}", table.name, names.join(", ")));
-                Ok(ExitCode::SUCCESS)
+            Action::Import { table, file, database } => {
+                let max_bytes = context.loaded.settings.knowledge.tables.max_bytes.into();
+                database.with_api(context, async |api| {
+                    let api = api.of(table, TABLES).await?;
+                    let csv = read(&file, max_bytes).map_err(Failure::Usage)?;
+                    let done = api.post_csv(&format!("/v1/tables/{table}/import"), csv).await;
+                    let done: ImportedRecords = done.map_err(|error| not_added(&file, error))?;
+                    print(&format!("{} records added to {table}", done.records));
+                    Ok(())
+                })
+            }
+            Action::AddFields { table, fields, database } => database.with_api(context, async |api| {
+                let (api, path) = (api.of(table, TABLES).await?, format!("/v1/tables/{table}/fields"));
+                let table: TableResponse = api.change(Method::POST, &path, &AddFields { fields }).await?;
+                print(&format!("{} has the fields {}", table.name, names(&table)));
+                Ok(())
             }),
         }
     }
 }
 
-/// The handle for the tenant that a table belongs to.
-async fn of_table(store: &Store, table: TableId) -> Result<TenantStore<'_>, Failure> {
-    let tenant = store.operator().tenant_of_table(table).await.map_err(|error| match error {
-        houston_store::Error::NotFound { .. } => Failure::Other(anyhow!(
-            "there is no {table}; `houston tables list USER` prints the tables of a user"
-        )),
-        error => error.into(),
-    })?;
-    Ok(store.tenant(tenant))
+/// What lists tables.
+const TABLES: &str = "`houston tables list USER` prints the tables of a user";
+
+/// The names of its fields.
+fn names(of: &TableResponse) -> String {
+    of.fields.all().iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the records page by page; returns how many.
-async fn export(store: TenantStore<'_>, id: TableId, output: Option<&Path>) -> Result<usize, Failure> {
-    let table = store.table(id).await?;
-    let unwritable = |path: &Path| format!("{} cannot be written", path.display());
-    let create = |path: &Path| std::fs::File::create(path).with_context(|| unwritable(path));
-    let mut file = output.map(create).transpose()?;
-    let mut write = |csv: &[u8]| match &mut file {
-        Some(file) => file.write_all(csv),
-        None => {
-            print_data(&String::from_utf8_lossy(csv));
-            Ok(())
-        }
-    };
-    write(&table.fields.csv_head())?;
-    let (mut after, mut count): (Option<RecordId>, usize) = (None, 0);
-    loop {
-        let page = store.records_after(&table, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(count) };
-        (after, count) = (Some(last.id), count + page.len());
-        let lines: Vec<u8> = page.iter().flat_map(|record| table.fields.csv_line(&record.data)).collect();
-        write(&lines)?;
+fn not_added(file: &Path, error: LocalError) -> Failure {
+    let faults = error.problem().map(|problem| problem.errors.as_ref()).unwrap_or_default();
+    if faults.is_empty() {
+        return error.into();
     }
-}
-
-/// Adds the records of a file; returns how many.
-async fn import(store: TenantStore<'_>, id: TableId, file: &Path) -> Result<usize, Failure> {
-    let limits = store.knowledge_limits().tables;
-    let csv = read(file, limits.max_bytes.into()).map_err(Failure::Usage)?;
-    let table = store.table(id).await?;
-    let records = table.fields.read_csv(&csv, limits.max_records).map_err(|faults| {
-        let faults: Vec<String> = faults.iter().map(CsvFault::to_string).collect();
-        Failure::Usage(anyhow!("{}: nothing was added: {}", name(file), faults.join("; ")))
-    })?;
-    let ids = Ids::new(Arc::new(SystemClock));
-    let mut of_records: Vec<RecordId> = records.iter().map(|_| ids.beside(table.user)).collect();
-    of_records.sort();
-    let new: Vec<_> = of_records.into_iter().zip(records).map(|(id, data)| RecordData { id, data }).collect();
-    store.add_records((&table, ids.clock().now()), &new, None, &Value::Null).await?;
-    Ok(new.len())
+    let faults: Vec<&str> = faults.iter().map(|fault| fault.detail.as_str()).collect();
+    Failure::Usage(anyhow!("{}: nothing was added: {}", name(file), faults.join("; ")))
 }
 
 /// What messages call the file.
@@ -195,7 +158,7 @@ fn read(file: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     Ok(csv)
 }
 
-fn show(tables: &[CustomTable], json: bool) {
+fn show(tables: &[TableResponse], json: bool) {
     if json {
         let rows: Vec<Value> = tables
             .iter()
@@ -212,9 +175,6 @@ fn show(tables: &[CustomTable], json: bool) {
     if tables.is_empty() {
         return print("there are no tables");
     }
-    let names = |of: &CustomTable| -> String {
-        of.fields.all().iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
     let rows: Vec<[String; 4]> = tables
         .iter()
         .map(|one| [one.id.to_string(), one.name.clone(), one.records.to_string(), one_line(&names(one), 80)])
