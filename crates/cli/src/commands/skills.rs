@@ -6,14 +6,17 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
+use houston_api::{Local, LocalError};
 use houston_domain::skill::{SkillDocument, SkillSource as Source, SkillSummary, file};
-use houston_store::skill::{SkillEntry, SkillOwner};
-use houston_store::{Error, TenantStore};
+use houston_protocol::page::Page;
+use houston_protocol::problem::ProblemCode;
+use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{one_line, table};
-use super::owner::{FoundOwner, OwnerArg};
-use super::{Context, Failure, audit};
+use super::agentable::{one_line, segment, table};
+use super::owner::OwnerArg;
+use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 use crate::skill_source::{self, SkillSource};
 
@@ -57,9 +60,6 @@ enum Action {
     },
 }
 
-/// An owner that exists, with its skills.
-struct Found<'s>(FoundOwner<'s>);
-
 impl Skills {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
@@ -67,48 +67,39 @@ impl Skills {
                 let skills = skill_source::read(&path).map_err(Failure::Usage)?;
                 let skills: Vec<(SkillSource, SkillDocument)> =
                     skills.into_iter().map(checked).collect::<Result<_, _>>()?;
-                with(owner, context, async |found, _| {
-                    for (source, document) in &skills {
-                        found.import(source, document).await?;
+                owner.with_api(context, async |api, of| {
+                    for (source, document) in skills {
+                        import(&api, &format!("{of}/skills/{}", document.name), source).await?;
                     }
-                    found.copy().await
+                    Ok(())
                 })
             }
-            Action::List { owner, json } => with(owner, context, async |found, bundled| {
-                let skills = found.store().skills(found.owner()).await?;
-                list(&skills, bundled, json);
-                Ok(())
-            }),
-            Action::Show { name, owner } => with(owner, context, async |found, _| {
-                let skill = found.store().skill(found.owner(), &name).await;
-                let skill = skill.map_err(|error| not_found(&name, error))?;
+            Action::List { owner, json } => {
+                let bundled: Vec<SkillSummary> =
+                    context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
+                owner.with_api(context, async |api, of| {
+                    let skills: Page<SkillEntryResponse> = api.get(&format!("{of}/skills")).await?;
+                    list(&skills.data, &bundled, json);
+                    Ok(())
+                })
+            }
+            Action::Show { name, owner } => owner.with_api(context, async |api, of| {
+                let skill = api.get(&format!("{of}/skills/{}", segment(&name))).await;
+                let skill: SkillResponse = skill.map_err(|error| not_found(&name, error))?;
                 skill.text.lines().for_each(print);
                 for (path, text) in &skill.files {
                     print_stderr(&format!("{path}: {} bytes", text.len()));
                 }
                 Ok(())
             }),
-            Action::Remove { name, owner } => with(owner, context, async |found, _| {
-                let removed = found.store().delete_skill(found.owner(), &name).await;
+            Action::Remove { name, owner } => owner.with_api(context, async |api, of| {
+                let removed = api.delete(&format!("{of}/skills/{}", segment(&name))).await;
                 removed.map_err(|error| not_found(&name, error))?;
-                found.record(["delete_skill_of_tenant", "delete_skill_of_user"], &name).await;
-                found.copy().await?;
                 print(&format!("{name}: removed"));
                 Ok(())
             }),
         }
     }
-}
-
-/// Runs `work` with the owner and the skills that come with the installation.
-fn with(
-    owner: OwnerArg,
-    context: Context,
-    work: impl AsyncFnOnce(Found<'_>, &[SkillSummary]) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
-    let bundled: Vec<SkillSummary> =
-        context.registry.skills().iter().map(|skill| skill.summary.clone()).collect();
-    owner.with(context, async |_, found| work(Found(found), &bundled).await)
 }
 
 /// A skill with what its text says.
@@ -121,58 +112,32 @@ fn checked(source: SkillSource) -> Result<(SkillSource, SkillDocument), Failure>
     Ok((source, document))
 }
 
-impl Found<'_> {
-    fn store(&self) -> TenantStore<'_> {
-        self.0.store.tenant(self.0.tenant)
+/// Creates the skill at this path, or replaces it.
+async fn import(api: &Local, path: &str, source: SkillSource) -> Result<(), Failure> {
+    let wanted = SkillRequest { text: source.text, files: source.files, enabled: None };
+    let skill: SkillResponse = api.change(Method::PUT, path, &wanted).await?;
+    let state = if skill.enabled { "" } else { ", not enabled (default_enabled)" };
+    print(&format!("{}: imported with {} files{state}", skill.name, skill.files.len()));
+    for warning in skill.warnings.iter().chain(&source.left_out) {
+        print_stderr(&format!("{}: {warning}", skill.name));
     }
-
-    fn owner(&self) -> SkillOwner {
-        self.0.user.map_or(SkillOwner::Tenant, SkillOwner::User)
-    }
-
-    /// Records a change. `operations`: of a tenant's skill, and of a user's.
-    async fn record(&self, [of_tenant, of_user]: [&str; 2], name: &str) {
-        match self.0.user {
-            Some(user) => audit::record_of(self.store(), of_user, user).await,
-            None => audit::record_of(self.store(), of_tenant, name).await,
-        }
-    }
-
-    async fn copy(&self) -> Result<(), Failure> {
-        Ok(self.0.copies.copy(self.0.tenant).await?)
-    }
-
-    async fn import(&self, source: &SkillSource, document: &SkillDocument) -> Result<(), Failure> {
-        let summary = document.summary(document.default_enabled);
-        self.store().put_skill(self.owner(), &summary, &source.text, &source.files).await?;
-        self.record(["put_skill_of_tenant", "put_skill_of_user"], &document.name).await;
-        let state = if summary.enabled { "" } else { ", not enabled (default_enabled)" };
-        print(&format!("{}: imported with {} files{state}", document.name, source.files.len()));
-        for warning in document.warnings.iter().chain(&source.left_out) {
-            print_stderr(&format!("{}: {warning}", document.name));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-fn not_found(name: &str, error: Error) -> Failure {
-    match error {
-        Error::NotFound { .. } => Failure::Other(anyhow!(
-            "there is no skill `{}`; `houston skills list` prints those there are",
-            one_line(name, 80)
-        )),
-        error => error.into(),
+fn not_found(name: &str, error: LocalError) -> Failure {
+    let missing = || {
+        anyhow!("there is no skill `{}`; `houston skills list` prints those there are", one_line(name, 80))
+    };
+    // What is not the name of a skill is the name of none.
+    if error.is(ProblemCode::InvalidRequest) {
+        return Failure::Other(missing());
     }
+    Failure::from(error).or_missing(missing)
 }
 
-fn list(skills: &[SkillEntry], bundled: &[SkillSummary], json: bool) {
+fn list(skills: &[SkillEntryResponse], bundled: &[SkillSummary], json: bool) {
     if json {
-        let stored = skills.iter().map(|SkillEntry { summary, files, created_at, updated_at }| {
-            json!({
-                "name": summary.name, "brief": summary.brief, "source": summary.source, "enabled": summary.enabled,
-                "files": files, "created_at": created_at, "updated_at": updated_at,
-            })
-        });
+        let stored = skills.iter().map(|skill| json!(skill));
         let bundled = bundled.iter().map(|skill| {
             json!({"name": skill.name, "brief": skill.brief, "source": Source::Bundled, "enabled": skill.enabled})
         });
@@ -181,20 +146,17 @@ fn list(skills: &[SkillEntry], bundled: &[SkillSummary], json: bool) {
     if skills.is_empty() && bundled.is_empty() {
         return print("there are no skills; `houston skills import PATH` creates some");
     }
-    let row = |skill: &SkillSummary, changed: String| {
-        let enabled = if skill.enabled { "yes" } else { "no" };
-        [
-            skill.name.clone(),
-            skill.source.as_str().to_owned(),
-            enabled.to_owned(),
-            changed,
-            one_line(&skill.brief, 80),
-        ]
+    let row = |[name, source, brief]: [&str; 3], enabled: bool, changed: String| {
+        let enabled = if enabled { "yes" } else { "no" };
+        [name.to_owned(), source.to_owned(), enabled.to_owned(), changed, one_line(brief, 80)]
     };
-    let stored = skills
+    let stored = skills.iter().map(|skill| {
+        let changed = skill.updated_at.0.to_rfc3339_opts(SecondsFormat::Secs, true);
+        row([&skill.name, &skill.source, &skill.brief], skill.enabled, changed)
+    });
+    let bundled = bundled
         .iter()
-        .map(|skill| row(&skill.summary, skill.updated_at.to_rfc3339_opts(SecondsFormat::Secs, true)));
-    let rows: Vec<[String; 5]> =
-        stored.chain(bundled.iter().map(|skill| row(skill, String::new()))).collect();
+        .map(|skill| row([&skill.name, skill.source.as_str(), &skill.brief], skill.enabled, String::new()));
+    let rows: Vec<[String; 5]> = stored.chain(bundled).collect();
     table(&["NAME", "OF", "ENABLED", "CHANGED", "WHAT FOR"], &rows).iter().for_each(|line| print(line));
 }
