@@ -6,15 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use houston_domain::cell::Cells;
-use houston_domain::guard::{Decision, GuardSettings};
+use houston_api::Local;
+use houston_domain::guard::{Decision, GuardSettings, LayerKind};
+use houston_domain::id::{AgentId, TenantId, UserId};
 use houston_engine::prompt::preview::GuardPreview;
-use houston_store::guards::GuardOwner;
-use houston_store::{Error, Store};
+use reqwest::Method;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::agentable::{AgentArg, Database, parse, table};
-use super::{Context, Failure, audit};
+use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::explain::Explainer;
 use crate::output::{print, print_json};
@@ -97,127 +98,95 @@ impl Guard {
             Action::Explain { id, tool, input, json, database } => {
                 explain(context, id, tool, &input, json, database)
             }
-            Action::Show { owner, json } => owner.with(context, async |(owner, _), stores| {
-                print_guards(&read(stores, owner).await?.unwrap_or_default(), json)
-            }),
+            Action::Show { owner, json } => {
+                owner.with(context, async |guards| print_guards(&guards.read().await?, json))
+            }
             Action::Set { owner, file } => {
                 let text = read_file(&file).map_err(Failure::Usage)?;
-                owner.with(context, async |(owner, id), stores| {
+                owner.with(context, async |guards| {
                     let wrong = |error| Failure::Usage(anyhow!("{}: {error}", file.display()));
-                    let settings = GuardSettings::from_toml(owner.layer(), &text).map_err(wrong)?;
-                    settings.check(owner.layer()).map_err(wrong)?;
-                    write(stores, (owner, id), (!settings.is_empty()).then_some(&settings)).await
+                    let settings = GuardSettings::from_toml(guards.layer, &text).map_err(wrong)?;
+                    settings.check(guards.layer).map_err(wrong)?;
+                    guards.write(&settings).await
                 })
             }
-            Action::Off { owner, tools } => owner.with(context, async |(owner, id), stores| {
-                let mut settings = read(stores, owner).await?.unwrap_or_default();
+            Action::Off { owner, tools } => owner.with(context, async |guards| {
+                let mut settings = guards.read().await?;
                 let denied = settings.denied.get_or_insert_default();
                 denied.extend(tools.into_iter().filter(|tool| !denied.contains(tool)).collect::<Vec<_>>());
-                settings.check(owner.layer()).map_err(|error| Failure::Usage(error.into()))?;
-                write(stores, (owner, id), Some(&settings)).await
+                settings.check(guards.layer).map_err(|error| Failure::Usage(error.into()))?;
+                guards.write(&settings).await
             }),
-            Action::On { owner, tools } => owner.with(context, async |(owner, id), stores| {
-                let mut settings = read(stores, owner).await?.unwrap_or_default();
+            Action::On { owner, tools } => owner.with(context, async |guards| {
+                let mut settings = guards.read().await?;
                 let denied = settings.denied.take().unwrap_or_default();
                 if let Some(other) = tools.iter().find(|tool| !denied.contains(tool)) {
                     let off = if denied.is_empty() { "none".to_owned() } else { denied.join(", ") };
                     let wrong =
-                        anyhow!("`{other}` is not switched off for this {}; off: {off}", owner.layer());
+                        anyhow!("`{other}` is not switched off for this {}; off: {off}", guards.layer);
                     return Err(Failure::Usage(wrong));
                 }
                 let left: Vec<String> = denied.into_iter().filter(|tool| !tools.contains(tool)).collect();
                 settings.denied = (!left.is_empty()).then_some(left);
-                write(stores, (owner, id), (!settings.is_empty()).then_some(&settings)).await
+                guards.write(&settings).await
             }),
             Action::Clear { owner } => {
-                owner.with(context, async |(owner, id), stores| write(stores, (owner, id), None).await)
+                owner.with(context, async |guards| guards.write(&GuardSettings::default()).await)
             }
         }
     }
+}
+
+/// The guards of one owner, which exists.
+struct Guards {
+    api: Local,
+    /// Where the API has them.
+    path: String,
+    layer: LayerKind,
 }
 
 impl OwnerArg {
     fn with(
         self,
         context: Context,
-        work: impl AsyncFnOnce((GuardOwner, &str), &Cells<Store>) -> Result<(), Failure>,
+        work: impl AsyncFnOnce(Guards) -> Result<(), Failure>,
     ) -> Result<ExitCode, Failure> {
-        let owner = owner(&context.loaded, &self.owner).map_err(Failure::Usage)?;
-        self.database.with(context, async |_, stores| {
-            work((owner, &self.owner), &stores).await.map_err(|error| match error {
-                Failure::Other(error) if error.downcast_ref::<Error>().is_some_and(is_not_found) => {
-                    Failure::Other(anyhow!("there is no {}", self.owner))
-                }
-                error => error,
-            })?;
-            Ok(ExitCode::SUCCESS)
+        let Self { owner, database } = self;
+        let (id, path, layer) = found(&context.loaded, &owner).map_err(Failure::Usage)?;
+        database.with_api(context, async |api| {
+            let api = api.find(id).await?.ok_or_else(|| anyhow!("there is no {owner}"))?;
+            work(Guards { api, path, layer }).await
         })
     }
 }
 
-fn is_not_found(error: &Error) -> bool {
-    matches!(error, Error::NotFound { .. })
-}
-
-/// The owner with this id.
-fn owner(loaded: &Loaded, id: &str) -> anyhow::Result<GuardOwner> {
+/// The owner with this id, and where the API has its guards.
+fn found(loaded: &Loaded, id: &str) -> anyhow::Result<(Uuid, String, LayerKind)> {
     Ok(match id.rsplit_once('_').map(|(kind, _)| kind) {
-        Some("tenant") => GuardOwner::Tenant(id.parse()?),
-        Some("user") => GuardOwner::User(id.parse()?),
-        Some("agent") => GuardOwner::Agent(id.parse()?),
-        _ => GuardOwner::Agentable(parse(loaded, id)?.1),
+        Some("tenant") => (id.parse::<TenantId>()?.0, "/v1/guards".to_owned(), LayerKind::Tenant),
+        Some("user") => (id.parse::<UserId>()?.0, format!("/v1/users/{id}/guards"), LayerKind::User),
+        Some("agent") => (id.parse::<AgentId>()?.0, format!("/v1/agents/{id}/guards"), LayerKind::Agent),
+        _ => {
+            let (kind, of) = parse(loaded, id)?;
+            (of.0, format!("/v1/{kind}s/{id}/guards"), LayerKind::Agentable)
+        }
     })
 }
 
-/// The stores that have the owner: each cell has a copy of tenants and agents.
-fn stores_of(stores: &Cells<Store>, owner: GuardOwner) -> Vec<&Store> {
-    match owner {
-        GuardOwner::Tenant(_) | GuardOwner::Agent(_) => stores.iter().collect(),
-        GuardOwner::User(id) => vec![stores.of(id)],
-        GuardOwner::Agentable(id) => vec![stores.of(id)],
+impl Guards {
+    async fn read(&self) -> Result<GuardSettings, Failure> {
+        Ok(self.api.get(&self.path).await?)
     }
-}
 
-async fn read(stores: &Cells<Store>, owner: GuardOwner) -> Result<Option<GuardSettings>, Failure> {
-    let mut guards = None;
-    for store in stores_of(stores, owner).into_iter().take(1) {
-        guards = store.operator().guards(owner).await?;
-    }
-    Ok(guards)
-}
-
-async fn write(
-    stores: &Cells<Store>,
-    (owner, id): (GuardOwner, &str),
-    guards: Option<&GuardSettings>,
-) -> Result<(), Failure> {
-    for store in stores_of(stores, owner) {
-        store.operator().set_guards(owner, guards).await?;
-    }
-    record(stores, owner, id).await?;
-    let owner = owner.layer();
-    match guards {
-        Some(_) => print(&format!("the guards of the {owner} are set; they hold from the next run on")),
-        None => print(&format!("the {owner} has no guards of its own from the next run on")),
-    }
-    Ok(())
-}
-
-/// Records the change, as the request would be that does the same.
-async fn record(stores: &Cells<Store>, owner: GuardOwner, id: &str) -> Result<(), Failure> {
-    let (operation, store, thing) = match owner {
-        GuardOwner::Tenant(tenant) => {
-            audit::record(stores.home(), Some(tenant), "set_guards_of_tenant", id.to_owned()).await;
-            return Ok(());
+    async fn write(&self, guards: &GuardSettings) -> Result<(), Failure> {
+        let written: GuardSettings = self.api.change(Method::PUT, &self.path, guards).await?;
+        let owner = self.layer;
+        match written.is_empty() {
+            false => print(&format!("the guards of the {owner} are set; they hold from the next run on")),
+            true => print(&format!("the {owner} has no guards of its own from the next run on")),
         }
-        GuardOwner::User(id) => ("set_guards_of_user", stores.of(id), id.0),
-        GuardOwner::Agent(id) => ("set_guards_of_agent", stores.home(), id.0),
-        GuardOwner::Agentable(id) => ("set_guards_of_agentable", stores.of(id), id.0),
-    };
-    if let Some(tenant) = store.operator().tenant_of_thing(thing).await? {
-        audit::record(store, Some(tenant), operation, id.to_owned()).await;
+        Ok(())
     }
-    Ok(())
 }
 
 fn read_file(file: &Path) -> anyhow::Result<String> {
