@@ -4,22 +4,21 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use houston_api::ApiError;
-use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
-use houston_domain::clock::SystemClock;
+use houston_api::{ApiError, LocalError};
+use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::conversation::Conversation;
-use houston_domain::id::{AgentableId, Ids, TenantId, UserId};
-use houston_store::agentable::NewAgentable;
-use houston_store::conversation::{ExportOptions, NewConversation, Origin};
-use houston_store::{Error, Store};
-use serde_json::Value;
+use houston_domain::id::UserId;
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::conversation::ForkConversation;
+use houston_protocol::problem::FieldError;
+use reqwest::Method;
+use serde_json::json;
 
 use super::agentable::{AgentArg, Database, agent_type};
-use super::{Context, Failure, audit};
+use super::{Context, Failure};
 use crate::output::{print, print_json, print_json_text, print_stderr};
 
 /// Export a conversation as JSON, for `houston import`: thread, history, closed sessions, notes, learnings and
@@ -38,11 +37,8 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
-            let options = ExportOptions { until: None, knowledge: true, max_bytes };
-            let conversation =
-                found.store.tenant(found.tenant).conversation(&found.agentable, &options).await?;
+        self.agent.with_api(context, async |api, path| {
+            let conversation: Conversation = api.get(&format!("{path}/export")).await?;
             let written = if self.json {
                 serde_json::to_string(&conversation)
             } else {
@@ -61,7 +57,7 @@ impl Export {
                     ));
                 }
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
@@ -89,35 +85,21 @@ impl Import {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let user: UserId = self.user.parse().map_err(|error| Failure::Usage(anyhow!("{error}")))?;
         let max_bytes = context.loaded.settings.server.conversation.max_bytes;
-        let mut conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
-        let digest = conversation.digest();
-        if let Some(title) = self.title {
-            conversation.title = title.chars().take(MAX_TITLE_CHARS).collect();
-        }
-        let shown = self.file.display();
-        conversation.check().map_err(|invalid| Failure::Usage(anyhow!("{shown}: {invalid}")))?;
-        let conversation = conversation.upgraded();
-        let kind: AgentType = agent_type(&context.loaded, &conversation.kind)?.clone();
-        let unknown = conversation.tools.iter().flatten().find(|name| !kind.tools.contains(name));
-        if let Some(name) = unknown {
-            let (kind, allowed) = (&kind.kind, kind.tools.join(", "));
-            let reason = format!("/tools: a {kind} cannot use `{name}`; allowed are: {allowed}");
-            return Err(Failure::Usage(anyhow!("{shown}: {reason}")));
-        }
-        self.database.with(context, async |_, stores| {
-            let store = stores.of(user);
-            let tenant = store.operator().tenant_of(user).await.map_err(|error| match error {
-                houston_store::Error::NotFound { .. } => Failure::Other(anyhow!("there is no {user}")),
-                error => error.into(),
-            })?;
-            let id = create(store, tenant, user, &kind, (&conversation, Some(digest)), None).await?;
-            audit::record_of(store.tenant(tenant), "import_conversation", &id).await;
-            if self.json {
-                print_json(&serde_json::json!({"id": id}));
-            } else {
-                print(&id);
+        let conversation = read(&self.file, max_bytes).map_err(Failure::Usage)?;
+        agent_type(&context.loaded, &conversation.kind)?;
+        self.database.with_api(context, async |api| {
+            let path = format!("/v1/import/{}s", conversation.kind);
+            let title: Option<String> =
+                self.title.as_ref().map(|title| title.chars().take(MAX_TITLE_CHARS).collect());
+            let wanted = json!({"user_id": user, "title": title, "conversation": conversation});
+            let api = api.find(user).await?.ok_or_else(|| anyhow!("there is no {user}"))?;
+            let made = api.change(Method::POST, &path, &wanted).await;
+            let made: AgentableResponse = made.map_err(|error| refused(&self.file, error))?;
+            match self.json {
+                true => print_json(&json!({"id": made.id})),
+                false => print(&made.id),
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
@@ -139,18 +121,30 @@ fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
         "{shown} is longer than the {max_bytes} bytes that server.conversation.max_bytes allows"
     );
     houston_api::parse(text.as_bytes()).map_err(|error| match error {
-        ApiError::InvalidRequest { errors } => {
-            let reasons = errors.iter().map(|fault| match &fault.pointer {
-                Some(pointer) if !pointer.is_empty() => format!("{pointer}: {}", fault.detail),
-                _ => fault.detail.clone(),
-            });
-            anyhow!("{shown}: {}", reasons.collect::<Vec<_>>().join("; "))
-        }
+        ApiError::InvalidRequest { errors } => faulty(path, &errors),
         ApiError::InvalidJson { line, column, reason } => {
             anyhow!("{shown} is not valid JSON: {reason}, at line {line}, column {column}")
         }
         other => anyhow!("{shown}: {other}"),
     })
+}
+
+/// What is wrong with a document, with positions in it.
+fn faulty(path: &Path, errors: &[FieldError]) -> anyhow::Error {
+    let reasons = errors.iter().map(|fault| match fault.pointer.as_deref().unwrap_or_default() {
+        "" => fault.detail.clone(),
+        pointer => {
+            format!("{}: {}", pointer.strip_prefix("/conversation").unwrap_or(pointer), fault.detail)
+        }
+    });
+    anyhow!("{}: {}", path.display(), reasons.collect::<Vec<_>>().join("; "))
+}
+
+fn refused(path: &Path, error: LocalError) -> Failure {
+    match error.problem().map(|problem| problem.errors.as_ref()).unwrap_or_default() {
+        [] => error.into(),
+        errors => Failure::Usage(faulty(path, errors)),
+    }
 }
 
 /// Copy a conversation up to an entry, into a new agent of the same user that continues from there.
@@ -174,67 +168,24 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let max_bytes = found.context.loaded.settings.server.conversation.max_bytes;
-            let options = ExportOptions { until: self.position, knowledge: !self.no_knowledge, max_bytes };
-            let original = &found.agentable;
-            let read = found.store.tenant(found.tenant).conversation(original, &options).await;
-            let mut conversation = read.map_err(|error| match error {
-                Error::NoSuchPosition { .. } | Error::InsideTurn { .. } => Failure::Usage(anyhow!("{error}")),
-                error => error.into(),
-            })?;
-            if let Some(title) = self.title {
-                conversation.title = title.chars().take(MAX_TITLE_CHARS).collect();
-            }
-            let (kind, user) = (found.agent_type()?, original.user);
-            let origin = Origin { id: original.id, served_by: original.served_by };
-            let id =
-                create(&found.store, found.tenant, user, kind, (&conversation, None), Some(origin)).await?;
-            audit::record_of(found.store.tenant(found.tenant), "fork_conversation", found.public_id()).await;
-            let entries = conversation.history.len();
+        self.agent.with_api(context, async |api, path| {
+            let wanted = ForkConversation {
+                position: self.position,
+                title: self.title.map(|title| title.chars().take(MAX_TITLE_CHARS).collect()),
+                knowledge: !self.no_knowledge,
+            };
+            // That it does not exist is said before what its kind allows.
+            api.get::<AgentableResponse>(path).await?;
+            let made: AgentableResponse = api.change(Method::POST, &format!("{path}/fork"), &wanted).await?;
             if self.json {
-                print_json(
-                    &serde_json::json!({"id": id, "forked_from": found.public_id(), "entries": entries}),
-                );
+                let (kind, original) = path.rsplit_once('/').unwrap_or_default();
+                let copy: Conversation = api.get(&format!("{kind}/{}/export", made.id)).await?;
+                let entries = copy.history.len();
+                print_json(&json!({"id": made.id, "forked_from": original, "entries": entries}));
             } else {
-                print(&id);
+                print(&made.id);
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
-}
-
-/// Creates the agent and returns its public id. `digest`: of the document as it was received; `None`
-/// for a fork.
-async fn create(
-    store: &Store,
-    tenant: TenantId,
-    user: UserId,
-    kind: &AgentType,
-    (conversation, digest): (&Conversation, Option<[u8; 32]>),
-    origin: Option<Origin>,
-) -> Result<String, Failure> {
-    if !kind.user_creatable() {
-        let reason =
-            if kind.made_with_user { "it is created with its user" } else { "only agents create it" };
-        return Err(Failure::Usage(anyhow!(
-            "a {} cannot be created from a conversation: {reason}",
-            kind.kind
-        )));
-    }
-    let ids = Ids::new(Arc::new(SystemClock));
-    let id: AgentableId = ids.beside(user);
-    let agentable = NewAgentable {
-        id,
-        user,
-        kind: &kind.kind,
-        title: &conversation.title,
-        description: &conversation.description,
-        status: kind.initial_status(),
-        tools: conversation.tools.as_deref(),
-        created_at: ids.clock().now(),
-    };
-    let new = NewConversation { agentable, conversation, digest, run: ids.beside(user), origin };
-    store.tenant(tenant).create_conversation(&new, &ids, None, &Value::Null).await?;
-    Ok(id.public_id(&kind.kind))
 }
