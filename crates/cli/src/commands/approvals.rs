@@ -3,24 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
-use houston_domain::clock::SystemClock;
 use houston_domain::guard::GrantScope;
-use houston_domain::id::{Ids, QuestionId};
-use houston_domain::question::approval::{ApprovalAnswer, Remember, link_path, link_token};
+use houston_domain::id::QuestionId;
+use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::BudgetAnswer;
 use houston_domain::question::input::InputAnswer;
-use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
+use houston_domain::question::{NewQuestion, QuestionKind};
+use houston_protocol::question::{ApprovalLink, CreateApprovalLink};
 use houston_store::answer::{Answered, AskedQuestion};
-use houston_store::{Error, Store};
+use houston_store::{Error, Store, TenantStore};
+use reqwest::Method;
 use serde_json::{Number, Value, json};
 
-use super::agentable::{Database, one_line, table};
+use super::agentable::{Api, Database, one_line, table};
 use super::{Context, Failure, audit};
 use crate::output::{print, print_json};
 
@@ -184,13 +184,15 @@ impl Approvals {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Self { decision, limit, json, database } = self;
         let decision = decision.map(Decision::read).transpose()?;
-        database.with(context, async |_, stores| match decision {
+        match decision {
             Some((id, Decided::Link { answered_by })) => {
-                make_link(stores.of(id), id, answered_by.as_deref(), json).await
+                database.with_api(context, async |api| make_link(&api, id, answered_by, json).await)
             }
-            Some((id, decided)) => decide(stores.of(id), id, decided, json).await,
-            None => list(&stores, i64::from(limit), json).await,
-        })
+            Some((id, decided)) => {
+                database.with(context, async |_, stores| decide(stores.of(id), id, decided, json).await)
+            }
+            None => database.with(context, async |_, stores| list(&stores, i64::from(limit), json).await),
+        }
     }
 }
 
@@ -269,53 +271,48 @@ fn row(asked: &AskedQuestion) -> Value {
 }
 
 async fn make_link(
-    store: &Store,
+    api: &Api,
     id: QuestionId,
-    answered_by: Option<&str>,
+    answered_by: Option<String>,
     json: bool,
-) -> Result<ExitCode, Failure> {
-    let tenant = store.operator().tenant_of_question(id).await.map_err(|error| not_found(id, error))?;
-    let store = store.tenant(tenant);
-    let question = store.question(id).await.map_err(|error| not_found(id, error))?.question;
-    if question.state != QuestionState::Open {
-        return Err(Failure::Other(anyhow!("{id} is not open any more: it was {}", question.state.as_str())));
-    }
-    if question.asked.plain_answer(true, None).is_none() {
-        return Err(Failure::Usage(anyhow!(
-            "{id} needs another answer than yes or no; POST /v1/questions/{id}/answer answers it"
-        )));
-    }
-    let token = link_token(&Ids::new(Arc::new(SystemClock)));
-    store.create_approval_link(id, &token, answered_by).await?;
-    audit::record_of(store, "create_approval_link", id).await;
-    let path = link_path(id, &token);
+) -> Result<(), Failure> {
+    let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}/links"));
+    let link: ApprovalLink = api.change(Method::POST, &path, &CreateApprovalLink { answered_by }).await?;
     if json {
-        print_json(
-            &json!({"path": path, "answered_by": answered_by, "expires_at": question.asked.expires_at}),
-        );
+        print_json(&link);
     } else {
-        print(&path);
+        print(&link.path);
         print("");
         print(
             "Put the address at which people reach `houston serve` before it. Who has the link may decide.",
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// What lists questions.
+const WAITING: &str = "`houston approvals` lists what waits";
+
+/// The handle for the tenant that a question belongs to.
+async fn of_question(store: &Store, id: QuestionId) -> Result<TenantStore<'_>, Failure> {
+    let tenant = store.operator().tenant_of_thing(id.0).await?;
+    Ok(store.tenant(tenant.ok_or_else(|| missing(id))?))
+}
+
+fn missing(id: QuestionId) -> anyhow::Error {
+    anyhow!("there is no {id}; {WAITING}")
 }
 
 fn not_found(id: QuestionId, error: Error) -> Failure {
     match error {
-        Error::NotFound { .. } => {
-            Failure::Other(anyhow!("there is no {id}; `houston approvals` lists what waits"))
-        }
+        Error::NotFound { .. } => missing(id).into(),
         error => error.into(),
     }
 }
 
 async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> Result<ExitCode, Failure> {
     let not_found = |error| not_found(id, error);
-    let tenant = store.operator().tenant_of_question(id).await.map_err(not_found)?;
-    let store = store.tenant(tenant);
+    let store = of_question(store, id).await?;
     let asked = store.question(id).await.map_err(not_found)?.question.asked;
     let answer = decided.answer(&asked)?;
     asked.check_answer(&answer).map_err(|wrong| {
