@@ -75,10 +75,7 @@ pub(super) async fn agent(stores: &Cells<Store>, run: RunId, id: AgentId) -> Res
 }
 
 async fn tenant_of(stores: &Cells<Store>, run: RunId) -> Result<TenantId, Failure> {
-    stores.of(run).operator().tenant_of_run(run).await.map_err(|error| match error {
-        Error::NotFound { .. } => Failure::Other(anyhow!(
-            "there is no {run} in this database; `houston list` prints the existing ids"
-        )),
-        error => error.into(),
-    })
+    let tenant = stores.of(run).operator().tenant_of_thing(run.0).await?;
+    let missing = || anyhow!("there is no {run} in this database; `houston list` prints the existing ids");
+    Ok(tenant.ok_or_else(missing)?)
 }

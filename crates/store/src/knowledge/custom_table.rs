@@ -9,7 +9,7 @@ use sqlx::types::Json;
 
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, TenantStore};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
 
@@ -292,19 +292,5 @@ impl TenantStore<'_> {
         let is_gone = delete(&mut tx, self.tenant, id).await?;
         tx.commit().await?;
         if is_gone { Ok(()) } else { Err(NOT_FOUND) }
-    }
-}
-
-impl OperatorStore<'_> {
-    /// The tenant that a table belongs to.
-    pub async fn tenant_of_table(self, id: TableId) -> Result<TenantId> {
-        let tenant = sqlx::query_scalar!(
-            "-- store::custom_table::tenant_of
-            select u.tenant_id from houston.custom_tables t join houston.users u on u.id = t.user_id
-             where t.id = $1 and u.tenant_id = t.tenant_id",
-            id.0
-        );
-        let tenant = tenant.fetch_optional(&self.pool).await?.flatten();
-        tenant.map(TenantId).ok_or(NOT_FOUND)
     }
 }

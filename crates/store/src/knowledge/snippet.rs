@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, Shared, TenantStore};
+use crate::handle::TenantStore;
 use crate::row_security::with_connection;
 
 /// A snippet.
@@ -160,7 +160,7 @@ pub(crate) async fn save(
 /// Snippets of a user without their code, in the order of their names, after `after`.
 pub(crate) async fn list(
     connection: &mut PgConnection,
-    tenant: Option<TenantId>,
+    tenant: TenantId,
     user: UserId,
     after: &str,
     limit: i64,
@@ -170,8 +170,8 @@ pub(crate) async fn list(
         select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
                created_at, updated_at
           from houston.snippets
-         where tenant_id = coalesce($1, tenant_id) and user_id = $2 and name > $3 order by name limit $4"#,
-        tenant.map(|tenant| tenant.0),
+         where tenant_id = $1 and user_id = $2 and name > $3 order by name limit $4"#,
+        tenant.0,
         user.0,
         after,
         limit
@@ -223,14 +223,14 @@ pub(crate) async fn find(
 /// Deletes a snippet. Returns whether it existed.
 pub(crate) async fn delete(
     connection: &mut PgConnection,
-    tenant: Option<TenantId>,
+    tenant: TenantId,
     user: UserId,
     name: &str,
 ) -> Result<bool> {
     let done = sqlx::query!(
         "-- store::snippet::delete
-        delete from houston.snippets where tenant_id = coalesce($1, tenant_id) and user_id = $2 and name = $3",
-        tenant.map(|tenant| tenant.0),
+        delete from houston.snippets where tenant_id = $1 and user_id = $2 and name = $3",
+        tenant.0,
         user.0,
         name
     )
@@ -247,7 +247,8 @@ impl TenantStore<'_> {
         after: Option<String>,
         limit: i64,
     ) -> Result<Vec<SnippetEntry>> {
-        self.shared.snippets(Some(self.tenant), user, &after.unwrap_or_default(), limit).await
+        let after = after.unwrap_or_default();
+        Ok(with_connection!(self.pool, |c| list(c, self.tenant, user, &after, limit)))
     }
 
     /// A snippet of a user of the tenant.
@@ -258,35 +259,7 @@ impl TenantStore<'_> {
 
     /// Deletes a snippet of a user of the tenant. If it is a tool, runs that begin later have it no more.
     pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
-        self.shared.delete_snippet(Some(self.tenant), user, name).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// Like [`TenantStore::snippets`], for any tenant.
-    pub async fn snippets(self, user: UserId, limit: i64) -> Result<Vec<SnippetEntry>> {
-        self.shared.snippets(None, user, "", limit).await
-    }
-
-    /// Like [`TenantStore::delete_snippet`], for any tenant.
-    pub async fn delete_snippet(self, user: UserId, name: &str) -> Result<()> {
-        self.shared.delete_snippet(None, user, name).await
-    }
-}
-
-impl Shared {
-    async fn snippets(
-        &self,
-        tenant: Option<TenantId>,
-        user: UserId,
-        after: &str,
-        limit: i64,
-    ) -> Result<Vec<SnippetEntry>> {
-        Ok(with_connection!(self.pool_of(tenant), |c| list(c, tenant, user, after, limit)))
-    }
-
-    async fn delete_snippet(&self, tenant: Option<TenantId>, user: UserId, name: &str) -> Result<()> {
-        let existed = with_connection!(self.pool_of(tenant), |c| delete(c, tenant, user, name));
+        let existed = with_connection!(self.pool, |c| delete(c, self.tenant, user, name));
         if existed { Ok(()) } else { Err(Error::NotFound { what: "snippet" }) }
     }
 }

@@ -113,9 +113,4 @@ impl OperatorStore<'_> {
     pub async fn list_workers(self) -> Result<Vec<RegisteredWorker>> {
         self.shared.registered_workers().await
     }
-
-    /// See [`ApiStore::drain_worker`].
-    pub async fn drain_worker(self, worker: WorkerId) -> Result<()> {
-        self.shared.ask_to_drain(worker).await
-    }
 }

@@ -2,7 +2,7 @@
 //! [`super::trigger_reader`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TenantId, TriggerId, UserId};
+use houston_domain::id::{AgentableId, TriggerId, UserId};
 use houston_domain::trigger::effect::{Firing, TriggerTask};
 use houston_domain::trigger::{MAX_TRIGGERS, When};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use sqlx::types::Json;
 use super::trigger_reader::ensure_reader;
 use crate::bound;
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, TenantStore};
+use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 
 /// The most triggers that are listed as due next.
@@ -279,20 +279,6 @@ impl TenantStore<'_> {
         .fetch_one(&self.pool)
         .await?;
         if deleted == 0 { Err(NOT_FOUND) } else { Ok(()) }
-    }
-}
-
-impl OperatorStore<'_> {
-    /// The tenant that a trigger belongs to.
-    pub async fn tenant_of_trigger(self, id: TriggerId) -> Result<TenantId> {
-        let tenant = sqlx::query_scalar!(
-            "-- store::trigger::tenant_of
-            select tenant_id from houston.triggers where id = $1",
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        tenant.map(TenantId).ok_or(NOT_FOUND)
     }
 }
 

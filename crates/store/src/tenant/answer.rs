@@ -1,7 +1,7 @@
 //! Questions as the API sees them: reading and answering.
 
 use houston_domain::guard::{Grant, GrantScope};
-use houston_domain::id::{AgentableId, QuestionId, RunId, TenantId, UserId};
+use houston_domain::id::{AgentableId, QuestionId, RunId, UserId};
 use houston_domain::question::OWN_PREFIX;
 use houston_domain::question::approval::{Approval, granted};
 use houston_domain::question::{Question, QuestionKind, QuestionState};
@@ -85,19 +85,6 @@ impl OperatorStore<'_> {
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.into_iter().map(|r| asked!(r)).collect())
-    }
-
-    /// The tenant of a question, for operators.
-    pub async fn tenant_of_question(self, id: QuestionId) -> Result<TenantId> {
-        let owner = sqlx::query_scalar!(
-            "-- store::answer::tenant_of_question
-            select tenant_id from houston.questions where id = $1",
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "question" })?;
-        Ok(TenantId(owner))
     }
 }
 

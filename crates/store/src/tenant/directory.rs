@@ -3,7 +3,7 @@
 //! No query here is restricted to a tenant, so none may be reachable from the API.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{MessageId, RunId, TenantId, UserId};
+use houston_domain::id::{TenantId, UserId};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -55,17 +55,6 @@ impl OperatorStore<'_> {
         );
         let found = found.fetch_optional(&self.pool).await?;
         found.map(TenantId).ok_or(Error::NotFound { what: "tenant" })
-    }
-
-    /// The tenant of a user.
-    pub async fn tenant_of_user(self, user: UserId) -> Result<TenantId> {
-        let found = sqlx::query_scalar!(
-            r#"-- store::directory::tenant_of_user
-            select tenant_id as "tenant_id!" from houston.users where id = $1 and tenant_id is not null"#,
-            user.0
-        );
-        let found = found.fetch_optional(&self.pool).await?;
-        found.map(TenantId).ok_or(Error::NotFound { what: "user" })
     }
 
     /// Lists users, newest first.
@@ -156,31 +145,5 @@ impl OperatorStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?)
-    }
-
-    /// The tenant of a run, for operators.
-    pub async fn tenant_of_run(self, run: RunId) -> Result<TenantId> {
-        let owner = sqlx::query_scalar!(
-            "-- store::directory::tenant_of_run
-            select tenant_id from houston.runs where id = $1",
-            run.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "run" })?;
-        Ok(TenantId(owner))
-    }
-
-    /// The run that a message belongs to, and its tenant, for operators.
-    pub async fn run_of_message(self, message: MessageId) -> Result<(TenantId, RunId)> {
-        let row = sqlx::query!(
-            "-- store::directory::run_of_message
-            select tenant_id, run_id from houston.messages where id = $1",
-            message.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "message" })?;
-        Ok((TenantId(row.tenant_id), RunId(row.run_id)))
     }
 }

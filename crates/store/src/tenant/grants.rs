@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::guard::{Grant, GrantScope, Granted};
-use houston_domain::id::{AgentableId, GrantId, QuestionId, TenantId, UserId};
+use houston_domain::id::{AgentableId, GrantId, QuestionId, UserId};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, RunStore, Shared, TenantStore};
+use crate::handle::{RunStore, TenantStore};
 
 /// Maximum number of grants of a user: a run that would ask reads them all.
 pub const MAX_GRANTS: i64 = 200;
@@ -67,49 +67,20 @@ impl RunStore {
 impl TenantStore<'_> {
     /// The grants of a user of the tenant, newest first, older than `before` if given.
     pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<StoredGrant>> {
-        self.shared.grants(Some(self.tenant), user, before, limit).await
-    }
-
-    /// Revokes a grant.
-    pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
-        self.shared.revoke_grant(Some(self.tenant), id).await
-    }
-}
-
-impl OperatorStore<'_> {
-    /// Like [`TenantStore::grants`], for any tenant.
-    pub async fn grants(self, user: UserId, limit: i64) -> Result<Vec<StoredGrant>> {
-        self.shared.grants(None, user, None, limit).await
-    }
-
-    /// Like [`TenantStore::revoke_grant`], for any tenant.
-    pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
-        self.shared.revoke_grant(None, id).await
-    }
-}
-
-impl Shared {
-    async fn grants(
-        &self,
-        tenant: Option<TenantId>,
-        user: UserId,
-        before: Option<GrantId>,
-        limit: i64,
-    ) -> Result<Vec<StoredGrant>> {
         let rows = sqlx::query_as!(
             Row,
             r#"-- store::grants::list
             select g.id, g.agentable_id, a.kind as "kind?", g.tool, g.conditions as "conditions: Conditions", g.pin,
                    g.granted_by, g.created_at
               from houston.grants g left join houston.agentables a on a.id = g.agentable_id
-             where g.tenant_id = coalesce($1, g.tenant_id) and g.user_id = $2 and ($3::uuid is null or g.id < $3)
+             where g.tenant_id = $1 and g.user_id = $2 and ($3::uuid is null or g.id < $3)
              order by g.id desc limit $4"#,
-            tenant.map(|tenant| tenant.0),
+            self.tenant.0,
             user.0,
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool_of(tenant))
+        .fetch_all(&self.pool)
         .await?;
         let grant = |row: Row| StoredGrant {
             id: GrantId(row.id),
@@ -122,14 +93,19 @@ impl Shared {
         Ok(rows.into_iter().map(grant).collect())
     }
 
-    async fn revoke_grant(&self, tenant: Option<TenantId>, id: GrantId) -> Result<()> {
+    /// Revokes a grant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such grant, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn revoke_grant(self, id: GrantId) -> Result<()> {
         let done = sqlx::query!(
             "-- store::grants::revoke
-            delete from houston.grants where id = $1 and tenant_id = coalesce($2, tenant_id)",
+            delete from houston.grants where id = $1 and tenant_id = $2",
             id.0,
-            tenant.map(|tenant| tenant.0)
+            self.tenant.0
         )
-        .execute(&self.pool_of(tenant))
+        .execute(&self.pool)
         .await?;
         if done.rows_affected() == 0 { Err(Error::NotFound { what: "grant" }) } else { Ok(()) }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, Shared, TenantStore};
+use crate::handle::TenantStore;
 
 /// Whose guards they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,36 +70,7 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Inconsistent`] when they cannot be decoded.
     pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        self.shared.guards(Some(self.tenant), owner).await
-    }
-
-    /// Sets them, from the next run on, or removes them.
-    pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
-        self.shared.set_guards(Some(self.tenant), owner, guards).await
-    }
-
-    /// The tenant as an owner of guards.
-    #[must_use]
-    pub fn guard_owner(self) -> GuardOwner {
-        GuardOwner::Tenant(self.tenant)
-    }
-}
-
-impl OperatorStore<'_> {
-    /// Like [`TenantStore::guards`], for any tenant.
-    pub async fn guards(self, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        self.shared.guards(None, owner).await
-    }
-
-    /// Like [`TenantStore::set_guards`], for any tenant.
-    pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
-        self.shared.set_guards(None, owner, guards).await
-    }
-}
-
-impl Shared {
-    async fn guards(&self, tenant: Option<TenantId>, owner: GuardOwner) -> Result<Option<GuardSettings>> {
-        let (id, of, tenant) = (owner.id(), tenant, tenant.map(|tenant| tenant.0));
+        let (id, tenant) = (owner.id(), self.tenant.0);
         let guards = sqlx::query_scalar!(
             r#"-- store::guards::get
             select coalesce(o.guards, 'null') as "guards!"
@@ -110,12 +81,12 @@ impl Shared {
                     select settings->'guards', tenant_id from houston.agents where $3 = 'agent' and id = $1
                     union all
                     select guards, tenant_id from houston.agentables where $3 = 'agentable' and id = $1) o
-             where o.tenant_id = coalesce($2, o.tenant_id)"#,
+             where o.tenant_id = $2"#,
             id,
             tenant,
             owner.layer().as_str()
         )
-        .fetch_optional(&self.pool_of(of))
+        .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: owner.layer().as_str() })?;
         if guards.is_null() {
@@ -128,13 +99,13 @@ impl Shared {
         })
     }
 
-    async fn set_guards(
-        &self,
-        tenant: Option<TenantId>,
-        owner: GuardOwner,
-        guards: Option<&GuardSettings>,
-    ) -> Result<()> {
-        let (id, of, tenant) = (owner.id(), tenant, tenant.map(|tenant| tenant.0));
+    /// Sets them, from the next run on, or removes them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the tenant has no such owner, [`Error::Database`] when Postgres cannot be reached or
+    /// refuses the statement.
+    pub async fn set_guards(self, owner: GuardOwner, guards: Option<&GuardSettings>) -> Result<()> {
+        let (id, tenant) = (owner.id(), self.tenant.0);
         let guards: Option<Value> = guards.map(serde_json::to_value).transpose().map_err(|source| {
             let (table, column) = (owner.layer().as_str(), "guards");
             Error::Inconsistent { table, column, row: id.to_string(), source }
@@ -142,14 +113,14 @@ impl Shared {
         let done = match owner {
             GuardOwner::Tenant(_) => sqlx::query!(
                 "-- store::guards::set_of_tenant
-                update houston.tenants set guards = $3 where id = $1 and id = coalesce($2, id)",
+                update houston.tenants set guards = $3 where id = $1 and id = $2",
                 id,
                 tenant,
                 guards
             ),
             GuardOwner::User(_) => sqlx::query!(
                 "-- store::guards::set_of_user
-                update houston.users set guards = $3 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                update houston.users set guards = $3 where id = $1 and tenant_id = $2",
                 id,
                 tenant,
                 guards
@@ -159,22 +130,28 @@ impl Shared {
                 update houston.agents
                    set settings = settings - 'guards' || jsonb_strip_nulls(jsonb_build_object('guards', $3::jsonb)),
                        version = version + 1, updated_at = statement_timestamp()
-                 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                 where id = $1 and tenant_id = $2",
                 id,
                 tenant,
                 guards
             ),
             GuardOwner::Agentable(_) => sqlx::query!(
                 "-- store::guards::set_of_agentable
-                update houston.agentables set guards = $3 where id = $1 and tenant_id = coalesce($2, tenant_id)",
+                update houston.agentables set guards = $3 where id = $1 and tenant_id = $2",
                 id,
                 tenant,
                 guards
             ),
         };
-        if done.execute(&self.pool_of(of)).await?.rows_affected() == 0 {
+        if done.execute(&self.pool).await?.rows_affected() == 0 {
             return Err(Error::NotFound { what: owner.layer().as_str() });
         }
         Ok(())
+    }
+
+    /// The tenant as an owner of guards.
+    #[must_use]
+    pub fn guard_owner(self) -> GuardOwner {
+        GuardOwner::Tenant(self.tenant)
     }
 }

@@ -1,7 +1,7 @@
 //! The runtime state of an agentable: its lock, the holder, the run, and what it waits for.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
+use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
 use houston_domain::run::RunStatus;
 use houston_domain::runtime_state::{Failure, Holder, LatestRun, RuntimeState, Session};
 use uuid::Uuid;
@@ -155,18 +155,5 @@ impl OperatorStore<'_> {
         .ok_or(Error::NotFound { what: "agentable" })?;
         let tenant = TenantId(owner.tenant_id);
         Ok((tenant, self.shared.tenant(tenant).agentable(kind, id).await?))
-    }
-
-    /// The tenant of a user, for operators.
-    pub async fn tenant_of(self, user: UserId) -> Result<TenantId> {
-        let owner = sqlx::query!(
-            "-- store::state::tenant_of_user
-            select tenant_id as \"tenant_id!\" from houston.users where id = $1 and tenant_id is not null",
-            user.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "user" })?;
-        Ok(TenantId(owner.tenant_id))
     }
 }

@@ -42,7 +42,13 @@ fn state_and_statistics() -> Vec<Case> {
         )
         .after(grown()),
         case("store::state::tenant", "", &[&idle, "'goal'"], &["agentables_pkey"], [5, 10]),
-        case("store::state::tenant_of_user", "", &[&id("user", 7)], &["users_pkey"], [5, 10]),
+        case(
+            "store::audit::tenant_of_thing",
+            "",
+            &[&id("user", 7)],
+            &["users_pkey", "agentables_pkey", "runs_pkey", "messages_pkey"],
+            [20, 60],
+        ),
         case(
             "store::stats::totals",
             "",

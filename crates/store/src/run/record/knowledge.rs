@@ -195,7 +195,7 @@ impl RecordTx<'_> {
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
         let (tenant, user) = (self.owner.tenant, self.owner.user);
         let limit = i64::from(self.tx.knowledge_limits.max_snippets);
-        snippet::list(self.tx.connection(), Some(tenant), user, "", limit).await
+        snippet::list(self.tx.connection(), tenant, user, "", limit).await
     }
 
     /// A snippet of the user; `None`: there is none of this name.
@@ -207,7 +207,7 @@ impl RecordTx<'_> {
     /// Deletes a snippet of the user. Returns whether it existed.
     pub async fn delete_snippet(&mut self, name: &str) -> Result<bool> {
         let (tenant, user) = (self.owner.tenant, self.owner.user);
-        snippet::delete(self.tx.connection(), Some(tenant), user, name).await
+        snippet::delete(self.tx.connection(), tenant, user, name).await
     }
 }
 
