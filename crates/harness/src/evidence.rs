@@ -18,12 +18,6 @@ pub(crate) struct Part {
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: [Part; 24] = [
     Part {
-        name: "check",
-        what: "the static checks, with what every change passes without: documentation, and lints of benchmarks",
-        whole: "cargo xtask check",
-        quick: "cargo xtask check",
-    },
-    Part {
         name: "chaos",
         what: "10 minutes of load while faults are injected everywhere",
         whole: "cargo xtask chaos --minutes 10 --seed 2",
@@ -162,6 +156,12 @@ pub(crate) const PARTS: [Part; 24] = [
         what: "25 servers of jobs/catalogue.toml, installed, started and asked for their tools",
         whole: "cargo test --quiet -p houston-mcp --test it -- --ignored --nocapture servers_of_the_catalogue_list_their_tools",
         quick: "cargo test --quiet -p houston-mcp --test it -- --ignored --nocapture servers_of_the_catalogue_list_their_tools",
+    },
+    Part {
+        name: "check",
+        what: "the static checks, with what every change passes without: documentation, and lints of benchmarks",
+        whole: "cargo xtask check",
+        quick: "cargo xtask check",
     },
 ];
 

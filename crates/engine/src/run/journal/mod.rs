@@ -504,8 +504,11 @@ impl<S: RunStorage> Journal<'_, S> {
     fn report_message(&mut self, step: &mut Step) {
         let answered = step.entries.iter().any(|entry| entry.role == Role::Assistant);
         if answered || ending_status(&step.transition).is_some() {
-            let said = self.shift.take().into_iter().chain(self.analysed.take());
-            step.events.splice(..0, said.map(|event| *event));
+            let said: Vec<Event> =
+                self.shift.take().into_iter().chain(self.analysed.take()).map(|event| *event).collect();
+            // Messages name their events by index.
+            step.messages.iter_mut().for_each(|message| message.event += said.len());
+            step.events.splice(..0, said);
         }
     }
 

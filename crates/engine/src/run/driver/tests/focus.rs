@@ -72,6 +72,17 @@ async fn shift_is_said_after_the_history_and_once() {
     let model = ScriptedModel::new([says("Hi.")]);
     let shifted = process(&model, provider(EffectClass::Read, Behaviour::Answers), Tier::Brief);
     drive(&shifted, Some(client(order("17"), order("18"))), hello()).await;
+    let steps = shifted.storage.committed();
+    for step in steps.iter().filter(|step| !step.messages.is_empty()) {
+        let message = &step.messages[0];
+        assert_eq!(
+            step.events[message.event],
+            Event::MessageSent { message_id: message.id },
+            "{:?}",
+            step.events
+        );
+    }
+    assert!(steps.iter().any(|step| step.messages.len() == 1), "the answer");
     let (before, after) = (plain.requests.lock().unwrap(), model.requests.lock().unwrap());
     assert_eq!(before[0].system, after[0].system, "the prefix stays byte for byte");
     assert_eq!(before[0].entries, after[0].entries, "and so does the history");
