@@ -108,7 +108,8 @@ async fn descriptions_of_queries_fit_the_schema() {
 #[test]
 fn each_description_is_of_a_query_in_the_source() {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let mut unprepared = BTreeSet::new();
+    // A macro makes this text of that of another query.
+    let mut unprepared = BTreeSet::from(["store::step::statement::write_with_tools".to_owned()]);
     for source in sources() {
         for (at, start) in source.text.match_indices("-- store::") {
             let rest = &source.text[at + start.len()..];
