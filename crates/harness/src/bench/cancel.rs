@@ -10,7 +10,7 @@ use houston_testkit::model_server::{Ending, Journal, JournalDetail, ModelServer,
 use serde_json::Value;
 
 use super::report::{Report, Row};
-use super::{Bench, servers, workload};
+use super::{Bench, workload};
 use crate::http::Connection;
 use crate::spread::Spread;
 
@@ -24,7 +24,7 @@ const NO_REDIS: &str = "redis://127.0.0.1:1";
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let runs = bench.size(80, 10);
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let (database, redis) = (servers.database_url(), servers.redis_url());
     // A user is waiting for the run to stop: the aim holds for each.
     let rows = [

@@ -9,7 +9,7 @@ use super::load::{Messages, Meter};
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
 use super::workload::{self, Timing};
-use super::{Bench, machine, servers};
+use super::{Bench, machine};
 use crate::proc;
 
 /// How long the model streams an answer.
@@ -25,7 +25,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let mut rows = Vec::new();
     for &(messages, aim) in bench.size(FULL, QUICK) {
         // A process each: memory that an earlier crowd has left would be counted.
-        let servers = servers()?;
+        let servers = bench.servers()?;
         let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
         // What the first messages of a process pay is not counted: a crowd meets a service that runs.
         let goals = setup.goals(100).await?;

@@ -10,7 +10,7 @@ use houston_testkit::model_server::JournalDetail;
 use super::load::Meter;
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::{Bench, machine, servers, workload};
+use super::{Bench, machine, workload};
 use crate::spread::Spread;
 
 /// Pause between two runs: long enough for the commits of the last run to end and for processor caches to cool.
@@ -19,7 +19,7 @@ const GAP: Duration = Duration::from_millis(10);
 const WARM_UP: usize = 20;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let runs = bench.size(500, 50);
     let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
     let disk = machine::fdatasync(&servers.folder(), runs)?;

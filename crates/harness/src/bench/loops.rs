@@ -9,7 +9,7 @@ use houston_testkit::model_server::JournalDetail;
 use super::load::{Messages, Meter, clients};
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup, TURNS};
-use super::{Bench, servers, workload};
+use super::{Bench, workload};
 use crate::spread::Spread;
 
 /// Pause between two loops, and loops that are not counted, as with single runs.
@@ -29,7 +29,7 @@ struct Phases {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let (alone, many) = (bench.size(200, 20), bench.size(5_000, 300));
     let setup = Setup::start(bench.houston(), &servers, Replies::Loop).await?;
     let (timings, phases) = one_after_the_other(&setup, alone).await?;
@@ -39,6 +39,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let meter = Meter::begin(&setup)?;
     let loaded = clients(&setup, CLIENTS, ("loop: 32 at once", many), Messages::to(&goals)).await?;
     let spent = meter.end(&setup)?;
+    bench.print_statements(&servers)?;
     setup.stop_and_check()?;
 
     let [first_event, done, post, open, ..] = workload::Timing::rows("", &timings);

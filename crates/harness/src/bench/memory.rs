@@ -12,7 +12,7 @@ use super::load::{Job, Messages, clients};
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
 use super::workload::{self, Timing};
-use super::{Bench, database, machine, servers};
+use super::{Bench, database, machine};
 use crate::http::Connection;
 use crate::proc;
 use crate::wait::wait_until;
@@ -34,7 +34,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     {
         print_status(&format!("memory: {runs} times a {what}"));
         // A new process, so that memory left over from earlier load is not counted.
-        let servers = servers()?;
+        let servers = bench.servers()?;
         let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
         let Held { seconds, kb_each, after_mb } = held(&setup, runs, hold, is_streamed).await?;
         setup.stop_and_check()?;

@@ -34,6 +34,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use houston_testkit::console::print_status;
 use houston_testkit::houston::{Builder, Houston};
 use houston_testkit::programs;
 use houston_testkit::servers::TestServers;
@@ -108,6 +109,9 @@ impl Scenario {
     }
 }
 
+/// Connections of Postgres: enough for an API process and four workers.
+const CONNECTIONS: u16 = 300;
+
 /// What all scenarios are told.
 #[derive(Debug)]
 pub(crate) struct Bench {
@@ -115,7 +119,7 @@ pub(crate) struct Bench {
     pub(crate) program: PathBuf,
     /// To see that the measurements work, not for figures.
     pub(crate) quick: bool,
-    /// Whether to count the statements of Postgres, with the throughput.
+    /// Whether to count the statements of Postgres, with `throughput`, `loop` and `plans`.
     pub(crate) statements: bool,
     /// Numbers of cells.
     pub(crate) cells: Vec<u8>,
@@ -132,9 +136,36 @@ impl Bench {
     fn houston(&self) -> Builder {
         Houston::builder(&self.program)
     }
-}
 
-/// Servers with fsync.
-fn servers() -> Result<TestServers> {
-    programs::servers(|config| config.fsync = true)
+    /// Servers with fsync.
+    fn servers(&self) -> Result<TestServers> {
+        programs::servers(|config| {
+            config.fsync = true;
+            config.max_connections = CONNECTIONS;
+            if self.statements {
+                let settings =
+                    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
+                config.postgres_settings = settings.map(str::to_owned).to_vec();
+            }
+        })
+    }
+
+    /// Prints the statements that took most time since the start of the servers, warming up and the creation of goals
+    /// included.
+    fn print_statements(&self, servers: &TestServers) -> Result<()> {
+        if !self.statements {
+            return Ok(());
+        }
+        servers.sql("create extension if not exists pg_stat_statements")?;
+        let rows = servers.sql(
+            "select format('  %s + %s ms in %s calls, %s plans and %s blocks a call: %s', sum(total_exec_time)::int, sum(total_plan_time)::int, sum(calls),
+                           round(sum(plans) / sum(calls), 2), round(sum(shared_blks_hit) / sum(calls)), name)
+               from (select coalesce(substring(query from '^-- ([a-z_:]+)'),
+                                     left(regexp_replace(query, '\\s+', ' ', 'g'), 40)) as name, *
+                       from pg_stat_statements where calls > 0) s
+              group by name order by sum(total_exec_time + total_plan_time) desc limit 30",
+        )?;
+        print_status(&rows);
+        Ok(())
+    }
 }

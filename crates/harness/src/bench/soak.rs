@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use houston_testkit::console::print_status;
 
+use super::Bench;
 use super::load::{Job, Messages, Meter, clients};
 use super::report::{Report, Row, megabytes};
 use super::setup::{GOALS_OF_A_USER, Replies, Setup};
-use super::{Bench, servers};
 use crate::http::Connection;
 use crate::proc;
 
@@ -30,7 +30,7 @@ struct Tenth {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
     let goals = bench.messages.div_ceil(TENTHS * OF_A_GOAL).max(1);
     // Not counted: connections are opened, statements are planned.

@@ -10,7 +10,7 @@ use houston_testkit::scratch::Scratch;
 
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::{Bench, servers, workload};
+use super::{Bench, workload};
 use crate::http::Connection;
 use crate::spread::Spread;
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (starts, hold) = (bench.size(20, 3), bench.size(Duration::from_secs(10), Duration::from_secs(1)));
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let setup = Setup::start(bench.houston(), &servers, Replies::Text).await?;
     let rest = setup.rest(hold).await?;
     let firsts = first_requests(setup, starts).await?;

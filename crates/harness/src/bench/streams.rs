@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::load::Meter;
 use super::report::{Report, Row, megabytes};
 use super::setup::{Replies, Setup};
-use super::{Bench, machine, servers, workload};
+use super::{Bench, machine, workload};
 use crate::http::Connection;
 use crate::proc;
 use crate::spread::Spread;
@@ -46,7 +46,7 @@ struct Clock {
 }
 
 async fn of(bench: &Bench, key: &str, streams: usize, pace: Duration) -> Result<Vec<Row>> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let many = (2 * SLOW.0).to_string();
     let houston = [
         "HOUSTON_SERVER__MAX_STREAMS",

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
+use super::Bench;
 use super::report::{Report, Row};
-use super::{Bench, servers};
 use crate::recovery::{self, Plan, Times};
 use crate::spread::Spread;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let plan = Plan { kills: bench.size(100, 5), stops: bench.size(30, 3), workers: 2, runs: 4 };
     let [kills, stops] = recovery::times(&bench.program, &servers, plan).await?;
     let spread = |times: &[std::time::Duration]| Spread::of(times.iter().copied());

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::report::{Report, Row};
 use super::workload::{self, Timing};
-use super::{Bench, database, servers};
+use super::{Bench, database};
 use crate::http::Connection;
 use crate::spread::Spread;
 
@@ -31,7 +31,7 @@ const GAP: Duration = Duration::from_millis(20);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (queued, messages) = (bench.size(10_000, 600), bench.size(500, 40));
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let answer = Reply::text(workload::answer()).in_pieces(workload::PIECES);
     let [at_once, late] =
         [answer.clone(), answer.after(TAKES)].map(|reply| Prepared::new(&reply, Wire::OpenAiChat));

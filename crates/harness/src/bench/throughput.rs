@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use houston_testkit::console::print_status;
 use houston_testkit::houston::Builder;
-use houston_testkit::programs;
-use houston_testkit::servers::TestServers;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -22,8 +20,6 @@ use super::setup::{GOALS_OF_A_USER, Replies, Rest, Setup};
 use super::workload::Timing;
 use crate::http::Connection;
 
-/// Connections of Postgres: enough for an API process and four workers.
-const CONNECTIONS: u16 = 300;
 /// Runs that estimate the throughput, after as many warm-up runs.
 const PROBE: usize = 600;
 /// Of secrets of webhooks; it protects nothing here.
@@ -118,7 +114,7 @@ pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
     let mut rows = Vec::new();
     for case in cases {
         print_status(&format!("throughput: {}, {} cells", case.key, case.cells));
-        let servers = (0..case.cells).map(|_| servers(bench.statements)).collect::<Result<Vec<_>>>()?;
+        let servers = (0..case.cells).map(|_| bench.servers()).collect::<Result<Vec<_>>>()?;
         let receiver = if case.everything { Some(Receiver::start().await?) } else { None };
         let replies = if case.journey == Journey::ByTool { Replies::Tool } else { Replies::Text };
         let setup = Setup::start_on(houston(bench, case, receiver.as_ref()), &servers, replies).await?;
@@ -126,14 +122,9 @@ pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
             let body = json!({"url": receiver.as_ref().map(Receiver::url), "topics": ["run.*"]}).to_string();
             setup.connect().await?.post("/v1/webhooks", &body).await?.json::<Value>()?;
         }
-        if bench.statements {
-            servers[0].sql("create extension pg_stat_statements")?;
-        }
         let rest = setup.rest(bench.size(Duration::from_secs(5), Duration::from_secs(1))).await?;
         rows.extend(drive(&setup, case, bench.size(12.0, 2.0), &rest).await?);
-        if bench.statements {
-            print_status(&statements(&servers[0])?);
-        }
+        bench.print_statements(&servers[0])?;
         setup.stop_and_check()?;
     }
     Ok(Report { about: "streamed durable runs, 250 bytes in and out, 20 pieces".to_owned(), rows })
@@ -261,31 +252,4 @@ impl Receiver {
     fn url(&self) -> String {
         format!("http://{}", self.address)
     }
-}
-
-/// The servers of a cell.
-fn servers(statements: bool) -> Result<TestServers> {
-    programs::servers(|config| {
-        config.fsync = true;
-        config.max_connections = CONNECTIONS;
-        if statements {
-            config.postgres_settings =
-                ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"]
-                    .map(str::to_owned)
-                    .to_vec();
-        }
-    })
-}
-
-/// The statements that took most time since the start of the servers, warming up and the creation of goals included.
-fn statements(servers: &TestServers) -> Result<String> {
-    let rows = servers.sql(
-        "select format('  %s ms in %s calls, %s plans and %s blocks a call: %s', sum(total_exec_time)::int, sum(calls),
-                       round(sum(plans) / sum(calls), 2), round(sum(shared_blks_hit) / sum(calls)),
-                       coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40)))
-           from pg_stat_statements where calls > 0
-          group by coalesce(substring(query from '^-- ([a-z_:]+)'), left(regexp_replace(query, '\\s+', ' ', 'g'), 40))
-          order by sum(total_exec_time) desc limit 20",
-    )?;
-    Ok(rows)
 }
