@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta};
 use houston_domain::analysis::{Complexity, Vocabulary, analyse};
-use houston_domain::plan::{Document, Given, Offer, States, advance, succeed};
+use houston_domain::plan::{Document, Given, MAX_STEPS, Offer, States, advance, succeed};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -70,18 +70,25 @@ fn plans() -> Result<(), Box<dyn Error>> {
         let before = if at == 1 { "s0.result".to_owned() } else { before };
         json!({"id": format!("s{at}"), "type": "tool", "tool": "search", "args": {"q": format!("{{{{ {before} }}}}"), "n": at}})
     };
-    let steps: Vec<Value> = (0..100).map(step).collect();
+    for steps in [100, MAX_STEPS] {
+        plan(&(0..steps).map(step).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn plan(steps: &[Value]) -> Result<(), Box<dyn Error>> {
+    let count = steps.len();
     let text = json!({"v": 1, "goal": "Measure", "steps": steps, "output": "{{ s99.result }}"}).to_string();
-    let offer = Offer { tools: &["search"], steps: 100 };
+    let offer = Offer { tools: &["search"], steps: MAX_STEPS };
     let parse = || Document::parse(&text, offer).map_err(|problems| format!("{problems:?}"));
     let document = parse()?;
-    println!("parsing 100 steps, {} bytes: {}", text.len(), quantiles(timed(500, parse)));
+    println!("parsing {count} steps, {} bytes: {}", text.len(), quantiles(timed(50, parse)));
     let (now, input) = (DateTime::UNIX_EPOCH, Value::Null);
     let deadline = now + TimeDelta::days(1);
     let (paused, cancelled, may_replan) = (false, false, false);
     let given = Given { input: &input, now, paused, cancelled, deadline, may_replan, at_once: 5 };
     let mut times = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..2_000 / count {
         let mut states = States::new();
         loop {
             let start = Instant::now();
@@ -95,6 +102,6 @@ fn plans() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    println!("a step of the state machine, 100 steps with results of 1 KB: {}", quantiles(times));
+    println!("a step of the state machine, {count} steps with results of 1 KB: {}", quantiles(times));
     Ok(())
 }

@@ -160,7 +160,7 @@ pub struct PlanVersionResponse {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreatePlan {
-    /// Version 1 of the documents of plans: up to 64 KiB and 100 steps. Either this or `template`.
+    /// Version 1 of the documents of plans: up to 512 KiB and 2,000 steps. Either this or `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, schema::AnyJson>>))]
     pub document: Option<Map<String, Value>>,

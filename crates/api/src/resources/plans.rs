@@ -95,21 +95,28 @@ async fn list(
     for (plan, step) in app.store(caller).plan_steps(&ids).await? {
         steps.entry(plan).or_default().push(step);
     }
-    let items = plans.into_iter().map(|plan| {
-        let steps = steps.remove(&plan.id).unwrap_or_default();
-        let checklist = seen(&plan, &plan.read()?, &steps);
-        Ok(PlanListItem {
-            id: plan.id.public_id(&plan.kind),
-            run_id: plan.run,
-            attached: plan.attached,
-            status: plan.status().to_owned(),
-            version: plan.version,
-            checklist,
-            created_at: Time(plan.created_at),
-            ended_at: plan.ended_at.map(Time),
-        })
-    });
-    Ok(Json(next.page(items.collect::<Result<Vec<_>, ApiError>>()?)))
+    let items = move || -> Result<Vec<_>, houston_store::Error> {
+        plans.into_iter().map(|plan| item(plan, &mut steps)).collect()
+    };
+    Ok(Json(next.page(app.offload.compute(items).await??)))
+}
+
+fn item(
+    plan: StoredPlan,
+    steps: &mut HashMap<AgentableId, Vec<PlanStep>>,
+) -> Result<PlanListItem, houston_store::Error> {
+    let steps = steps.remove(&plan.id).unwrap_or_default();
+    let checklist = seen(&plan, &plan.read()?, &steps);
+    Ok(PlanListItem {
+        id: plan.id.public_id(&plan.kind),
+        run_id: plan.run,
+        attached: plan.attached,
+        status: plan.status().to_owned(),
+        version: plan.version,
+        checklist,
+        created_at: Time(plan.created_at),
+        ended_at: plan.ended_at.map(Time),
+    })
 }
 
 endpoint! {
@@ -307,8 +314,8 @@ async fn listed(app: &App, caller: Caller, id: AgentableId) -> Result<Json<PlanR
     let plan = store.plan(id).await?;
     let steps = store.plan_steps(&[id]).await?.into_iter().map(|(_, step)| step).collect::<Vec<_>>();
     let questions = store.open_questions_of_agentable(id).await?;
-    let document = plan.read()?;
-    let mut response = response(plan, &document, &steps);
+    let read = move || plan.read().map(|document| response(plan, &document, &steps));
+    let mut response = app.offload.compute(read).await??;
     response.questions = questions.into_iter().map(questions::response).collect();
     Ok(Json(response))
 }

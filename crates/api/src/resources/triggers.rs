@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, TriggerId, UserId, parse_prefixed};
 use houston_domain::mode::Mode;
-use houston_domain::plan::{Document, MAX_BYTES, Offer};
+use houston_domain::plan::{Document, MAX_INPUT_BYTES, Offer};
 use houston_domain::trigger::effect::{TriggerPlan, TriggerTask, check_template, check_templates};
 use houston_domain::trigger::{InvalidWhen, MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS, When};
 use houston_protocol::time::Time;
@@ -354,7 +354,7 @@ fn plan_of(plans: Option<&PlanOffer>, document: Value, input: Value) -> Result<T
     })?;
     check_storable_value("/then/document", &document)?;
     check_storable_value("/then/input", &input)?;
-    check_size("/then/input", input.to_string().len(), MAX_BYTES)?;
+    check_size("/then/input", input.to_string().len(), MAX_INPUT_BYTES)?;
     check_templates("/then/input", &input).map_err(|error| ApiError::field(&error.pointer, error.reason))?;
     let PlanOffer { kind, status, tools, steps, lasts_s } = offer.clone();
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();

@@ -280,6 +280,9 @@ fn walk<'d>(
 // </plan_ended>
 // ```
 
+/// Most steps that it lists; those that failed come first.
+const LINES: usize = 100;
+
 /// Maximum length of a step's result, in characters.
 const RESULT: usize = 400;
 
@@ -304,8 +307,16 @@ pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> S
     if untrusted {
         text += &format!("\n<untrusted source=\"{id}\">");
     }
+    let is_failed = |line: &&Line| line.status == LineStatus::Failed;
+    let mut failed = LINES;
+    let mut others = LINES.saturating_sub(list.steps.iter().filter(is_failed).count());
     let mut left = RESULTS;
     for line in &list.steps {
+        let places = if is_failed(&line) { &mut failed } else { &mut others };
+        if *places == 0 {
+            continue;
+        }
+        *places -= 1;
         text += &format!(
             "\n<step id=\"{}\" title=\"{}\" status=\"{}\"",
             attribute(&line.id),
@@ -327,6 +338,9 @@ pub fn ended(list: &Checklist, states: &States, end: &End, untrusted: bool) -> S
         }
         text += if is_cut { " cut=\"true\">" } else { ">" };
         text += &format!("{}</step>", escape(&kept));
+    }
+    if let Some(more) = list.steps.len().checked_sub(LINES).filter(|more| *more > 0) {
+        text += &format!("\n<more_steps count=\"{more}\">read_plan lists them.</more_steps>");
     }
     if let End::Completed(output) = end
         && !output.is_null()

@@ -14,10 +14,17 @@ use crate::question::schema;
 use crate::tool_call::EffectClass;
 
 /// Maximum size of a document as JSON, in bytes.
-pub const MAX_BYTES: usize = 64 * 1024;
+pub const MAX_BYTES: usize = 512 * 1024;
 
-/// Maximum number of steps of a document.
-pub const MAX_STEPS: usize = 100;
+/// Size of a document that is read within a millisecond or two. Larger ones are read on threads for computations.
+pub const SMALL_BYTES: usize = 16 * 1024;
+
+/// Maximum size of what a plan is given as `input`, as JSON in bytes.
+pub const MAX_INPUT_BYTES: usize = 64 * 1024;
+
+/// Maximum number of steps of a document, and of those in the turns of all loops. All of them are read when a worker takes the
+/// plan, and walked over whenever it goes on.
+pub const MAX_STEPS: usize = 2_000;
 
 /// Maximum number of turns of a loop.
 pub const MAX_TURNS: usize = 50;
@@ -200,8 +207,6 @@ pub struct Limits {
     pub steps_of_model: usize,
     /// Maximum number of steps in a document of a request.
     pub steps_of_request: usize,
-    /// Maximum number of steps with those of all turns of loops.
-    pub steps_with_turns: usize,
     /// How often a model changes a plan because of a failure.
     pub replans: u32,
     /// How often a model corrects a change that was refused.
@@ -224,15 +229,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             steps_of_model: 30,
-            steps_of_request: 100,
-            steps_with_turns: 200,
+            steps_of_request: MAX_STEPS,
             replans: super::MAX_REPLANS,
             repairs: super::MAX_REPAIRS,
             attached_s: 600,
             detached_s: 86_400,
             at_once: 5,
             executors: 5,
-            tool_calls: 100,
+            tool_calls: 2_000,
             model_calls: 50,
         }
     }
@@ -247,7 +251,6 @@ impl Limits {
             return Some(format!("{name} must be 1 to {MAX_STEPS}"));
         }
         let small = [
-            ("steps_with_turns", self.steps_with_turns == 0),
             ("attached_s", self.attached_s == 0),
             ("detached_s", self.detached_s == 0),
             ("at_once", self.at_once == 0),
@@ -283,13 +286,22 @@ impl fmt::Display for Problem {
 }
 
 /// A name that does not exist, those that do, and the most similar one.
+/// Names that an error lists.
+const MAX_NAMES: usize = 50;
+
 pub(super) fn unknown(what: &str, given: &str, existing: &[&str]) -> String {
     let given: String = given.chars().take(64).collect();
     let rated = existing.iter().map(|name| (strsim::damerau_levenshtein(&given, name), *name));
     let near =
         rated.min().filter(|(typos, name)| *typos <= name.chars().count().max(given.chars().count()) / 3);
     let like = near.map(|(_, name)| format!("; did you mean `{name}`?")).unwrap_or_default();
-    let list = if existing.is_empty() { "none".to_owned() } else { existing.join(", ") };
+    let list = match existing {
+        [] => "none".to_owned(),
+        [first @ .., _] if existing.len() > MAX_NAMES => {
+            format!("{}, and {} more", first[..MAX_NAMES].join(", "), existing.len() - MAX_NAMES)
+        }
+        all => all.join(", "),
+    };
     format!("there is no {what} `{given}`; there are: {list}{like}")
 }
 

@@ -1,17 +1,17 @@
 //! One walk over the steps of a plan: what may start starts, and what is done settles.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
 
 use super::by_hand::SKIPPED_BY_HAND;
-use super::document::{Action, Document, Join, OnError, Step};
+use super::document::{Action, Document, Join, MAX_STEPS, OnError, Step};
 use super::expression;
 use super::resolve::step as find;
 use super::resolve::visible;
 use super::state::{Advance, Failure, Given, State, States, Status, fail, is_moving, status};
-
-/// Maximum number of steps in the turns of all loops.
-const MAX_IN_TURNS: usize = 200;
 
 /// How steps of a container have ended.
 struct Outcome {
@@ -30,38 +30,58 @@ pub(super) struct Machine<'m, 'g> {
     pub(super) out: &'m mut Advance,
     pub(super) stop: Option<Failure>,
     pub(super) changed: bool,
+    /// Work that runs, once it was counted, until that changes.
+    pub(super) running: Option<usize>,
+}
+
+/// The places of steps in their list.
+fn by_id(steps: &[Step]) -> HashMap<&str, usize> {
+    steps.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect()
 }
 
 impl Machine<'_, '_> {
     pub(super) fn list(&mut self, steps: &[Step], prefix: &str, scope: &Value, at_once: usize) {
+        let mut path = prefix.to_owned();
+        let mut moving = 0;
+        if at_once != usize::MAX {
+            let is_moving = |step: &&Step| is_moving(status(self.states, &format!("{prefix}{}", step.id)));
+            moving = steps.iter().filter(is_moving).count();
+        }
+        let places = OnceCell::new();
         for step in steps {
             if self.stop.is_some() {
                 return;
             }
-            let path = format!("{prefix}{}", step.id);
-            match status(self.states, &path) {
+            path.truncate(prefix.len());
+            path.push_str(&step.id);
+            let before = status(self.states, &path);
+            if before.is_settled() {
+                continue;
+            }
+            match before {
+                Status::Pending if moving >= at_once => {}
                 Status::Pending => {
-                    let running =
-                        |step: &&Step| is_moving(status(self.states, &format!("{prefix}{}", step.id)));
-                    if steps.iter().filter(running).count() < at_once {
-                        let scope = visible(steps, Some(&step.after), prefix, scope, self.states);
-                        self.pending(step, &path, prefix, steps, &scope);
+                    let places = || places.get_or_init(|| by_id(steps));
+                    if self.is_ready(step, &path, prefix, (steps, places)) {
+                        let scope = visible(&step.after, prefix, scope, self.states);
+                        self.pending(step, &path, &scope);
                     }
                 }
                 Status::Running if step.action.is_container() => {
-                    let scope = visible(steps, Some(&step.after), prefix, scope, self.states);
+                    let scope = visible(&step.after, prefix, scope, self.states);
                     self.container(step, &path, &scope);
                 }
-                Status::Running | Status::Asking | Status::Retrying => self.due(step, &path),
-                _ => {}
+                _ => self.due(step, &path),
             }
+            moving += usize::from(is_moving(status(self.states, &path)));
+            moving -= usize::from(is_moving(before)).min(moving);
         }
     }
 
     fn settle(&mut self, step: &Step, path: &str, status: Status, result: Value, error: Option<Failure>) {
         let state = self.states.entry(path.to_owned()).or_default();
         *state = State { status, result, error, due: None, ..std::mem::take(state) };
-        self.changed = true;
+        (self.changed, self.running) = (true, None);
         if status == Status::Failed && step.on_error == OnError::Fail {
             self.stop = state.error.clone();
         }
@@ -76,21 +96,39 @@ impl Machine<'_, '_> {
         self.settle(step, path, Status::Failed, Value::Null, Some(failure));
     }
 
-    fn pending(&mut self, step: &Step, path: &str, prefix: &str, steps: &[Step], scope: &Value) {
-        for other in steps.iter().filter(|other| step.after.contains(&other.id)) {
-            let state = self.states.get(&format!("{prefix}{}", other.id)).cloned().unwrap_or_default();
-            let reason = state.error.map(|error| error.code);
-            let met = match state.status {
-                Status::Succeeded => true,
-                Status::Skipped => matches!(reason.as_deref(), Some("when" | "branch" | SKIPPED_BY_HAND)),
-                Status::Failed => other.on_error == OnError::Continue,
-                Status::Cancelled => false,
-                _ => return,
-            };
-            if !met {
-                return self.skip(step, path, "dependency_failed");
+    /// Whether what a pending step waits for has settled, and there is room for it. Skips it if it is in vain.
+    fn is_ready<'s>(
+        &mut self,
+        step: &Step,
+        path: &str,
+        prefix: &str,
+        (steps, places): (&[Step], impl FnOnce() -> &'s HashMap<&'s str, usize>),
+    ) -> bool {
+        if !step.after.is_empty() {
+            let places = places();
+            let mut after: Vec<usize> =
+                step.after.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+            after.sort_unstable();
+            for other in after.into_iter().filter_map(|place| steps.get(place)) {
+                let state = self.states.get(&format!("{prefix}{}", other.id));
+                let reason = state.and_then(|state| state.error.as_ref()).map(|error| error.code.as_str());
+                let met = match state.map(|state| state.status).unwrap_or_default() {
+                    Status::Succeeded => true,
+                    Status::Skipped => matches!(reason, Some("when" | "branch" | SKIPPED_BY_HAND)),
+                    Status::Failed => other.on_error == OnError::Continue,
+                    Status::Cancelled => false,
+                    _ => return false,
+                };
+                if !met {
+                    self.skip(step, path, "dependency_failed");
+                    return false;
+                }
             }
         }
+        step.when.is_some() || self.may_begin(step)
+    }
+
+    fn pending(&mut self, step: &Step, path: &str, scope: &Value) {
         match step.when.as_deref().map(|when| expression::condition(when, scope)) {
             Some(Ok(false)) => return self.skip(step, path, "when"),
             Some(Err(error)) => return self.invalid(step, path, format!("when: {error}")),
@@ -99,13 +137,18 @@ impl Machine<'_, '_> {
         self.begin(step, path, scope);
     }
 
+    /// Whether the plan has room for the work of a step.
+    fn may_begin(&mut self, step: &Step) -> bool {
+        if self.given.paused || step.action.is_container() {
+            return !self.given.paused;
+        }
+        let is_running = |state: &&State| state.status == Status::Running && state.due.is_some();
+        let running = *self.running.get_or_insert_with(|| self.states.values().filter(is_running).count());
+        running < self.given.at_once
+    }
+
     fn begin(&mut self, step: &Step, path: &str, scope: &Value) {
-        let running = self
-            .states
-            .values()
-            .filter(|state| state.status == Status::Running && state.due.is_some())
-            .count();
-        if self.given.paused || !step.action.is_container() && running >= self.given.at_once {
+        if !self.may_begin(step) {
             return;
         }
         let mut state = self.states.get(path).cloned().unwrap_or_default();
@@ -126,7 +169,7 @@ impl Machine<'_, '_> {
             Err(message) => return self.invalid(step, path, message),
         }
         self.states.insert(path.to_owned(), state);
-        self.changed = true;
+        (self.changed, self.running) = (true, None);
         if !step.action.is_container() {
             self.out.start.push(path.to_owned());
         }
@@ -140,14 +183,14 @@ impl Machine<'_, '_> {
             Some(Action::Loop { steps, .. }) => state.turns.len() * steps.len(),
             _ => 0,
         });
-        in_turns.sum::<usize>() + turns * steps.len() <= MAX_IN_TURNS
+        in_turns.sum::<usize>() + turns * steps.len() <= MAX_STEPS
     }
 
     fn too_many(&mut self, step: &Step, path: &str) {
         self.invalid(
             step,
             path,
-            format!("the turns of all loops have more than {MAX_IN_TURNS} steps: limit the list"),
+            format!("the turns of all loops have more than {MAX_STEPS} steps: limit the list"),
         );
     }
 
@@ -170,6 +213,7 @@ impl Machine<'_, '_> {
                 self.out.cancel.push(path.to_owned());
                 let failure = Failure::new("TIMEOUT", "took longer than it may");
                 self.changed |= fail(step, self.states, path, failure, self.given.now, 1.0);
+                self.running = None;
                 if status(self.states, path) == Status::Failed && step.on_error == OnError::Fail {
                     self.stop = self.states.get(path).and_then(|state| state.error.clone());
                 }

@@ -31,8 +31,8 @@ pub use by_hand::{ByHandError, SKIPPED_BY_HAND, repeat, skip};
 pub use checklist::{Checklist, Delta, Heading, Line, LineStatus, checklist, delta, ended, listed};
 pub use deadline::{deadline, held_up, overdue_tasks, put_off};
 pub use document::{
-    Action, Approval, Document, Join, Limits, MAX_BYTES, MAX_STEPS, MAX_TURNS, Offer, OnError, Problem,
-    Retry, Step, Template, Templates, approval,
+    Action, Approval, Document, Join, Limits, MAX_BYTES, MAX_INPUT_BYTES, MAX_STEPS, MAX_TURNS, Offer,
+    OnError, Problem, Retry, SMALL_BYTES, Step, Template, Templates, approval,
 };
 pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};

@@ -1,7 +1,7 @@
 //! Reads a document field by field, so that each problem has its pointer. Names in expressions are dependencies, and cycles are
 //! refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -369,67 +369,100 @@ const RESERVED: [&str; 3] = ["input", "now", "loop"];
 
 /// Adds implied dependencies; reports duplicate ids, unknown names, wrong expressions and cycles.
 pub(super) fn check_dependencies(document: &mut Document, problems: &mut Vec<Problem>) {
-    list(&mut document.steps, "/steps", &BTreeSet::new(), problems);
-    let visible: BTreeSet<String> = document.steps.iter().map(|step| step.id.clone()).collect();
+    let names = BTreeSet::new();
+    list(&mut document.steps, "/steps", Scope { names: &names, without: None, outer: None }, problems);
+    let names: BTreeSet<String> = document.steps.iter().map(|step| step.id.clone()).collect();
     if let Some(output) = &document.output {
         let mut found = BTreeSet::new();
         texts(output, "/output", &mut found, problems, 0);
-        check_names(&found, &visible, "/output", problems);
+        check_names(&found, Scope { names: &names, without: None, outer: None }, "/output", problems);
     }
 }
 
-fn check_names(
-    found: &BTreeSet<String>,
-    visible: &BTreeSet<String>,
+/// What expressions can name: the steps of a list or the variable of a loop, and what is around them.
+#[derive(Clone, Copy)]
+struct Scope<'s> {
+    names: &'s BTreeSet<String>,
+    /// The container whose steps are checked: they cannot read it.
+    without: Option<&'s str>,
+    outer: Option<&'s Scope<'s>>,
+}
+
+impl Scope<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(name) && self.without != Some(name)
+            || self.outer.is_some_and(|outer| outer.has(name))
+    }
+
+    fn all(&self) -> BTreeSet<&str> {
+        let mut all = self.outer.map(Scope::all).unwrap_or_default();
+        all.extend(self.names.iter().map(String::as_str).filter(|name| self.without != Some(name)));
+        all
+    }
+}
+
+/// Adds a problem, unless enough are known.
+fn add(problems: &mut Vec<Problem>, pointer: impl FnOnce() -> String, message: impl FnOnce() -> String) {
+    if problems.len() < MAX_PROBLEMS {
+        problems.push(Problem::new(pointer(), message()));
+    }
+}
+
+fn check_names(found: &BTreeSet<String>, scope: Scope<'_>, pointer: &str, problems: &mut Vec<Problem>) {
+    for name in found.iter().filter(|name| !scope.has(name) && !["input", "now"].contains(&name.as_str())) {
+        add(
+            problems,
+            || pointer.to_owned(),
+            || {
+                let mut existing: Vec<&str> = scope.all().into_iter().collect();
+                existing.extend(["input", "now"]);
+                unknown("step or variable", name, &existing)
+            },
+        );
+    }
+}
+
+/// Checks a list. Returns the names from outside of it that its steps use.
+fn list(
+    steps: &mut [Step],
     pointer: &str,
+    outer: Scope<'_>,
     problems: &mut Vec<Problem>,
-) {
-    for name in
-        found.iter().filter(|name| !visible.contains(*name) && !["input", "now"].contains(&name.as_str()))
-    {
-        let mut existing: Vec<&str> = visible.iter().map(String::as_str).collect();
-        existing.extend(["input", "now"]);
-        problems.push(Problem::new(pointer, unknown("step or variable", name, &existing)));
-    }
-}
-
-fn list(steps: &mut [Step], pointer: &str, outer: &BTreeSet<String>, problems: &mut Vec<Problem>) {
+) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for (at, step) in steps.iter().enumerate() {
-        if outer.contains(&step.id) || !ids.insert(step.id.clone()) {
-            problems.push(Problem::new(format!("{pointer}/{at}/id"), format!("`{}` is used twice", step.id)));
+        if outer.has(&step.id) || !ids.insert(step.id.clone()) {
+            add(problems, || format!("{pointer}/{at}/id"), || format!("`{}` is used twice", step.id));
         }
     }
-    let visible: BTreeSet<String> = ids.union(outer).cloned().collect();
+    let mut read = BTreeSet::new();
     for (at, step) in steps.iter_mut().enumerate() {
         let here = format!("{pointer}/{at}");
-        let existing: Vec<&str> = ids.iter().map(String::as_str).collect();
         for after in step.after.iter().filter(|after| !ids.contains(*after)) {
-            problems.push(Problem::new(format!("{here}/after"), unknown("step", after, &existing)));
+            let existing = || ids.iter().map(String::as_str).collect::<Vec<_>>();
+            add(problems, || format!("{here}/after"), || unknown("step", after, &existing()));
         }
-        let found = used(step, &here, &visible, problems);
-        check_names(&found, &visible, &here, problems);
-        step.after.extend(found.intersection(&ids).cloned());
+        let scope = Scope { names: &ids, without: None, outer: Some(&outer) };
+        let found = used(step, &here, scope, problems);
+        check_names(&found, scope, &here, problems);
+        step.after.extend(found.iter().filter(|name| ids.contains(*name)).cloned());
+        read.extend(found.into_iter().filter(|name| outer.has(name)));
     }
     if let Some(cycle) = cycle(steps) {
-        problems.push(Problem::new(pointer, format!("steps wait for each other: {}", cycle.join(" → "))));
+        add(problems, || pointer.to_owned(), || format!("steps wait for each other: {}", cycle.join(" → ")));
     }
+    read
 }
 
 /// The names that a step and those inside it use; checks the latter.
-fn used(
-    step: &mut Step,
-    here: &str,
-    visible: &BTreeSet<String>,
-    problems: &mut Vec<Problem>,
-) -> BTreeSet<String> {
+fn used(step: &mut Step, here: &str, visible: Scope<'_>, problems: &mut Vec<Problem>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut take = |source: &str, field: &str, is_template: bool, problems: &mut Vec<Problem>| match names(
         source,
         is_template,
     ) {
         Ok(names) => found.extend(names),
-        Err(error) => problems.push(Problem::new(format!("{here}/{field}"), error.to_string())),
+        Err(error) => add(problems, || format!("{here}/{field}"), || error.to_string()),
     };
     if let Some(when) = &step.when {
         take(when, "when", false, problems);
@@ -462,42 +495,33 @@ fn used(
 fn inside(
     step: &mut Step,
     here: &str,
-    visible: &BTreeSet<String>,
+    visible: Scope<'_>,
     found: &mut BTreeSet<String>,
     problems: &mut Vec<Problem>,
 ) {
-    let mut outer = visible.clone();
-    outer.remove(&step.id);
-    let inner: Vec<(&mut Vec<Step>, &str)> = match &mut step.action {
-        Action::Condition { then, otherwise, .. } => vec![(then, "then"), (otherwise, "else")],
-        Action::Parallel { steps, .. } => vec![(steps, "steps")],
-        Action::Loop { steps, name, .. } => {
-            outer.insert(name.clone());
-            vec![(steps, "steps")]
-        }
-        _ => Vec::new(),
-    };
-    let (mut before, mut read) = (BTreeSet::new(), BTreeSet::new());
-    for (steps, field) in inner {
-        list(steps, &format!("{here}/{field}"), &outer, problems);
-        for (at, child) in steps.iter_mut().enumerate() {
-            let mut ignored = Vec::new();
-            read.extend(
-                used(child, &format!("{here}/{field}/{at}"), &outer, &mut ignored)
-                    .intersection(&outer)
-                    .cloned(),
-            );
-            if !before.insert(child.id.clone()) && field == "else" {
-                problems.push(Problem::new(
-                    format!("{here}/else/{at}/id"),
-                    format!("`{}` is in `then`, too", child.id),
-                ));
+    let Step { id, action, .. } = step;
+    let around = Scope { without: Some(id), ..visible };
+    let read = match action {
+        Action::Condition { then, otherwise, .. } => {
+            let mut read = list(then, &format!("{here}/then"), around, problems);
+            read.extend(list(otherwise, &format!("{here}/else"), around, problems));
+            let before: BTreeSet<&str> = then.iter().map(|step| step.id.as_str()).collect();
+            for (at, child) in otherwise.iter().enumerate().filter(|(_, child)| before.contains(&*child.id)) {
+                let pointer = || format!("{here}/else/{at}/id");
+                add(problems, pointer, || format!("`{}` is in `then`, too", child.id));
             }
+            read
         }
-    }
-    if let Action::Loop { name, .. } = &step.action {
-        read.remove(name);
-    }
+        Action::Parallel { steps, .. } => list(steps, &format!("{here}/steps"), around, problems),
+        Action::Loop { steps, name, .. } => {
+            let variable = BTreeSet::from([name.clone()]);
+            let scope = Scope { names: &variable, without: None, outer: Some(&around) };
+            let mut read = list(steps, &format!("{here}/steps"), scope, problems);
+            read.remove(name);
+            read
+        }
+        _ => return,
+    };
     found.extend(read);
 }
 
@@ -510,10 +534,12 @@ fn texts(
     depth: usize,
 ) {
     match value {
-        _ if depth > 15 => problems.push(Problem::new(pointer, "is nested too deeply: at most 15 levels")),
+        _ if depth > 15 => {
+            add(problems, || pointer.to_owned(), || "is nested too deeply: at most 15 levels".to_owned());
+        }
         Value::String(text) => match names(text, true) {
             Ok(names) => found.extend(names),
-            Err(error) => problems.push(Problem::new(pointer, error.to_string())),
+            Err(error) => add(problems, || pointer.to_owned(), || error.to_string()),
         },
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
@@ -532,24 +558,34 @@ fn texts(
 
 /// A cycle, its first step repeated at the end.
 fn cycle(steps: &[Step]) -> Option<Vec<String>> {
-    let mut left: Vec<&Step> = steps.iter().collect();
-    loop {
-        let waiting = |step: &Step| left.iter().any(|other| step.after.contains(&other.id));
-        let next: Vec<&Step> = left.iter().copied().filter(|step| waiting(step)).collect();
-        if next.len() == left.len() {
-            break;
+    let at: BTreeMap<&str, usize> =
+        steps.iter().enumerate().map(|(at, step)| (step.id.as_str(), at)).collect();
+    let before = |step: &Step| step.after.iter().filter_map(|id| at.get(id.as_str()).copied()).collect();
+    let before: Vec<Vec<usize>> = steps.iter().map(before).collect();
+    let mut behind = vec![Vec::new(); steps.len()];
+    for (step, waits_for) in before.iter().enumerate() {
+        waits_for.iter().for_each(|other| behind[*other].push(step));
+    }
+    let mut open: Vec<usize> = before.iter().map(Vec::len).collect();
+    let mut ready: Vec<usize> = (0..steps.len()).filter(|step| open[*step] == 0).collect();
+    while let Some(done) = ready.pop() {
+        for step in &behind[done] {
+            open[*step] -= 1;
+            if open[*step] == 0 {
+                ready.push(*step);
+            }
         }
-        left = next;
     }
     // Each of those left waits for another of them, so following them must come to one twice.
-    let mut path = vec![*left.first()?];
+    let mut path = vec![(0..steps.len()).find(|step| open[*step] > 0)?];
+    let mut places = vec![None; steps.len()];
     loop {
         let last = *path.last()?;
-        let next = *left.iter().find(|step| last.after.contains(&step.id))?;
-        if let Some(start) = path.iter().position(|step| step.id == next.id) {
-            let mut cycle: Vec<String> = path[start..].iter().map(|step| step.id.clone()).collect();
-            cycle.push(next.id.clone());
-            return Some(cycle);
+        places[last] = Some(path.len() - 1);
+        let next = before[last].iter().copied().filter(|step| open[*step] > 0).min()?;
+        if let Some(start) = places[next] {
+            let ids = path[start..].iter().chain([&next]).map(|step| steps[*step].id.clone());
+            return Some(ids.collect());
         }
         path.push(next);
     }

@@ -1,7 +1,6 @@
 //! What a started step executes: its templates rendered in the scope of its place, which has the input, the time, and
 //! results, none of them longer than [`MAX_RESULT`].
 
-use std::collections::BTreeSet;
 use std::io::{Error as IoError, Write};
 
 use chrono::{DateTime, Utc};
@@ -150,7 +149,7 @@ impl Place {
         };
         let step = steps.iter().find(|step| step.id == id)?;
         let here = format!("{prefix}{part}");
-        self.scope = visible(steps, Some(&step.after), prefix, &self.scope, states);
+        self.scope = visible(&step.after, prefix, &self.scope, states);
         self.origins.extend(step.after.iter().map(|id| (id.clone(), id.clone())));
         if here == path {
             return turn.is_none().then_some(step);
@@ -181,20 +180,19 @@ pub(super) fn outermost(given: &Given<'_>) -> Value {
 }
 
 /// The scope with those settled steps of a list that are `named`.
-pub(super) fn visible(
-    steps: &[Step],
-    named: Option<&BTreeSet<String>>,
+pub(super) fn visible<'s>(
+    named: impl IntoIterator<Item = &'s String>,
     prefix: &str,
     scope: &Value,
     states: &States,
 ) -> Value {
     let mut scope = scope.as_object().cloned().unwrap_or_default();
-    for step in steps.iter().filter(|step| named.is_none_or(|named| named.contains(&step.id))) {
-        let path = format!("{prefix}{}", step.id);
+    for id in named {
+        let path = format!("{prefix}{id}");
         if let Some(state) = states.get(&path).filter(|state| state.status.is_settled()) {
             let result = cut(&state.result, &path, MAX_RESULT);
             let entry = json!({"status": state.status, "result": result, "error": state.error});
-            scope.insert(step.id.clone(), entry);
+            scope.insert(id.clone(), entry);
         }
     }
     Value::Object(scope)

@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::checklist::Checklist;
 use super::document::{Action, Document, OnError, Retry, Step};
 use super::expression;
 use super::machine::Machine;
@@ -137,7 +138,8 @@ pub fn advance(document: &Document, states: &mut States, given: &Given<'_>) -> A
         _ if given.deadline <= given.now => Some(("TIMEOUT", "the plan took longer than it may")),
         _ => None,
     };
-    let mut machine = Machine { document, states, given, out: &mut out, stop: None, changed: true };
+    let mut machine =
+        Machine { document, states, given, out: &mut out, stop: None, changed: true, running: None };
     let scope = outermost(given);
     while machine.changed && machine.stop.is_none() && reason.is_none() {
         machine.changed = false;
@@ -241,7 +243,8 @@ fn ending(document: &Document, states: &States, scope: &Value, given: &Given<'_>
         );
     }
     let Some(output) = &document.output else { return End::Completed(Value::Null) };
-    match expression::value(output, &visible(&document.steps, None, "", scope, states)) {
+    let all = document.steps.iter().map(|step| &step.id);
+    match expression::value(output, &visible(all, "", scope, states)) {
         Ok(output) => End::Completed(output),
         Err(error) => End::Failed(Failure::new("VALIDATION_ERROR", format!("output: {error}"))),
     }
@@ -330,7 +333,7 @@ pub struct NewExecutor {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
     /// The whole list of steps.
-    pub checklist: Value,
+    pub checklist: Checklist,
     /// How it differs from the list before, as a JSON Patch; empty: it has other steps.
     pub delta: Vec<Value>,
     /// Set if the document was replaced: its number, and why.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::load::{Job, Meter, clients};
 use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
-use super::{Bench, database, servers};
+use super::{Bench, database};
 use crate::http::Connection;
 use crate::spread::Spread;
 use crate::wait::wait_until;
@@ -45,7 +45,7 @@ struct Alone {
 }
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
-    let servers = servers()?;
+    let servers = bench.servers()?;
     let (houston, most) = houston(bench);
     let (fan_out, many) = (FAN_OUT.min(most), bench.size(2_000, 60));
     let setup = Setup::start(houston, &servers, Replies::Tool).await?;
@@ -64,6 +64,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     rows.extend(of_alone("fan_out_", &format!("fan-out of {fan_out}"), &[120.0], &fanned));
     rows.extend(of_long(most, &long, &asking));
     rows.extend(at_once(&setup, many).await?);
+    bench.print_statements(&servers)?;
     setup.stop_and_check()?;
     let failed = database::count(&servers, "houston.plan_steps where status <> 'succeeded'")?;
     anyhow::ensure!(failed == 0, "{failed} steps of plans did not succeed");
@@ -76,7 +77,7 @@ fn houston(bench: &Bench) -> (Builder, usize) {
     let allow = |steps: usize| {
         let many = (10 * MOST_STEPS).to_string();
         let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", steps.to_string());
-        let more = ["STEPS_WITH_TURNS", "TOOL_CALLS", "MODEL_CALLS"];
+        let more = ["TOOL_CALLS", "MODEL_CALLS"];
         more.into_iter()
             .fold(houston, |houston, name| houston.set(&format!("HOUSTON_PLANS__{name}"), many.clone()))
     };

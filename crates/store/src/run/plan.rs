@@ -502,11 +502,16 @@ pub(crate) async fn show(
     let Some(row) = lock(connection, parent).await?.filter(|row| row.run_open) else { return Ok(()) };
     let run = row.run_id.map(RunId);
     let has_list = run == listed_in;
-    let Listing { checklist, delta, changed } = listed.clone();
+    let Listing { checklist, delta, changed } = listed;
     let event = match changed {
-        Some((version, reason)) => Event::PlanChanged { plan_id, version, reason, checklist },
-        None if has_list && !delta.is_empty() => Event::PlanProgress { plan_id, delta, checklist: None },
-        None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(checklist) },
+        Some((version, reason)) => {
+            let (version, reason) = (*version, reason.clone());
+            Event::PlanChanged { plan_id, version, reason, checklist: json!(checklist) }
+        }
+        None if has_list && !delta.is_empty() => {
+            Event::PlanProgress { plan_id, delta: delta.clone(), checklist: None }
+        }
+        None => Event::PlanProgress { plan_id, delta: Vec::new(), checklist: Some(json!(checklist)) },
     };
     row.add_event(connection, &event).await?;
     if has_list {

@@ -7,7 +7,7 @@ use axum::response::Response;
 use chrono::TimeDelta;
 use houston_domain::agentable::{AgentType, MAX_TITLE_CHARS};
 use houston_domain::id::{AgentableId, UserId};
-use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer};
+use houston_domain::plan::{Document, MAX_INPUT_BYTES, MAX_STEPS, Offer, SMALL_BYTES};
 use houston_domain::run::RunStatus;
 use houston_protocol::plan::CreatePlan;
 use houston_protocol::problem::FieldError;
@@ -52,18 +52,25 @@ pub(crate) async fn create(
     let not_creatable = || ApiError::NotCreatable { kind: "plan".to_owned(), made_with_user: false };
     let input = Value::Object(input);
     check_storable_value("/input", &input)?;
-    check_size("/input", input.to_string().len(), MAX_BYTES)?;
+    check_size("/input", input.to_string().len(), MAX_INPUT_BYTES)?;
     let (document, at) = document_of(&app, document, template.as_deref(), &input)?;
     let parent = app.store(caller).agentable(&path.kind, path.id).await?;
     let parent_kind = app.state.agent_types.get(&path.kind).ok_or_else(not_creatable)?;
     let offered = offer(&app, caller, parent_kind, parent.tools.as_deref()).await?;
     let (kind, tools) = offered.ok_or_else(not_creatable)?;
     let limits = app.state.plans;
-    let offer = Offer {
-        tools: &tools.iter().map(String::as_str).collect::<Vec<_>>(),
-        steps: limits.steps_of_request,
+    let json = document.to_string();
+    let parse = move |json: &str, tools: &[String]| {
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        Document::parse(json, Offer { tools: &tools, steps: limits.steps_of_request })
     };
-    let checked = Document::parse(&document.to_string(), offer).map_err(|problems| invalid(at, problems))?;
+    let checked = if json.len() <= SMALL_BYTES {
+        parse(&json, &tools)
+    } else {
+        let tools = tools.clone();
+        app.offload.compute(move || parse(&json, &tools)).await?
+    };
+    let checked = checked.map_err(|problems| invalid(at, problems))?;
     try_expressions(caller, at, &document).await?;
     let title = title(&checked.goal);
     let posting = Posting::begin(kind.urgency);

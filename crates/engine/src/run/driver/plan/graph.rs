@@ -1,6 +1,7 @@
 //! [`Graph`]: a plan in memory, and how it differs from what is committed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::event::Event;
@@ -8,10 +9,10 @@ use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
     Action, Advance, ChangedStep, Checklist, Delta, Document, Failure, Given, Heading, Limits, Listing,
     MAX_STEPS, Offer, PlanChanges, Resolved, State, States, Status, Step, advance, all_plain, checklist,
-    deadline, delta, held_up, overdue_tasks, put_off, resolve, step,
+    deadline, delta, held_up, listed, overdue_tasks, put_off, resolve, step,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::start::Begun;
 use crate::error::Interrupted;
@@ -21,7 +22,7 @@ use crate::error::Interrupted;
 pub(super) struct Graph {
     plan_id: String,
     pub(super) stored: DrivenPlan,
-    pub(super) document: Document,
+    pub(super) document: Arc<Document>,
     pub(super) states: States,
     /// The states as they are committed.
     committed: States,
@@ -44,22 +45,25 @@ pub(super) struct Graph {
     has_planner: bool,
     /// Whether all its expressions are plain, so that evaluating them holds no thread.
     is_plain: bool,
+    /// Whether it has few steps, so that walking over them holds no thread.
+    is_small: bool,
 }
 
 impl Graph {
-    /// The plan as it is stored.
+    /// The plan as it is stored; `json`: its document.
     ///
     /// # Errors
     /// Its document is not one, for operators.
     pub(super) fn new(
         plan_id: String,
         mut stored: DrivenPlan,
+        json: &str,
         (limits, has_planner): (Limits, bool),
     ) -> Result<Self, String> {
         let names = names(&stored.document);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let offer = Offer { tools: &names, steps: MAX_STEPS };
-        let document = Document::parse(&stored.document.to_string(), offer).map_err(|problems| {
+        let document = Document::parse(json, offer).map_err(|problems| {
             problems
                 .iter()
                 .map(|problem| format!("{}: {}", problem.pointer, problem.message))
@@ -75,11 +79,11 @@ impl Graph {
             states.insert(path, state);
         }
         let committed = states.clone();
-        let is_plain = all_plain(&stored.document);
+        let (is_plain, is_small) = (all_plain(&stored.document), is_small(&document));
         let mut graph = Self {
             plan_id,
             stored,
-            document,
+            document: Arc::new(document),
             states,
             committed,
             executors,
@@ -93,6 +97,7 @@ impl Graph {
             limits,
             has_planner,
             is_plain,
+            is_small,
         };
         graph.listed = Some(graph.checklist(None));
         Ok(graph)
@@ -157,10 +162,10 @@ impl Graph {
     ) -> Result<Advance, Interrupted> {
         self.now = now;
         let situation = self.situation(false);
-        if self.is_plain {
+        if self.is_plain && self.is_small {
             return Ok(situation.advance(&self.document, &mut self.states, &self.stored.input));
         }
-        let (document, input) = (self.document.clone(), self.stored.input.clone());
+        let (document, input) = (Arc::clone(&self.document), self.stored.input.clone());
         let mut states = std::mem::take(&mut self.states);
         let advanced = houston_meter::compute(tenant.0, move || {
             let advance = situation.advance(&document, &mut states, &input);
@@ -194,7 +199,7 @@ impl Graph {
     /// # Errors
     /// The process ends.
     pub(super) async fn resolve(
-        &self,
+        &mut self,
         tenant: TenantId,
         now: DateTime<Utc>,
         path: &str,
@@ -202,11 +207,15 @@ impl Graph {
         if self.is_plain {
             return Ok(resolve(&self.document, &self.states, &self.stored.input, now, path));
         }
-        let (document, input) = (self.document.clone(), self.stored.input.clone());
-        let (states, path) = (self.states.clone(), path.to_owned());
-        let resolved =
-            houston_meter::compute(tenant.0, move || resolve(&document, &states, &input, now, &path));
-        resolved.await.map_err(|_| Interrupted::Lost)
+        let (document, input) = (Arc::clone(&self.document), self.stored.input.clone());
+        let (states, path) = (std::mem::take(&mut self.states), path.to_owned());
+        let resolved = houston_meter::compute(tenant.0, move || {
+            let resolved = resolve(&document, &states, &input, now, &path);
+            (resolved, states)
+        });
+        let (resolved, states) = resolved.await.map_err(|_| Interrupted::Lost)?;
+        self.states = states;
+        Ok(resolved)
     }
 
     pub(super) fn step(&self, path: &str) -> Option<&Step> {
@@ -241,9 +250,9 @@ impl Graph {
     /// Steps that run in a process: their paths and attempts.
     pub(super) fn running_here(&self) -> Vec<(String, u32)> {
         let running = self.states.iter().filter(|(path, state)| {
-            let action = self.step(path).map(|step| &step.action);
+            let action = || self.step(path).map(|step| &step.action);
             state.status == Status::Running
-                && matches!(action, Some(Action::Tool { .. } | Action::Llm { .. }))
+                && matches!(action(), Some(Action::Tool { .. } | Action::Llm { .. }))
         });
         running.map(|(path, state)| (path.clone(), state.attempt)).collect()
     }
@@ -298,19 +307,15 @@ impl Graph {
         let difference = self.listed.as_ref().map_or(Delta::Snapshot, |listed| delta(listed, &list));
         let listed = match difference {
             Delta::Changes(changes) if changes.is_empty() => None,
-            Delta::Changes(changes) => {
-                Some(Listing { checklist: json!(list), delta: changes, changed: None })
-            }
-            Delta::Snapshot => Some(Listing { checklist: json!(list), delta: Vec::new(), changed: None }),
+            Delta::Changes(delta) => Some(Listing { checklist: list.clone(), delta, changed: None }),
+            Delta::Snapshot => Some(Listing { checklist: list.clone(), delta: Vec::new(), changed: None }),
         };
         let version = self.stored.version.saturating_add(1);
         let document = self.replaced.clone().map(|reason| (self.stored.document.clone(), reason));
         let listed = match &self.replaced {
-            Some(reason) => Some(Listing {
-                checklist: json!(list),
-                delta: Vec::new(),
-                changed: Some((version, reason.clone())),
-            }),
+            Some(reason) => {
+                Some(Listing { checklist: list, delta: Vec::new(), changed: Some((version, reason.clone())) })
+            }
             None => listed,
         };
         let (seen, calls, holds) = (self.stored.changes, self.calls, self.deadline());
@@ -320,8 +325,8 @@ impl Graph {
 
     /// Replaces the document, because steps have failed.
     pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
-        self.is_plain = all_plain(&json);
-        (self.stored.document, self.document, self.states) = (json, document, states);
+        (self.is_plain, self.is_small) = (all_plain(&json), is_small(&document));
+        (self.stored.document, self.document, self.states) = (json, Arc::new(document), states);
         self.replaced = Some(reason);
     }
 
@@ -350,7 +355,12 @@ impl Graph {
     pub(super) fn commit(&mut self, begun: &Begun) {
         self.executors.extend(begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
         (self.stored.deadline, self.was_put_off) = (self.deadline(), false);
-        self.committed = self.states.clone();
+        self.committed.retain(|path, _| self.states.contains_key(path));
+        for (path, state) in &self.states {
+            if self.committed.get(path) != Some(state) {
+                self.committed.insert(path.clone(), state.clone());
+            }
+        }
         self.listed = Some(self.checklist(None));
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
         self.calls = 0;
@@ -408,6 +418,13 @@ impl Situation {
         let Self { now, cancelled, paused, deadline, may_replan, at_once } = self;
         advance(document, states, &Given { input, now, paused, cancelled, deadline, may_replan, at_once })
     }
+}
+
+/// Steps that are walked over on a thread of the runtime: a tenth of a millisecond each time.
+const SMALL: usize = 200;
+
+fn is_small(document: &Document) -> bool {
+    listed(document, |_| 1).len() <= SMALL
 }
 
 /// The names of tools in a document: that they are offered was checked when the plan was made.

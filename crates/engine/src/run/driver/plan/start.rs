@@ -9,7 +9,7 @@ use houston_domain::answering::Output;
 use houston_domain::budget::Spent;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
-use houston_domain::plan::{Failure, NewExecutor, Resolved, Status};
+use houston_domain::plan::{Failure, NewExecutor, Resolved, SMALL_BYTES, Status};
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
 use houston_domain::tool_call::ToolCall;
 use houston_llm::tokens;
@@ -43,7 +43,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         let limits = self.journal.services.config.plans;
         let has_planner = !self.setup.model.description().simulated;
-        let graph = Graph::new(agentable.public_id(&self.attempt.kind), stored, (limits, has_planner));
+        let id = agentable.public_id(&self.attempt.kind);
+        let json = stored.document.to_string();
+        let graph = if json.len() <= SMALL_BYTES {
+            Graph::new(id, stored, &json, (limits, has_planner))
+        } else {
+            let read = move || Graph::new(id, stored, &json, (limits, has_planner));
+            let tenant = self.journal.owner.tenant.0;
+            houston_meter::compute(tenant, read).await.map_err(|_| Interrupted::Lost)?
+        };
         Ok(graph.map_err(|why| ("PLAN_UNREADABLE", why)))
     }
 

@@ -309,7 +309,7 @@ async fn show_change(
         status: listed_status(plan.paused, plan.run_status),
         questions: &questions,
     };
-    let checklist = json!(checklist(&read(id, &change.document)?, &change.states, heading));
+    let checklist = checklist(&read(id, &change.document)?, &change.states, heading);
     let listed = Listing { checklist, delta: Vec::new(), changed: Some((version, change.reason.clone())) };
     show(tx, id, (tenant, plan.parent), (plan_id, &listed), plan.listed_in).await
 }
