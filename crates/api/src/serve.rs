@@ -31,6 +31,9 @@ use crate::state::{App, State};
 /// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a start waits for connections to Postgres.
+const WARM_UP: Duration = Duration::from_secs(2);
+
 /// Serves until `stop`; then accepts no more connections, aborts event streams, and returns when the current requests
 /// are answered. The caller bounds that wait, and may cancel [`State::draining`] earlier to turn load balancers and
 /// streams away.
@@ -64,6 +67,9 @@ fn serve_sites(
     Box::pin(async move {
         let app = Arc::clone(apps.home());
         app.peers.log_limit();
+        let warm = join_all(apps.iter().map(|app| app.api_store().warm_up()));
+        // Without Postgres the process serves as well as it can.
+        let _ = tokio::time::timeout(WARM_UP, stop.run_until_cancelled(warm)).await;
         let connections = TaskTracker::new();
         let accept = join_all(
             listeners

@@ -54,6 +54,11 @@ pub(crate) trait Batch: Clone + Send + Sync + 'static {
         items: &mut [Self::Item],
     ) -> impl Future<Output = Result<Vec<Option<Self::Done>>>> + Send;
 
+    /// Makes Postgres read and plan the statements, which takes it longer than to execute them, without writing anything.
+    fn prepare(&self, connection: &mut PgConnection) -> impl Future<Output = Result<()>> + Send {
+        async { self.write(connection, &mut []).await.map(drop) }
+    }
+
     /// Called with the items of a batch that may or may not have been written, before their callers learn of it.
     fn failed(_: Vec<Self::Item>) {}
 }
@@ -97,7 +102,7 @@ impl<B: Batch> Batcher<B> {
 
     /// Writes an item; `None` if it was not written, or if the outcome is unknown.
     pub(crate) async fn submit(&self, item: B::Item) -> Option<B::Done> {
-        let writers = self.writers.get_or_init(async || self.start()).await;
+        let writers = self.writers.get_or_init(async || self.start(None)).await;
         let (done, written) = oneshot::channel();
         writers.queue.send((item, done)).ok()?;
         written.await.ok()
@@ -105,11 +110,19 @@ impl<B: Batch> Batcher<B> {
 
     /// Queues an item whose result is not waited for. It is lost if its batch fails.
     pub(crate) async fn send(&self, item: B::Item) {
-        let writers = self.writers.get_or_init(async || self.start()).await;
+        let writers = self.writers.get_or_init(async || self.start(None)).await;
         let _ = writers.queue.send((item, oneshot::channel().0));
     }
 
-    fn start(&self) -> Writers<B> {
+    /// Opens the connections and prepares the statements, unless something was written before.
+    pub(crate) async fn warm_up(&self) {
+        let (warm, mut all_warm) = mpsc::channel::<()>(1);
+        self.writers.get_or_init(async || self.start(Some(warm))).await;
+        // Nothing is sent: each writer drops its sender.
+        all_warm.recv().await;
+    }
+
+    fn start(&self, warm: Option<mpsc::Sender<()>>) -> Writers<B> {
         let (queue, items) = mpsc::unbounded_channel();
         let items = Arc::new(Mutex::new(items));
         let mut tasks = JoinSet::new();
@@ -121,7 +134,7 @@ impl<B: Batch> Batcher<B> {
                 connection: None,
                 behind: Vec::new(),
             };
-            tasks.spawn(writer.run());
+            tasks.spawn(writer.run(warm.clone()));
         }
         Writers { queue, tasks: Mutex::new(tasks) }
     }
@@ -180,7 +193,15 @@ struct Writer<B: Batch> {
 }
 
 impl<B: Batch> Writer<B> {
-    async fn run(mut self) {
+    /// `warm`: prepares its connection first, then drops this.
+    async fn run(mut self, warm: Option<mpsc::Sender<()>>) {
+        if let Some(warm) = warm {
+            let prepared = tokio::time::timeout(TIMEOUT, self.prepare()).await;
+            if !matches!(prepared, Ok(Ok(()))) {
+                self.connection = None;
+            }
+            drop(warm);
+        }
         loop {
             let Some(Split { mut items, callers, behind }) = self.next().await else { return };
             self.behind = behind;
@@ -217,6 +238,16 @@ impl<B: Batch> Writer<B> {
     }
 
     async fn write(&mut self, items: &mut [B::Item]) -> Result<Vec<Option<B::Done>>> {
+        let batch = self.batch.clone();
+        batch.write(self.connection().await?, items).await
+    }
+
+    async fn prepare(&mut self) -> Result<()> {
+        let batch = self.batch.clone();
+        batch.prepare(self.connection().await?).await
+    }
+
+    async fn connection(&mut self) -> Result<&mut PgConnection> {
         let present = self.pool.connect_options();
         // Another host is the primary: this connection may be to the former one, and not have broken.
         self.connection.take_if(|(opened_with, _)| !Arc::ptr_eq(opened_with, &present));
@@ -224,7 +255,7 @@ impl<B: Batch> Writer<B> {
             Some(connection) => connection,
             none => none.insert((present, options(&self.pool).connect().await.map_err(Error::from)?)),
         };
-        self.batch.write(connection, items).await
+        Ok(connection)
     }
 }
 

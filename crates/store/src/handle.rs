@@ -6,12 +6,13 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use houston_domain::custom_table::TablePresets;
-use houston_domain::id::{ProcessId, TenantId, TriggerId};
+use houston_domain::id::{AgentableId, ProcessId, TenantId, TriggerId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::rate::RateLimits;
 use houston_domain::team::TeamLimits;
 use houston_objects::Objects;
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::api_key::Principal;
 use crate::batcher::Batcher;
@@ -155,6 +156,16 @@ impl Batchers {
         })
     }
 
+    /// Prepares what a message needs from its post to its answer.
+    pub(crate) async fn warm_up(&self) {
+        tokio::join!(
+            self.posts.warm_up(),
+            self.claims.warm_up(),
+            self.steps.warm_up(),
+            self.streams.warm_up(),
+        );
+    }
+
     pub(crate) async fn close(&self) {
         let Self { creations, posts, claims, steps, contexts, streams, asks, tokens } = self;
         tokio::join!(
@@ -243,6 +254,19 @@ impl ApiStore {
     #[must_use]
     pub fn rate_limits(&self) -> RateLimits {
         self.shared.rates
+    }
+
+    /// Opens connections and prepares the statements from a message's post to its answer, so that the first request after a
+    /// start does not wait for that. What fails is left to the first request.
+    pub async fn warm_up(&self) {
+        if self.is_unbatched {
+            return;
+        }
+        let nobody = self.shared.tenant(TenantId(Uuid::nil()));
+        let of_runs = async { self.pools.of(Purpose::Runs).acquire().await.is_ok() };
+        let of_requests = async { self.api_keys_with(&[String::new()]).await.is_ok() };
+        let another = async { nobody.agentable("", AgentableId(Uuid::nil())).await.is_ok() };
+        tokio::join!(self.batchers.warm_up(), of_runs, of_requests, another);
     }
 
     /// The handle for a request with a valid key.

@@ -96,6 +96,11 @@ impl Batch for Claims {
         item.post.as_ref().map_or(0, |post| post.row.bytes())
     }
 
+    async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
+        self.read(connection, &[]).await?;
+        self.claim(connection, &[]).await.map(drop)
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

@@ -190,6 +190,10 @@ impl Batch for Posts {
         item.bytes()
     }
 
+    async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
+        write(connection, &mut [], self.max_running, self.max_pending).await.map(drop)
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,

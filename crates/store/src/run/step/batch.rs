@@ -71,6 +71,11 @@ impl Batch for Steps {
         item.bytes()
     }
 
+    async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
+        write(connection, &[], self.max_running).await?;
+        write_with_tools(connection, &[], self.max_running).await.map(drop)
+    }
+
     async fn write(
         &self,
         connection: &mut PgConnection,
