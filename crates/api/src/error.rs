@@ -568,7 +568,9 @@ impl ResponseError {
                 _ => None,
             },
             run_id: match error {
-                ApiError::MessageRejected { run } => Some(*run),
+                ApiError::MessageRejected { run }
+                | ApiError::RunInProgress { run }
+                | ApiError::FeedAgentBusy { run } => Some(*run),
                 _ => None,
             },
             existing_id: match error {

@@ -77,6 +77,14 @@ async fn optional_body_may_be_missing_or_null_else_is_validated() {
 }
 
 #[tokio::test]
+async fn refused_reset_names_the_open_run() {
+    let api = TestApi::start().await;
+    let posted = api.post_message("hello").await;
+    let problem = api.post(&api.path("/reset"), json!({})).await.refused(409, "run_in_progress");
+    assert_eq!(problem["run_id"], posted["run_id"], "{problem}");
+}
+
+#[tokio::test]
 async fn too_large_conversations_are_refused_with_the_limit() {
     let api = TestApi::start_with(|config| config.conversation.max_bytes = 4_000).await;
     said(&api, "hello").await;
