@@ -160,8 +160,9 @@ async fn create_link(
         return Err(ApiError::QuestionClosed { id, state, answer });
     }
     if !is_decidable(&asked) {
-        let reason = "needs another answer than yes or no; POST /v1/questions/{id}/answer answers it";
-        return Err(ApiError::parameter("id", reason.to_owned()));
+        let reason =
+            format!("needs another answer than yes or no; POST /v1/questions/{id}/answer answers it");
+        return Err(ApiError::parameter("id", reason));
     }
     let token = approval::link_token(&app.state.ids);
     store.create_approval_link(id, &token, answered_by.as_deref()).await?;
