@@ -170,8 +170,6 @@ pub struct Start {
     pub read: usize,
     /// The position of the last of them.
     pub read_to: Option<i64>,
-    /// Whether more messages are left for a later read.
-    pub has_more: bool,
     /// Whether the agentable has a reason to run after the claim.
     pub stays_awake: bool,
     /// Whether some of the messages that are read were posted for another run.
@@ -234,7 +232,6 @@ pub fn decide(
     Decision::Started(Start {
         read: read.len(),
         read_to: read.last().map(|last| last.seq),
-        has_more,
         stays_awake: of.cancel_requested || has_more || (!is_first && (count > 0 || of.unread_count > 0)),
         moves_messages: read.iter().any(|unread| !unread.is_for_run),
         is_suspect: deaths > 0 && deaths + 1 >= crashes.deaths && !is_given_up,

@@ -41,7 +41,7 @@ fn started(of: &Claimable) -> Start {
 fn first_attempt_reads_as_much_as_the_limits_allow() {
     let of = |lengths: &[usize]| {
         let start = started(&posted(lengths));
-        (start.read, start.read_to.unwrap(), start.has_more)
+        (start.read, start.read_to.unwrap(), start.stays_awake)
     };
     assert_eq!(of(&[1]), (1, 1, false));
     assert_eq!(of(&[1, 1, 1]), (3, 3, false));
@@ -220,7 +220,7 @@ proptest! {
             read.extend(of.unread.drain(..start.read).map(|unread| unread.seq));
             prop_assert_eq!(start.read_to, read.last().copied());
             left = of.unread.len();
-            prop_assert_eq!(start.has_more, left > 0);
+            prop_assert_eq!(start.stays_awake, left > 0);
         }
         prop_assert!(read.iter().copied().eq(1..=i64::try_from(lengths.len()).unwrap()));
     }

@@ -79,6 +79,8 @@ async fn repeated_interrupts_of_unclaimed_run_answer_only_the_last() {
     assert_eq!(status(&test, &third).await, MessageStatus::Pending);
     let claimed = test.claim().await.unwrap();
     assert_eq!(claimed.cancel_seq, Some(third.seq - 1));
+    let count = format!("select unread from houston.run_locks where agentable_id = '{}'", test.goal.0);
+    assert_eq!(test.sql(&count).trim(), "1", "the run that is being cancelled leaves the third message");
     let ended = done(test.runs().commit(&claimed.fence, &test.step(&claimed, cancelled())).await.unwrap());
     assert!(ended.opened, "the third message opens the next run");
     let [end, queued] = &ended.events[..] else { panic!("{ended:?}") };

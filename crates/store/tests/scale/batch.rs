@@ -28,7 +28,7 @@ fn claims() -> [Case; 2] {
         "{SETTINGS}select jsonb_agg(jsonb_build_object(
                 'n', nth, 'agentable_id', l.agentable_id, 'version', l.xmin::text, 'worker_id', {}, 'token', gen_random_uuid(),
                 'slots', jsonb_build_array(100 + nth), 'message_seq', l.last_seq, 'message_id', gen_random_uuid(),
-                'read', 1, 'read_to', l.last_seq, 'has_more', false, 'stays_awake', false, 'schedules_session', true)) as batch
+                'read', 1, 'read_to', l.last_seq, 'stays_awake', false, 'schedules_session', true)) as batch
            from unnest(array[{}]::uuid[]) with ordinality as g (id, nth)
            join houston.run_locks l on l.agentable_id = g.id \\gset\n",
         id("worker", WORKER),

@@ -225,7 +225,6 @@ pub(super) struct ClaimRow<'a> {
     started_message_id: Uuid,
     read: usize,
     read_to: Option<i64>,
-    has_more: bool,
     stays_awake: bool,
     schedules_session: bool,
     /// The tokens with which the run is admitted.
@@ -269,7 +268,6 @@ impl<'a> ClaimRow<'a> {
             started_message_id: request.next_message.0,
             read: start.read,
             read_to: start.read_to,
-            has_more: start.has_more,
             stays_awake: start.stays_awake,
             schedules_session: start.turn.schedules && start.turn.is_plain(),
             booked: candidate.run.booked,
@@ -327,7 +325,7 @@ impl Claims {
                 select * from jsonb_to_recordset($1) as i (
                     n integer, agentable_id uuid, version text, worker_id uuid, token uuid, slots integer[], post jsonb,
                     content jsonb, message_seq bigint, event jsonb, started_message_id uuid, read integer, read_to bigint,
-                    has_more boolean, stays_awake boolean, schedules_session boolean, booked bigint)),
+                    stays_awake boolean, schedules_session boolean, booked bigint)),
             c as materialized (
                 select i.*, s.slot, k.tenant_id, k.user_id, k.epoch + 1 as epoch, i.post is not null as opens,
                        case when i.post is null then k.run_id else p.run_id end as run_id,
@@ -407,8 +405,8 @@ impl Claims {
                        died_with = case when k.holder is null then k.died_with else k.died_with || k.holder end,
                        next_attempt_at = null, last_seq = l.seq, wake = l.stays_awake,
                        read_seq = coalesce(l.read_to, k.read_seq),
-                       unread = case when l.read_to is null then k.unread
-                                     when l.has_more then k.unread - l.read else 0 end,
+                       -- A message that is posted with the claim was never counted as unread.
+                       unread = greatest(k.unread - l.read, 0),
                        last_position = l.position
                   from l cross join t where k.agentable_id = l.agentable_id)
             select l.n as "n!", l.epoch as "epoch!", l.seq as "seq!", t.at as "at!" from l cross join t"#,

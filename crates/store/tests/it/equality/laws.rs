@@ -74,14 +74,11 @@ const LAWS: &[(&str, &str)] = &[
              or l.wake and not l.run_open",
     ),
     (
-        // A claim of a run that is being cancelled does not count what the next run will read: the number is for limits only.
-        "unread messages are counted, and never too many",
+        "unread messages are counted",
         "select l.agentable_id from l
            left join lateral (select count(*) as n from m where m.agentable_id = l.agentable_id and m.seq > l.read_seq
                                  and m.source in ('user', 'system')) u on true
-          where l.unread > u.n
-             or l.unread < u.n and not exists (select from r where r.agentable_id = l.agentable_id
-                                                  and r.cancel_seq is not null)",
+          where l.unread <> u.n",
     ),
     (
         "with the end of a run its deaths, claims and failures are forgotten",
