@@ -54,13 +54,16 @@ impl RunStore {
     /// Takes at most `limit` sessions whose summary is to be written, for the duration `lease`. Tenants take turns.
     pub async fn take_pending_summaries(&self, lease: Duration, limit: i64) -> Result<Vec<PendingSummary>> {
         let rows = sqlx::query!(
-            "-- store::session_summary::take
+            r#"-- store::session_summary::take
             with recursive t as (
-                -- The tenants, each found by one step in the index.
-                (select u.tenant_id from houston.sessions u where u.summary_due_at is not null order by u.tenant_id limit 1)
+                -- The tenants, each found by one step in the index. Ordered and compared as the index is, here and below, so
+                -- that it is used whatever the statistics say.
+                (select u.tenant_id from houston.sessions u where u.summary_due_at is not null
+                  order by u.tenant_id, u.summary_due_at limit 1)
                 union all
                 select (select u.tenant_id from houston.sessions u
-                         where u.summary_due_at is not null and u.tenant_id > t.tenant_id order by u.tenant_id limit 1)
+                         where u.summary_due_at is not null and u.tenant_id > t.tenant_id
+                         order by u.tenant_id, u.summary_due_at limit 1)
                   from t where t.tenant_id is not null),
             -- Of each tenant the longest overdue come first, and of all tenants the first ones.
             turns as (
@@ -68,17 +71,15 @@ impl RunStore {
                        row_number() over (partition by t.tenant_id order by d.summary_due_at, d.id) as turn
                   from t cross join lateral (
                        select u.id, u.summary_due_at from houston.sessions u
-                        where u.tenant_id = t.tenant_id and u.summary_due_at <= now()
-                        order by u.summary_due_at limit $2 for no key update skip locked) d),
-            taken as (
-                select u.id, a.kind from (select id from turns order by turn, summary_due_at limit $2) n
-                  join houston.sessions u on u.id = n.id join houston.agentables a on a.id = u.agentable_id)
+                        where u.summary_due_at is not null
+                          and (u.tenant_id, u.summary_due_at) >= (t.tenant_id, '-infinity')
+                          and (u.tenant_id, u.summary_due_at) <= (t.tenant_id, now())
+                        order by u.tenant_id, u.summary_due_at limit $2 for no key update skip locked) d)
             update houston.sessions s
                set summary_due_at = statement_timestamp() + make_interval(secs => $1), summary_attempts = s.summary_attempts + 1
-              from taken
-             where s.id = taken.id
-            returning s.id, s.tenant_id, s.agentable_id, taken.kind, s.first_position, s.last_position, s.summary,
-                      s.summary_attempts",
+             where s.id = any (array(select id from turns order by turn, summary_due_at limit $2))
+            returning s.id, s.tenant_id, s.agentable_id, s.first_position, s.last_position, s.summary, s.summary_attempts,
+                      (select a.kind from houston.agentables a where a.id = s.agentable_id) as "kind!""#,
             seconds(lease),
             limit
         )

@@ -45,7 +45,7 @@ pub(crate) fn found() -> Vec<Case> {
     vec![
         case("store::session::list", "", &[&tenant, &idle, "null", "21"], list, [10, 30]),
         case("store::session::get", "", &[&tenant, &session], &["sessions_pkey"], [10, 30]),
-        case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised"], [30, 400]),
+        case(take, "4 of 200", &["360", "4"], &["sessions_unsummarised_of_tenant"], [30, 400]),
         case(write, "", &written, &["sessions_pkey"], [10, 600]).after(waits.clone()),
         case(back, "200 wait", &[&given_back], &[], [250, 350]).after(waits),
         case(late, "200 wait", &["900", "5000"], &["sessions_unsummarised"], [250, 250]),
@@ -54,5 +54,23 @@ pub(crate) fn found() -> Vec<Case> {
         case(newest, "words that all sessions have", &common, by_time, [80, 400]),
         case("store::session_search::matches", "a slip of the pen", &slip, by_words, [30, 600]),
         case(read, "", &[&tenant, &idle, &session, "0", "20"], &["history_pkey"], [30, 60]),
+        // The last one, since what it makes of the statistics stays.
+        case(
+            take,
+            "of statistics without any",
+            &["360", "4"],
+            &["sessions_unsummarised_of_tenant"],
+            [30, 400],
+        )
+        .after(UNSEEN.to_owned()),
     ]
 }
+
+/// Five thousand overdue summaries, of which the statistics know nothing, of sessions that no other case reads.
+const UNSEEN: &str = "
+    update houston.sessions set summary_due_at = null where summary_due_at is not null;
+    analyze houston.sessions;
+    update houston.sessions s set summary_due_at = now() - o.n * interval '1 second'
+      from (select id, row_number() over (order by id) as n from houston.sessions order by id
+            offset 60000 limit 5000) o
+     where s.id = o.id;";
