@@ -83,6 +83,20 @@ impl Quota {
     pub fn is_on(&self) -> bool {
         self.quota > 0
     }
+
+    /// How many units are left when nothing is used any more in `ahead` seconds.
+    #[must_use]
+    pub fn left(&self, ahead: f64) -> u32 {
+        let used = (ahead / f64::from(self.window_s.max(1))).clamp(0.0, 1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is from 0 to the quota"
+        )]
+        // A little more, because sums of parts of a window are inexact.
+        let left = (f64::from(self.quota) * (1.0 - used) + 1e-6).floor() as u32;
+        left
+    }
 }
 
 impl TokenQuota {
@@ -101,16 +115,8 @@ impl TokenQuota {
     /// How many tokens are left when nothing is used any more in `ahead` seconds, and how long until that is more than none.
     #[must_use]
     pub fn standing(&self, ahead: f64) -> (u32, Duration) {
-        let window = f64::from(self.window_s.max(1));
-        let used = (ahead.max(0.0) / window).min(1.0);
-        let left = f64::from(self.quota) * (1.0 - used);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is from 0 to the quota"
-        )]
-        let left = left.floor() as u32;
-        (left, Duration::try_from_secs_f64(ahead - window).unwrap_or_default())
+        let wait = Duration::try_from_secs_f64(ahead - f64::from(self.window_s.max(1)));
+        (self.quota().left(ahead), wait.unwrap_or_default())
     }
 
     /// Whether a run that begins now is admitted. `ahead`: in how many seconds nothing is used any more; `per_run`: what a run of
@@ -163,5 +169,7 @@ mod tests {
         assert_eq!(TOKENS.standing(30.0), (15_000, Duration::ZERO));
         assert_eq!(TOKENS.standing(61.5), (0, Duration::from_millis(1_500)));
         assert_eq!(TokenQuota::default().standing(1.0).0, 0);
+        let left = |requests: u32| RateLimits::USUAL.requests.left(f64::from(requests) * (60.0 / 20.0));
+        assert!((0..=20).all(|requests| left(requests) == 20 - requests));
     }
 }

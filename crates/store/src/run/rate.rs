@@ -198,8 +198,14 @@ pub(crate) struct AskRow {
 /// What was counted for a request.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    requests: Option<Vec<f64>>,
-    keys: Option<Vec<f64>>,
+    /// Its number in its batch, from 1.
+    n: i64,
+    user_allows: bool,
+    /// In how many seconds no request of the user is counted any more; `None`: there is no such limit.
+    of_user: Option<f64>,
+    key_allows: bool,
+    /// The same of the key.
+    of_key: Option<f64>,
     /// In how many seconds no token is used any more.
     tokens: f64,
     /// Whether its idempotency key was not used yet.
@@ -229,16 +235,18 @@ impl TenantStore<'_> {
 impl Counted {
     fn standing(&self, limits: &RateLimits) -> Standing {
         let (mut left, mut exceeded) = (Vec::new(), None);
-        let counted = [("requests", limits.requests, &self.requests), ("key", limits.keys, &self.keys)];
-        for (name, quota, counted) in counted {
-            let &[allowed, remaining, retry_after, reset] = counted.as_deref().unwrap_or_default() else {
-                continue;
-            };
+        let of_requests = [
+            ("requests", limits.requests, self.user_allows, self.of_user),
+            ("key", limits.keys, self.key_allows, self.of_key),
+        ];
+        for (name, quota, is_allowed, used) in of_requests {
+            let Some(used) = used else { continue };
             let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            if allowed < 1.0 && exceeded.is_none() {
-                exceeded = Some((name, time(retry_after)));
+            if !is_allowed && exceeded.is_none() {
+                let window = f64::from(quota.window_s);
+                exceeded = Some((name, time(used + window / f64::from(quota.quota) - window)));
             }
-            left.push(Left { name, quota, remaining: units(remaining), reset: time(reset) });
+            left.push(Left { name, quota, remaining: quota.left(used), reset: time(used) });
         }
         let tokens = limits.tokens;
         if tokens.is_on() {
@@ -251,11 +259,6 @@ impl Counted {
         }
         Standing { left, exceeded }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to a quota")]
-fn units(value: f64) -> u32 {
-    value.clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
 impl Batch for Asks {
@@ -284,15 +287,17 @@ impl Batch for Asks {
         let new_users: Vec<bool> = items.iter().map(|item| item.is_new_user).collect();
         let keys = column(|item| Some(item.key));
         let requests: Vec<_> = items.iter().map(|item| item.request.clone()).collect();
-        let RateLimits { requests: quota, keys: of_keys, tokens } = self.0;
+        let RateLimits { requests: of_users, keys: of_keys, tokens } = self.0;
         // A request is refused without being counted when the tokens are used up.
         let rejects_after = match tokens.when_exceeded {
             WhenExceeded::Reject if tokens.is_on() => Some(f64::from(tokens.window_s)),
             _ => None,
         };
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Counted,
             r#"-- store::rate::ask::ask
-            with i as materialized (
+            with n as materialized (select clock_timestamp() as at),
+            i as materialized (
                 select i.n, i.tenant_id, i.key_id, i.request,
                        case when i.is_new_user then i.user_id
                             when i.agentable_id is null
@@ -302,46 +307,67 @@ impl Batch for Asks {
                   from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $11::boolean[])
                        with ordinality as i (tenant_id, agentable_id, user_id, key_id, request, is_new_user, n)),
             t as materialized (
-                select i.*, coalesce((select extract(epoch from r.free_at - clock_timestamp())::double precision
-                                        from houston.rates r
+                select i.*, coalesce((select extract(epoch from r.free_at - n.at)::double precision from houston.rates r
                                        where r.owner_id = i.user_id and r.name = 'tokens'), 0) as ahead,
                        (i.request is null or not exists (
                             select from houston.idempotency_keys e
                              where e.tenant_id = i.tenant_id and e.key = i.request)) as is_new
-                  from i where i.user_id is not null),
-            -- Rows are taken in the order of their owners, those of users first, so that two processes do not wait for each other.
+                  from i cross join n where i.user_id is not null),
+            -- The limits: in how many seconds nothing is used any more, and how many requests fit. Their rows are locked in the
+            -- order of their owners, those of users first, so that two processes do not wait for each other.
+            l as materialized (
+                select o.*, u.used, floor(greatest(0, (1 - u.used / o.seconds) * o.quota + 1e-6)) as fit,
+                       o.seconds / o.quota as each
+                  from (select w.name, w.owner_id, q.quota, q.seconds
+                          from (select 'requests' as name, t.user_id as owner_id from t
+                                union select 'key', t.key_id from t) w
+                          join (values ('requests', $6::double precision, $7::double precision), ('key', $8, $9))
+                               as q (name, quota, seconds) on q.name = w.name and q.quota > 0
+                         order by w.name desc, w.owner_id offset 0) o
+                  left join lateral (
+                       select r.free_at from houston.rates r
+                        where r.owner_id = o.owner_id and r.name = o.name for no key update) r on true
+                 cross join lateral (
+                       select coalesce(greatest(0, extract(epoch from r.free_at - n.at)), 0)::double precision as used
+                         from n) u),
+            -- Of the requests of one owner the first ones fit. What one limit refuses takes nothing of the other.
             r as materialized (
-                select t.*, case when $6::bigint > 0 then (
-                            select array[a.allowed::integer, a.remaining, extract(epoch from a.retry_after),
-                                         extract(epoch from a.reset_after)]::double precision[]
-                              from houston.take_rate('requests', t.user_id,
-                                                     case when t.is_new and t.ahead <= coalesce($10, t.ahead) then 1 else 0 end,
-                                                     $6, $7) a) end as requests
-                  from (select * from t order by t.user_id, t.n offset 0) t),
+                select t.*, l.used + least(t.nth, l.fit) * l.each as of_user,
+                       coalesce(not t.counts or t.nth <= l.fit, true) as user_allows
+                  from (select t.*, c.counts, count(*) filter (where c.counts) over (partition by t.user_id order by t.n) as nth
+                          from t cross join lateral (select t.is_new and t.ahead <= coalesce($10, t.ahead) as counts) c) t
+                  left join l on l.name = 'requests' and l.owner_id = t.user_id),
             k as materialized (
-                select r.*, case when $8::bigint > 0 then (
-                            select array[a.allowed::integer, a.remaining, extract(epoch from a.retry_after),
-                                         extract(epoch from a.reset_after)]::double precision[]
-                              from houston.take_rate('key', r.key_id,
-                                                     case when r.is_new and r.ahead <= coalesce($10, r.ahead)
-                                                               and coalesce(r.requests[1], 1) = 1 then 1 else 0 end,
-                                                     $8, $9) a) end as keys
-                  from (select * from r order by r.key_id, r.n offset 0) r)
-            select k.n as "n!", k.ahead as "ahead!", k.is_new as "is_new!",
-                   k.requests as "requests?: Vec<f64>", k.keys as "keys?: Vec<f64>",
-                   -- What the key refuses is given back to the user.
-                   case when k.keys[1] = 0 and k.requests[1] = 1 and k.is_new
-                        then (select a.remaining from houston.take_rate('requests', k.user_id, -1, $6, $7) a) end as given_back
+                select r.*, l.used + least(r.mth, l.fit) * l.each as of_key,
+                       coalesce(not (r.counts and r.user_allows) or r.mth <= l.fit, true) as key_allows
+                  from (select r.*, count(*) filter (where r.counts and r.user_allows)
+                                             over (partition by r.key_id order by r.n) as mth from r) r
+                  left join l on l.name = 'key' and l.owner_id = r.key_id),
+            w as (
+                insert into houston.rates as r (owner_id, name, free_at)
+                select l.owner_id, l.name, n.at + make_interval(secs => count(*) * l.each)
+                  from l join k on l.owner_id = case l.name when 'key' then k.key_id else k.user_id end cross join n
+                 where k.counts and k.user_allows and k.key_allows
+                 group by l.owner_id, l.name, l.each, n.at order by l.name desc, l.owner_id
+                    on conflict (owner_id, name) do update
+                   set free_at = greatest(r.free_at, (select n.at from n)) + (excluded.free_at - (select n.at from n))
+                returning r.owner_id, r.name, extract(epoch from r.free_at - (select n.at from n)) as used)
+            -- A row that several processes have inserted at the same moment was not locked before: it may have too much.
+            select k.n as "n!", k.ahead as "tokens!", k.is_new as "is_new!", k.of_user, k.of_key,
+                   k.user_allows and not exists (select from w where w.name = 'requests' and w.owner_id = k.user_id
+                                                    and w.used > $7 + 0.001) as "user_allows!",
+                   k.key_allows and not exists (select from w where w.name = 'key' and w.owner_id = k.key_id
+                                                   and w.used > $9 + 0.001) as "key_allows!"
               from k"#,
             &tenants as &[Option<Uuid>],
             &agentables as &[Option<Uuid>],
             &users as &[Option<Uuid>],
             &keys as &[Option<Uuid>],
             &requests as &[Option<String>],
-            i64::from(quota.quota),
-            seconds(quota.window_s),
-            i64::from(of_keys.quota),
-            seconds(of_keys.window_s),
+            f64::from(of_users.quota),
+            f64::from(of_users.window_s),
+            f64::from(of_keys.quota),
+            f64::from(of_keys.window_s),
             rejects_after,
             &new_users
         )
@@ -351,12 +377,7 @@ impl Batch for Asks {
         for row in rows {
             let nth = usize::try_from(row.n).ok().and_then(|n| n.checked_sub(1));
             if let Some(place) = nth.and_then(|nth| counted.get_mut(nth)) {
-                *place = Some(Counted {
-                    requests: row.requests,
-                    keys: row.keys,
-                    tokens: row.ahead,
-                    is_new: row.is_new,
-                });
+                *place = Some(row);
             }
         }
         Ok(counted)
