@@ -231,8 +231,9 @@ fn midnight(zone: Tz, day: NaiveDate) -> Option<DateTime<Utc>> {
     day.iter_days().take(3).find_map(|day| instant(zone, day.and_time(NaiveTime::MIN)))
 }
 
-/// Maximum length of the whole text, in characters: a hundred pages. A tsvector has at most a megabyte.
-const MAX_CHARS: usize = 200_000;
+/// Maximum length of the whole text, in bytes: a hundred pages. A tsvector has at most a megabyte, and less than five times as
+/// much as its text.
+const MAX_BYTES: usize = 200_000;
 
 /// Maximum length of the input or result of a tool, in characters: a web page is not what was said.
 const TOOL_CHARS: usize = 2_000;
@@ -266,10 +267,10 @@ impl SearchText {
     }
 
     fn push(&mut self, text: &str, max_chars: usize) {
-        let left = MAX_CHARS.saturating_sub(self.0.len()).min(max_chars);
+        let left = MAX_BYTES.saturating_sub(self.0.len());
         if left > 0 {
-            let end = text.char_indices().nth(left).map_or(text.len(), |(end, _)| end);
-            self.0.push_str(&text[..end]);
+            let end = text.char_indices().nth(left.min(max_chars)).map_or(text.len(), |(end, _)| end);
+            self.0.push_str(&text[..text.floor_char_boundary(end.min(left))]);
             self.0.push('\n');
         }
     }
@@ -352,8 +353,8 @@ mod tests {
         assert!(text.starts_with("{\"url\":\"kyoto.example\"}\nTo Kyoto.\nää"), "{text}");
         assert!(!text.contains("end") && !text.contains("hm"));
         for _ in 0..3 {
-            search_text.add(&Entry::user(vec![Block::text("x".repeat(MAX_CHARS))]));
+            search_text.add(&Entry::user(vec![Block::text("ä€".repeat(MAX_BYTES))]));
         }
-        assert!(search_text.text().len() <= MAX_CHARS + TOOL_CHARS);
+        assert!((MAX_BYTES - 2..=MAX_BYTES + 1).contains(&search_text.text().len()));
     }
 }

@@ -86,7 +86,7 @@ impl Owner {
                                           token_count, summary_due_at, search)
             select s.id, $2, $1, $3 + s.n, s.first, s.last, s.started_at, s.completed_at, s.reason, t.summary, s.source,
                    s.messages, s.tokens, case when s.pending then clock_timestamp() end,
-                   case when not s.pending then houston.imported_session_vector($1, t.summary, s.searched) end
+                   case when not s.pending then houston.session_vector($1, t.summary, s.searched) end
               from unnest($4::uuid[], $5::int8[], $6::int8[], $7::timestamptz[], $8::timestamptz[], $9::text[],
                           $10::text[], $11::text[], $12::bool[], $13::int4[], $14::int8[], $15::text[])
                    with ordinality as s (id, first, last, started_at, completed_at, reason, summary, source, pending,
