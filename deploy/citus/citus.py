@@ -87,8 +87,10 @@ def set_up(groups, plain):
         if not plain:
             # Only the schema of the tables is distributed.
             script.append("set local citus.enable_schema_based_sharding = off;")
-        for folder in [ROOT / "migrations", ROOT / "migrations/functions"]:
-            script += [renamed(file.read_text(), schema) + ";" for file in sorted(folder.glob("*.sql"))]
+        # A function uses the extension, which is in the first schema.
+        found = "select set_config('search_path', extnamespace::regnamespace::text, true) from pg_extension where extname = 'pg_trgm';"
+        for folder, before in [(ROOT / "migrations", []), (ROOT / "migrations/functions", [found])]:
+            script += before + [renamed(file.read_text(), schema) + ";" for file in sorted(folder.glob("*.sql"))]
         psql("\n".join(script + ["commit;"]))
         print(f"{schema}: created")
 

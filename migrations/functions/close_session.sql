@@ -16,13 +16,8 @@ create or replace function houston.close_session(
 declare
     l houston.run_locks;
     v_first record;
-    v_completed timestamptz;
-    v_number integer;
+    v_last record;
 begin
-    if p_reason is null or p_reason not in ('session_timeout', 'feed_generation_complete', 'reset') then
-        raise exception 'the reason is %: session_timeout, feed_generation_complete and reset are allowed',
-              coalesce(quote_literal(p_reason), 'null') using errcode = 'HO422';
-    end if;
     select k.* into l from houston.run_locks k where k.agentable_id = p_agentable for no key update;
     if not found then
         raise exception 'agentable % not found', p_agentable using errcode = 'HO404';
@@ -42,17 +37,18 @@ begin
     if not found then
         return 'nothing';
     end if;
-    select h.created_at into v_completed from houston.history h
+    select h.created_at into v_last from houston.history h
      where h.agentable_id = p_agentable and h.position <= p_last order by h.position desc limit 1;
-    insert into houston.session_states as s (agentable_id, tenant_id, last_number)
-    values (p_agentable, l.tenant_id, 1)
-    on conflict (agentable_id) do update set last_number = s.last_number + 1, look_at = null, close_reason = null
-    returning s.last_number into v_number;
+    with s as (
+        insert into houston.session_states as s (agentable_id, tenant_id, last_number)
+        values (p_agentable, l.tenant_id, 1)
+        on conflict (agentable_id) do update set last_number = s.last_number + 1, look_at = null, close_reason = null
+        returning s.last_number)
     insert into houston.sessions (id, tenant_id, agentable_id, number, first_position, last_position, started_at,
                                   completed_at, completion_reason, summary)
-    values (coalesce(p_session, houston.id_beside(p_agentable)), l.tenant_id, p_agentable, v_number, v_first.position,
-            p_last, v_first.created_at, v_completed, p_reason,
-            houston.session_extract(p_agentable, l.session_position, p_last));
+    select coalesce(p_session, houston.id_beside(p_agentable)), l.tenant_id, p_agentable, s.last_number,
+           v_first.position, p_last, v_first.created_at, v_last.created_at, p_reason,
+           houston.session_extract(p_agentable, l.session_position, p_last) from s;
     update houston.run_locks k set session_position = p_last where k.agentable_id = p_agentable;
     return 'closed';
 end;

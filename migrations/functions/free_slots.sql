@@ -3,17 +3,15 @@
 create or replace function houston.free_slots(p_user uuid, p_but uuid, p_max_running integer) returns integer
 language plpgsql stable as $$
 declare
-    v_held integer;
-begin
     -- In most cases this read of one index decides.
-    v_held := (select count(*) from houston.runs r where r.held_for = p_user);
-    if v_held < p_max_running then
-        return p_max_running - v_held;
+    v_held integer := (select count(*) from houston.runs r where r.held_for = p_user);
+begin
+    if v_held >= p_max_running then
+        v_held := (select count(*) from houston.runs r
+                     join houston.run_locks l on l.agentable_id = r.agentable_id
+                     join houston.workers w on w.id = l.holder
+                    where r.held_for = p_user and r.agentable_id <> p_but and w.alive_until > clock_timestamp());
     end if;
-    return p_max_running - (
-        select count(*) from houston.runs r
-          join houston.run_locks l on l.agentable_id = r.agentable_id
-          join houston.workers w on w.id = l.holder
-         where r.held_for = p_user and r.agentable_id <> p_but and w.alive_until > clock_timestamp());
+    return p_max_running - v_held;
 end;
 $$;

@@ -2,20 +2,10 @@
 -- (no word is similar to any in the text) to 1 (each word is in it). Only the five longest words of the query, which
 -- are the most specific, and the first 500 characters of the text are compared: a thousand long texts then take half a
 -- second and not four.
---
--- The extension pg_trgm may be installed in any schema, so the statement is built with the name of that schema.
-do $do$
-declare
-    v_schema text := (select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace
-                       where e.extname = 'pg_trgm');
-begin
-    execute format($create$
-create or replace function houston.likeness(p_query text, p_text text) returns real language sql immutable strict as $$
+create or replace function houston.likeness(p_query text, p_text text) returns real language sql immutable strict
+begin atomic
     select coalesce(avg(case when l.likeness >= 0.5 then l.likeness else 0 end), 0)::real
       from (select w.word from regexp_split_to_table(p_query, '\W+') as w (word)
              where length(w.word) >= 3 order by length(w.word) desc limit 5) as words,
-           lateral (select %I.word_similarity(words.word, left(p_text, 500)) as likeness) as l
-$$;
-$create$, v_schema);
+           lateral (select word_similarity(words.word, left(p_text, 500)) as likeness) as l;
 end;
-$do$;

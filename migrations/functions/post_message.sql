@@ -24,7 +24,6 @@ declare
     v_message uuid := houston.id_beside(agentable);
     v_new_run constant uuid := houston.id_beside(agentable);
     v_sha256 constant bytea := sha256(convert_to(agentable || ' ' || double_texting || ' ' || content, 'UTF8'));
-    v_is_same boolean;
     v_max_pending constant integer := houston.setting('fairness.max_pending');
     v_pending bigint;
     v_at timestamptz := clock_timestamp();
@@ -49,15 +48,15 @@ begin
         raise exception 'agentable % not found', agentable using errcode = 'HO404';
     end if;
     if idempotency_key is not null then
-        perform houston.lock_key(l.tenant_id, idempotency_key);
+        perform pg_advisory_xact_lock(3, hashtext(l.tenant_id::text || idempotency_key));
         insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
         values (l.tenant_id, idempotency_key, v_sha256, v_message)
         on conflict do nothing;
         if not found then
-            select m.id, k.request_sha256 = v_sha256 into v_message, v_is_same
+            select m.id into v_message
               from houston.idempotency_keys k left join houston.messages m on m.id = k.resource_id
-             where k.tenant_id = l.tenant_id and k.key = idempotency_key;
-            if not v_is_same then
+             where k.tenant_id = l.tenant_id and k.key = idempotency_key and k.request_sha256 = v_sha256;
+            if not found then
                 raise exception 'the idempotency key % was used before, for another message',
                       quote_literal(idempotency_key)
                       using errcode = 'HO422', hint = 'Use another key for another message.';

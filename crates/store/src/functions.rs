@@ -62,10 +62,13 @@ impl Shared {
             return Ok(());
         }
         let mut tx = self.pool.begin().await?;
-        // The files are applied in any order, so a body may use a function that does not exist yet. Another process
-        // that migrates may take longer than a query usually may.
+        // The files are applied in any order, so a body may use a function that does not exist yet. `likeness` uses one of
+        // pg_trgm, which may be installed in any schema. Another process that migrates may take longer than a query usually
+        // may.
         let settings = "-- store::functions::prepare
                         set local check_function_bodies = off;
+                        select set_config('search_path', extnamespace::regnamespace::text, true) from pg_extension
+                         where extname = 'pg_trgm';
                         set local lock_timeout = '60s';
                         set local statement_timeout = '60s'";
         sqlx::raw_sql(settings).execute(&mut *tx).await?;

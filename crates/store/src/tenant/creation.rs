@@ -395,7 +395,7 @@ impl Creations {
                                    from (select o.unread from houston.run_locks o
                                           where o.user_id = i.user_id and o.wake limit $2) u))
                    and (i.key is null
-                        or houston.try_key(i.tenant_id, i.key)
+                        or pg_try_advisory_xact_lock(3, hashtext(i.tenant_id::text || i.key))
                            and not exists (select from houston.idempotency_keys k
                                             where k.tenant_id = i.tenant_id and k.key = i.key))),
             t as materialized (select clock_timestamp() as at),

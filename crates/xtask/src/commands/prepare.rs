@@ -60,10 +60,10 @@ async fn describe(mut compiling: Command) -> Result<PathBuf> {
 /// Creates the tables and functions of this repository in an empty database.
 fn migrate(servers: &TestServers) -> Result<()> {
     servers.sql("create schema houston")?;
-    // In the order of their names, so a function may use one that does not exist yet.
-    for (folder, before) in
-        [("migrations", ""), ("migrations/functions", "set check_function_bodies = off;\n")]
-    {
+    // In the order of their names, so a function may use one that does not exist yet; one uses the extension that the first
+    // migration installs.
+    let before = "set check_function_bodies = off;\nset search_path = houston;\n";
+    for (folder, before) in [("migrations", ""), ("migrations/functions", before)] {
         for file in files(&repository::root().join(folder))? {
             let sql = format!("{before}{}", fs::read_to_string(&file)?);
             servers.sql(&sql).with_context(|| format!("{} failed", file.display()))?;

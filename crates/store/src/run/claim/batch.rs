@@ -349,7 +349,7 @@ impl Claims {
                         where not exists (select from houston.runs h where h.held_for = k.user_id and h.slot = s.slot)
                           and pg_try_advisory_xact_lock(hashtext(k.user_id::text), s.slot)
                         limit 1) s
-                 where (p.key is null or houston.try_key(k.tenant_id, p.key))),
+                 where (p.key is null or pg_try_advisory_xact_lock(3, hashtext(k.tenant_id::text || p.key)))),
             keys as (
                 insert into houston.idempotency_keys (tenant_id, key, request_sha256, resource_id)
                 select c.tenant_id, c.key, c.request_sha256, c.message_id from c where c.key is not null order by c.key

@@ -64,11 +64,12 @@ impl Shared {
     }
 }
 
-/// Waits for the key, which belongs to this transaction then.
+/// Waits for the key, which belongs to this transaction then. Batches leave out a request whose key another transaction has
+/// locked; `houston.post_message` takes the same lock.
 async fn lock_key(connection: &mut PgConnection, tenant: TenantId, key: IdempotencyKey<'_>) -> Result<()> {
     sqlx::query!(
         "-- store::message::alone::lock_key
-        select houston.lock_key($1, $2)::text as locked",
+        select pg_advisory_xact_lock(3, hashtext($1::uuid::text || $2::text))::text as locked",
         tenant.0,
         key.key
     )

@@ -230,7 +230,7 @@ pub(super) async fn write(
                    select k.* from houston.run_locks k
                     where k.agentable_id = i.agentable_id and k.tenant_id = i.tenant_id
                       and (i.joins or not k.run_open)
-                      and (i.key is null or houston.try_key(i.tenant_id, i.key))
+                      and (i.key is null or pg_try_advisory_xact_lock(3, hashtext(i.tenant_id::text || i.key)))
                       -- A scalar query, so that the row is found by its id and not by its kind.
                       and (i.kind is null
                            or i.kind = (select a.kind from houston.agentables a where a.id = k.agentable_id))
