@@ -4,7 +4,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
-use houston_protocol::audit::AuditRecordResponse;
+use houston_domain::audit::AuditRecord;
 use houston_protocol::page::Page;
 use serde::Deserialize;
 
@@ -61,7 +61,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { q, cursor }): Query<Place
     let Terms { pairs, mut wrong } = parse(&q, &TERMS);
     let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend([("limit", "100"), ("cursor", &cursor)]);
-    let page: Page<AuditRecordResponse> = match viewer.api.get(&with_query("/v1/audit", &query)).await {
+    let page: Page<AuditRecord> = match viewer.api.get(&with_query("/v1/audit", &query)).await {
         Ok(page) => page,
         Err(refused) if refused.status == StatusCode::UNPROCESSABLE_ENTITY => {
             wrong.push(refused.detail);
@@ -90,7 +90,7 @@ fn alike(here: &str, term: &str, value: &str) -> String {
     with_query(here, &[("q", &format!("{term}:{value}"))])
 }
 
-fn record(of: AuditRecordResponse, here: &str, now: DateTime<Utc>) -> Record {
+fn record(of: AuditRecord, here: &str, now: DateTime<Utc>) -> Record {
     let (text, tone) = match (of.status, of.code) {
         (0, None) => ("command".to_owned(), "good"),
         (0, Some(code)) => (format!("command: {code}"), "warn"),

@@ -7,7 +7,6 @@ use houston_protocol::agent::AgentResponse;
 use houston_protocol::mcp_server::McpServerList;
 use houston_protocol::model::{ModelResponse, ModelsResponse};
 use houston_protocol::page::Page;
-use houston_protocol::team::TeamResponse;
 use houston_protocol::tool_source::EndpointsList;
 use rust_decimal::Decimal;
 use serde::Deserialize;
@@ -59,7 +58,7 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
     let path = with_query("/v1/agents", &[("limit", "50"), ("cursor", &cursor)]);
     let (agents, teams) = join(
         viewer.api.get::<Page<AgentResponse>>(&path),
-        viewer.api.get::<Page<TeamResponse>>("/v1/teams?limit=100"),
+        viewer.api.get::<Page<houston_domain::team::Team>>("/v1/teams?limit=100"),
     )
     .await;
     let (page, teams) = match (agents, teams) {
@@ -82,7 +81,7 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
         tools: of.tools.len().to_string(),
         at: show::when(of.updated_at, now),
     };
-    let team = |of: TeamResponse| Team {
+    let team = |of: houston_domain::team::Team| Team {
         name: of.name,
         kind: of.kind,
         agents: of.agents.len().to_string(),

@@ -23,6 +23,7 @@ pub mod analysis;
 pub mod answering;
 pub mod api_key;
 pub mod attachment;
+pub mod audit;
 pub mod autonomy;
 pub mod bounded_regex;
 pub mod budget;

@@ -1,7 +1,10 @@
-//! What schemas for the OpenAPI document are built from.
+//! What schemas for the OpenAPI document are built from, and those of values that have no type of their own: they are named with
+//! `value_type` where they are used.
 
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) fn object() -> ObjectBuilder {
@@ -34,14 +37,39 @@ pub fn id(prefix: &str) -> ObjectBuilder {
     text().pattern(Some(format!("^{pattern}_[0-9a-f]{{32}}$"))).examples([example])
 }
 
-/// A decimal number as a string.
-#[derive(Debug)]
-pub enum Decimal {}
+macro_rules! described {
+    ($($(#[$doc:meta])+ $name:ident => $schema:expr;)*) => {$(
+        $(#[$doc])+
+        #[derive(Debug)]
+        pub enum $name {}
 
-impl PartialSchema for Decimal {
-    fn schema() -> RefOr<Schema> {
-        text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]).into()
-    }
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> { $schema.into() }
+        }
+
+        impl ToSchema for $name {}
+    )*};
 }
 
-impl ToSchema for Decimal {}
+described! {
+    /// A decimal number as a string.
+    Decimal => text().pattern(Some("^-?[0-9]+(\\.[0-9]+)?$")).examples(["0.0123"]);
+    /// A CSV text, as bytes.
+    Csv => text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
+    /// Any JSON value, also null: a field that may be missing is `required = false`, not an `Option`.
+    AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON value."));
+    /// Statistics of a conversation.
+    Statistics => anything("Statistics of a conversation: runs, messages, tokens, costs.");
+    /// The runtime state of an agentable, with a diagnosis.
+    RuntimeState => anything("The lock, the run, what it waits for, and a diagnosis.");
+    /// The prompt of the next model call.
+    Prompt => anything("The prompt of the next model call, by parts and by sections.");
+    /// All tools, and whether they may be called.
+    Tools => anything("All tools, whether each may be called, and why not.");
+    /// What the guards would say of a call.
+    GuardExplanation => anything("The decision with what decided (`by`), and each step that was looked at (`steps`).");
+    /// Guards of one layer.
+    Guards => anything("What agents may do with their tools, of the same shape as jobs/guards.toml; each key is optional.");
+    /// Metadata of a message.
+    MessageMetadata => anything("Metadata of a message: client data, or details of a tool call or an error.");
+}

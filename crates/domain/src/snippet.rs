@@ -4,9 +4,11 @@
 //! How long a name, a description and code may be is a constant here. How many snippets a user may have is `max_snippets` of
 //! `jobs/knowledge.toml`, how many of them may be tools `snippet_tools` of `jobs/sandbox.toml`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::time::Time;
 
 /// Maximum length of a name, in characters.
 pub const MAX_NAME_CHARS: usize = 40;
@@ -18,6 +20,62 @@ pub const MAX_CODE_CHARS: usize = 40_000;
 pub const MAX_SCHEMA_BYTES: usize = 8 * 1024;
 /// What the names of tools begin with that are snippets. No other tool may have such a name.
 pub const TOOL_PREFIX: &str = "snippet__";
+
+/// A snippet without its code.
+///
+/// ```json
+/// {"name": "monthly_report", "language": "javascript", "description": "Sums the orders of a month.", "chars": 420,
+///  "tool": "snippet__monthly_report", "untrusted": false, "created_at": "2026-11-22T09:00:02.000Z",
+///  "updated_at": "2026-11-22T09:00:02.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SnippetResponse))]
+pub struct SnippetEntry {
+    pub name: String,
+    /// `javascript` or `typescript`.
+    pub language: String,
+    /// What it does: one line.
+    pub description: String,
+    /// Length of its code in characters.
+    pub chars: u32,
+    /// The name of the tool that it is; null: it is none.
+    pub tool: Option<String>,
+    /// Whether the agent that wrote it had read what strangers wrote.
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+/// A snippet with its code.
+///
+/// ```json
+/// {"name": "monthly_report", "language": "javascript", "description": "Sums the orders of a month.",
+///  "code": "return input.orders.length", "tool": null, "input_schema": null, "untrusted": false,
+///  "created_at": "2026-11-22T09:00:02.000Z", "updated_at": "2026-11-22T09:00:02.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SnippetCodeResponse))]
+pub struct Snippet {
+    pub name: String,
+    /// `javascript` or `typescript`.
+    pub language: String,
+    /// What it does: one line.
+    pub description: String,
+    /// The body of an async function, which reads its argument as `input`.
+    pub code: String,
+    /// The name of the tool that it is; null: it is none.
+    pub tool: Option<String>,
+    /// The JSON schema of the tool's arguments; null: it is no tool.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::AnyJson, required = false))]
+    pub input_schema: Option<Value>,
+    /// The hash of what a person allowed, if it is a tool: see [`pin`].
+    #[serde(skip)]
+    pub pin: Option<String>,
+    /// Whether the agent that wrote it had read what strangers wrote.
+    pub untrusted: bool,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
 
 /// A snippet that is a tool, as a run reads it: without the code.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -4,8 +4,10 @@
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::id::AgentId;
+use crate::answering::Output;
+use crate::id::{AgentId, TeamId};
 use crate::names::names;
+use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
 pub const MAX_PATTERN_CHARS: usize = 500;
@@ -71,6 +73,38 @@ names! {
         /// No rule matched, or the model call failed: it is the team's default agent.
         Default = "default",
     }
+}
+
+/// A team.
+///
+/// ```json
+/// {"id": "team_0190…", "name": "Support", "kind": "goal", "description": "", "agents": ["agent_0190…"],
+///  "default_agent_id": "agent_0190…", "router": {"by": "model"}, "version": 1,
+///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TeamResponse))]
+pub struct Team {
+    pub id: TeamId,
+    /// Unique in the tenant.
+    pub name: String,
+    /// The kind of its agents, as in `goal`.
+    pub kind: String,
+    pub description: String,
+    /// Its agents.
+    pub agents: Vec<AgentId>,
+    /// The agent that answers when no rule matches, or the model cannot pick one.
+    #[serde(rename = "default_agent_id")]
+    pub fallback: AgentId,
+    /// How it picks the agent that answers a run.
+    pub router: Router,
+    /// The form of its answers, whichever agent answers; absent if it is that of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// Increases with each change.
+    pub version: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
 }
 
 /// The router of a team.

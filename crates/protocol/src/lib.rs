@@ -42,7 +42,6 @@ pub mod agentable;
 pub mod agui;
 pub mod ai_sdk;
 pub mod attachment;
-pub mod audit;
 pub mod check_in;
 pub mod client_token;
 pub mod cloud_event;
@@ -73,11 +72,8 @@ pub mod queue;
 pub mod read_mark;
 pub mod run;
 pub mod run_list;
-#[cfg(feature = "openapi")]
-pub mod schema;
 pub mod session;
 pub mod skill;
-pub mod snippet;
 pub mod sse;
 pub mod table;
 pub mod team;
@@ -89,4 +85,6 @@ pub mod webhook;
 pub mod why;
 pub mod worker;
 
+#[cfg(feature = "openapi")]
+pub use houston_domain::schema;
 pub use houston_domain::{owner, time};

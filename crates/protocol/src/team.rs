@@ -1,43 +1,11 @@
-//! Teams: agents of one kind, and a router that picks one of them for each run.
+//! What teams are set to.
 
 use houston_domain::answering::Output;
-use houston_domain::id::{AgentId, TeamId};
+use houston_domain::id::AgentId;
 use houston_domain::team::Router;
 use serde::{Deserialize, Serialize};
 
 use crate::field::nullable;
-use crate::time::Time;
-
-/// A team.
-///
-/// ```json
-/// {"id": "team_0190…", "name": "Support", "kind": "goal", "description": "", "agents": ["agent_0190…"],
-///  "default_agent_id": "agent_0190…", "router": {"by": "model"}, "version": 1,
-///  "created_at": "2026-11-22T09:00:00.000Z", "updated_at": "2026-11-22T09:00:00.000Z"}
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TeamResponse {
-    pub id: TeamId,
-    /// Unique in the tenant.
-    pub name: String,
-    /// The kind of its agents, as in `goal`.
-    pub kind: String,
-    pub description: String,
-    /// Its agents.
-    pub agents: Vec<AgentId>,
-    /// The agent that answers when no rule matches, or the model cannot pick one.
-    pub default_agent_id: AgentId,
-    /// How it picks the agent that answers a run.
-    pub router: Router,
-    /// The form of its answers, whichever agent answers; absent if it is that of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
-    /// Increases with each change.
-    pub version: i64,
-    pub created_at: Time,
-    pub updated_at: Time,
-}
 
 /// Creates or changes a team: given fields are set, others stay. A new team needs `name`, `agents` and `router`.
 ///

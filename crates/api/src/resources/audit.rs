@@ -19,10 +19,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, RequestExt as _};
 use houston_domain::id::{AuditId, QuestionId};
-use houston_protocol::audit::AuditRecordResponse;
-use houston_protocol::time::Time;
 use houston_store::TenantStore;
-use houston_store::audit::{NewRecord, Record, RecordFilter};
+use houston_store::audit::{AuditRecord, NewRecord, RecordFilter};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -270,7 +268,7 @@ endpoint! {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<AuditRecordResponse>)),
+    responses((status = 200, description = "A page of records.", body = houston_protocol::page::Page<AuditRecord>)),
 }
 
 async fn list(
@@ -302,25 +300,11 @@ async fn list(
         Ok(found)
     };
     let (found, missing) = across(&app, ask).await?;
-    let mut found: Vec<Record> = found.into_iter().flatten().collect();
-    found.sort_unstable_by_key(|record| std::cmp::Reverse(record.of.id));
-    let page = Page::of(List::Audit, limit, found, |record| record.of.id.0.as_u128(), response);
+    let mut found: Vec<AuditRecord> = found.into_iter().flatten().collect();
+    found.sort_unstable_by_key(|record| std::cmp::Reverse(record.id));
+    let page =
+        Page::of(List::Audit, limit, found, |record: &AuditRecord| record.id.0.as_u128(), |record| record);
     Ok((missing, Json(page)))
-}
-
-fn response(Record { of, actor_name, at }: Record) -> AuditRecordResponse {
-    AuditRecordResponse {
-        id: of.id,
-        at: Time(at),
-        actor: of.actor,
-        actor_name,
-        on_behalf_of: of.on_behalf_of,
-        operation: of.operation,
-        target: of.target,
-        status: of.status,
-        code: of.code,
-        request_id: of.request_id,
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use houston_domain::id::UserId;
-use houston_domain::snippet;
-use houston_protocol::snippet::{SnippetCodeResponse, SnippetResponse};
-use houston_protocol::time::Time;
-use houston_store::snippet::SnippetEntry;
+use houston_domain::snippet::{self, SnippetEntry};
 
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -46,7 +43,7 @@ endpoint! {
         ("limit" = Option<u8>, Query, minimum = 1, maximum = 100, description = "Maximum number of items on the page; 20 by default."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
-    responses((status = 200, description = "A page of snippets.", body = houston_protocol::page::Page<SnippetResponse>)),
+    responses((status = 200, description = "A page of snippets.", body = houston_protocol::page::Page<SnippetEntry>)),
 }
 
 async fn list(
@@ -58,20 +55,13 @@ async fn list(
     let (limit, after) = (query.limit()?, query.text(List::Snippets)?);
     app.store(caller).user(user).await?;
     let snippets = app.store(caller).snippets(user, after, rows(limit)).await?;
-    Ok(Json(Page::of(List::Snippets, limit, snippets, |row| HexText(row.name.clone()), response)))
-}
-
-fn response(entry: SnippetEntry) -> SnippetResponse {
-    SnippetResponse {
-        tool: entry.is_tool.then(|| snippet::tool_name(&entry.name)),
-        name: entry.name,
-        language: entry.language,
-        description: entry.description,
-        chars: entry.chars,
-        untrusted: entry.untrusted,
-        created_at: Time(entry.created_at),
-        updated_at: Time(entry.updated_at),
-    }
+    Ok(Json(Page::of(
+        List::Snippets,
+        limit,
+        snippets,
+        |row: &SnippetEntry| HexText(row.name.clone()),
+        |row| row,
+    )))
 }
 
 endpoint! {
@@ -83,7 +73,7 @@ endpoint! {
         ("id" = houston_domain::id::UserId, Path, description = "Id of the user."),
         ("name" = String, Path, description = "Name of the snippet.", example = "monthly_report")
     ),
-    responses((status = 200, description = "The snippet.", body = SnippetCodeResponse)),
+    responses((status = 200, description = "The snippet.", body = houston_domain::snippet::Snippet)),
 }
 
 async fn get(
@@ -92,18 +82,7 @@ async fn get(
     Id(user): Id<UserId>,
     SnippetName(name): SnippetName,
 ) -> Result<impl IntoResponse, ApiError> {
-    let found = app.store(caller).snippet(user, &name).await?;
-    Ok(Json(SnippetCodeResponse {
-        tool: found.tool.as_ref().map(|_| snippet::tool_name(&found.name)),
-        input_schema: found.tool.map(|tool| tool.input_schema),
-        name: found.name,
-        language: found.language,
-        description: found.description,
-        code: found.code,
-        untrusted: found.untrusted,
-        created_at: Time(found.created_at),
-        updated_at: Time(found.updated_at),
-    }))
+    Ok(Json(app.store(caller).snippet(user, &name).await?))
 }
 
 endpoint! {

@@ -1,6 +1,7 @@
 //! `/v1/teams`: agents of one kind and a router that picks one of them for each run. History, notes and learnings belong to
 //! the agentable and are the same for all of them; role, tools, model and limits are those of the picked agent.
 
+use std::convert::identity as response;
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,11 +10,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use houston_domain::agent_settings::{MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS};
 use houston_domain::id::{AgentId, TeamId};
-use houston_domain::team::{Condition, Router, RouterKind, RuleLimits};
-use houston_protocol::team::{TeamResponse, TeamSettingsRequest};
+use houston_domain::team::{Condition, Router, RouterKind, RuleLimits, Team};
+use houston_protocol::team::TeamSettingsRequest;
 use houston_protocol::time::Time;
 use houston_store::agent::{Agent, Changed};
-use houston_store::team::Team;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -40,7 +40,7 @@ endpoint! {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<houston_protocol::team::TeamResponse>)
+        (status = 200, description = "A page of teams.", body = houston_protocol::page::Page<houston_domain::team::Team>)
     ),
 }
 
@@ -64,7 +64,7 @@ endpoint! {
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 201, description = "The new team.", body = houston_protocol::team::TeamResponse),
+        (status = 201, description = "The new team.", body = houston_domain::team::Team),
         (status = 409, description = "`already_exists`: another team has the name; `full`: the tenant has the maximum number of teams.")
     ),
 }
@@ -89,11 +89,11 @@ async fn create(
         router: Router { by: RouterKind::Rules, rules: Vec::new() },
         output: None,
         version: 1,
-        created_at: now,
-        updated_at: now,
+        created_at: Time(now),
+        updated_at: Time(now),
     };
     let team = apply(body, &app, caller, empty).await?;
-    let answered = stored_body(&response(team.clone()));
+    let answered = stored_body(&team);
     let key = key.as_ref().map(Key::as_stored);
     let done = app.store(caller).create_team(&team, key, &answered).await.map_err(name_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
@@ -104,7 +104,7 @@ get_by_id! {
     path: "/v1/teams/{id}", tag: "teams", operation: "get_team",
     summary: "Get a team.",
     id: TeamId, "Id of the team.",
-    method: team, body: houston_protocol::team::TeamResponse, "The team.",
+    method: team, body: houston_domain::team::Team, "The team.",
 }
 
 endpoint! {
@@ -117,7 +117,7 @@ endpoint! {
     ),
     request_body = TeamSettingsRequest,
     responses(
-        (status = 200, description = "The changed team.", body = houston_protocol::team::TeamResponse),
+        (status = 200, description = "The changed team.", body = houston_domain::team::Team),
         (status = 409, description = "`already_exists`: another team has the name; `stale_version`: the team has another version.")
     ),
 }
@@ -137,7 +137,7 @@ async fn change(
     }
     let version = body.version;
     let changed = retry_on_conflict(version, || change_once(&app, caller, id, body.clone())).await?;
-    Ok(Json(response(changed)))
+    Ok(Json(changed))
 }
 
 /// Reads the team, applies the change and writes it if the version is unchanged.
@@ -304,21 +304,4 @@ fn check_router(team: &Team, limits: &RuleLimits, max_rules: usize) -> Result<()
         }
     }
     Ok(())
-}
-
-/// The response for a team.
-fn response(team: Team) -> TeamResponse {
-    TeamResponse {
-        id: team.id,
-        name: team.name,
-        kind: team.kind,
-        description: team.description,
-        agents: team.agents,
-        default_agent_id: team.fallback,
-        router: team.router,
-        output: team.output,
-        version: team.version,
-        created_at: Time(team.created_at),
-        updated_at: Time(team.updated_at),
-    }
 }

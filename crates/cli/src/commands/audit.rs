@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::Args;
 use houston_api::Local;
+use houston_domain::audit::AuditRecord;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{Ids, TenantId};
-use houston_protocol::audit::AuditRecordResponse;
 use houston_store::audit::NewRecord;
 use houston_store::{Error, Store, TenantStore};
 use serde_json::json;
@@ -54,7 +54,7 @@ impl Audit {
         });
         self.database.with_api(context, async |api| {
             let api = of_tenant(&api, self.tenant.as_deref()).await?;
-            let records: Vec<AuditRecordResponse> = api.list(&path, self.limit.into()).await?.data;
+            let records: Vec<AuditRecord> = api.list(&path, self.limit.into()).await?.data;
             if self.json {
                 print_json(&json!({"data": records}));
                 return Ok(());
@@ -126,7 +126,7 @@ pub(crate) fn actor() -> String {
     login.map_or_else(|| "houston".to_owned(), |login| format!("houston ({})", one_line(&login, 60)))
 }
 
-fn row(record: &AuditRecordResponse) -> [String; 5] {
+fn row(record: &AuditRecord) -> [String; 5] {
     let outcome = match &record.code {
         Some(code) if record.status == 0 => code.clone(),
         Some(code) => format!("{} {code}", record.status),

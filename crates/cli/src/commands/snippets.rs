@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use houston_domain::id::UserId;
-use houston_protocol::snippet::SnippetResponse;
+use houston_domain::snippet::SnippetEntry;
 use serde_json::json;
 
 use super::agentable::{Database, USERS, one_line, segment, table};
@@ -66,7 +66,7 @@ impl Snippets {
     }
 }
 
-fn show(snippets: &[SnippetResponse], json: bool) {
+fn show(snippets: &[SnippetEntry], json: bool) {
     if json {
         return print_json(&json!({"snippets": snippets}));
     }

@@ -137,7 +137,26 @@ impl<'de> Deserialize<'de> for StepName {
 }
 
 #[cfg(feature = "openapi")]
-crate::schema::described_as! {
-    EntityId => houston_domain::schema::id("(msg|reasoning|result|plan)").examples(["msg_019ab3c4d5e67f8091a2b3c4d5e6f708"]);
-    StepName => houston_domain::schema::text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]);
+mod schemas {
+    use houston_domain::schema::{id, text};
+    use utoipa::openapi::{RefOr, Schema};
+    use utoipa::{PartialSchema, ToSchema};
+
+    use super::{EntityId, StepName};
+
+    impl PartialSchema for EntityId {
+        fn schema() -> RefOr<Schema> {
+            id("(msg|reasoning|result|plan)").examples(["msg_019ab3c4d5e67f8091a2b3c4d5e6f708"]).into()
+        }
+    }
+
+    impl ToSchema for EntityId {}
+
+    impl PartialSchema for StepName {
+        fn schema() -> RefOr<Schema> {
+            text().pattern(Some("^iteration [0-9]+$")).examples(["iteration 3"]).into()
+        }
+    }
+
+    impl ToSchema for StepName {}
 }

@@ -1,8 +1,10 @@
 //! Snippets: code that agents keep for a user, and the tools that some of them are. Runs write them in the transactions of
 //! their steps; requests read and delete them.
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{TenantId, UserId};
+use houston_domain::snippet::tool_name;
+pub use houston_domain::snippet::{Snippet, SnippetEntry};
+use houston_domain::time::Time;
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -10,57 +12,6 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::with_connection;
-
-/// A snippet.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Snippet {
-    /// Its name, one of its user's.
-    pub name: String,
-    /// `javascript` or `typescript`.
-    pub language: String,
-    /// What it does: one line.
-    pub description: String,
-    /// The body of an async function. It reads its argument as `input`.
-    pub code: String,
-    /// Whether the session that wrote it had read what strangers wrote.
-    pub untrusted: bool,
-    /// What a person allowed, if it is a tool.
-    pub tool: Option<StoredTool>,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
-
-/// What makes a snippet a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoredTool {
-    /// The JSON schema of its arguments.
-    pub input_schema: Value,
-    /// The hash of what a person allowed.
-    pub pin: String,
-}
-
-/// A snippet without its code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SnippetEntry {
-    /// Its name.
-    pub name: String,
-    /// `javascript` or `typescript`.
-    pub language: String,
-    /// What it does: one line.
-    pub description: String,
-    /// Length of its code in characters.
-    pub chars: u32,
-    /// Whether the session that wrote it had read what strangers wrote.
-    pub untrusted: bool,
-    /// Whether it is a tool.
-    pub is_tool: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
 
 /// A snippet to be saved.
 #[derive(Debug, Clone, Copy)]
@@ -179,14 +130,14 @@ pub(crate) async fn list(
     .fetch_all(connection)
     .await?;
     let entries = rows.into_iter().map(|row| SnippetEntry {
+        tool: row.is_tool.then(|| tool_name(&row.name)),
         name: row.name,
         language: row.language,
         description: row.description,
         chars: u32::try_from(row.chars).unwrap_or(0),
         untrusted: row.untrusted,
-        is_tool: row.is_tool,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
+        created_at: Time(row.created_at),
+        updated_at: Time(row.updated_at),
     });
     Ok(entries.collect())
 }
@@ -209,14 +160,16 @@ pub(crate) async fn find(
     .fetch_optional(connection)
     .await?;
     Ok(row.map(|row| Snippet {
+        tool: row.pin.as_ref().map(|_| tool_name(&row.name)),
         name: row.name,
         language: row.language,
         description: row.description,
         code: row.code,
         untrusted: row.untrusted,
-        tool: row.input_schema.zip(row.pin).map(|(input_schema, pin)| StoredTool { input_schema, pin }),
-        created_at: row.created_at,
-        updated_at: row.updated_at,
+        input_schema: row.input_schema,
+        pin: row.pin,
+        created_at: Time(row.created_at),
+        updated_at: Time(row.updated_at),
     }))
 }
 

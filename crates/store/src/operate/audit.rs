@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+pub use houston_domain::audit::AuditRecord;
 use houston_domain::id::{AuditId, TenantId};
+use houston_domain::time::Time;
 use uuid::Uuid;
 
 use crate::api_key::Principal;
@@ -35,17 +37,6 @@ pub struct NewRecord {
     pub code: Option<String>,
     /// The id of the request.
     pub request_id: Option<String>,
-}
-
-/// A record of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// What was recorded.
-    pub of: NewRecord,
-    /// The name of the key that is the actor, as long as it exists.
-    pub actor_name: Option<String>,
-    /// When.
-    pub at: DateTime<Utc>,
 }
 
 /// Which records; `None` matches any.
@@ -92,7 +83,7 @@ impl Shared {
         filter: &RecordFilter,
         before: Option<AuditId>,
         limit: i64,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<Vec<AuditRecord>> {
         let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
         let rows = sqlx::query!(
             r#"-- store::audit::list
@@ -116,18 +107,17 @@ impl Shared {
         )
         .fetch_all(&self.pool_of(tenant))
         .await?;
-        let records = rows.into_iter().map(|row| {
-            let of = NewRecord {
-                id: AuditId(row.id),
-                actor: row.actor,
-                on_behalf_of: row.on_behalf_of,
-                operation: row.operation,
-                target: row.target,
-                status: row.status,
-                code: row.code,
-                request_id: row.request_id,
-            };
-            Record { of, actor_name: row.actor_name, at: row.at }
+        let records = rows.into_iter().map(|row| AuditRecord {
+            id: AuditId(row.id),
+            at: Time(row.at),
+            actor: row.actor,
+            actor_name: row.actor_name,
+            on_behalf_of: row.on_behalf_of,
+            operation: row.operation,
+            target: row.target,
+            status: row.status,
+            code: row.code,
+            request_id: row.request_id,
         });
         Ok(records.collect())
     }
@@ -150,7 +140,7 @@ impl ApiStore {
         filter: &RecordFilter,
         before: Option<AuditId>,
         limit: i64,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<Vec<AuditRecord>> {
         self.shared.list_records(None, filter, before, limit).await
     }
 }
@@ -196,7 +186,7 @@ impl TenantStore<'_> {
         filter: &RecordFilter,
         before: Option<AuditId>,
         limit: i64,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<Vec<AuditRecord>> {
         self.shared.list_records(Some(self.tenant), filter, before, limit).await
     }
 }

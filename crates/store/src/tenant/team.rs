@@ -1,9 +1,10 @@
 //! Teams: ordered agents of one kind, and a router that picks one of them for each run.
 
-use chrono::{DateTime, Utc};
 use houston_domain::answering::Output;
 use houston_domain::id::{AgentId, AgentableId, TeamId, TenantId};
 use houston_domain::team::Router;
+pub use houston_domain::team::Team;
+use houston_domain::time::Time;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -14,33 +15,6 @@ use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
-
-/// A team of agents.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Team {
-    /// The team's id.
-    pub id: TeamId,
-    /// The kind of its agents.
-    pub kind: String,
-    /// Its name, unique within the tenant.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// Its agents, in order.
-    pub agents: Vec<AgentId>,
-    /// The agent that answers when the router picks none.
-    pub fallback: AgentId,
-    /// How an agent is picked.
-    pub router: Router,
-    /// The form of its answers; `None`: that of the agent.
-    pub output: Option<Output>,
-    /// Counts its changes.
-    pub version: i64,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When it was last changed.
-    pub updated_at: DateTime<Utc>,
-}
 
 macro_rules! team {
     ($row:expr) => {{
@@ -56,8 +30,8 @@ macro_rules! team {
             router: row.router.0,
             output: row.output.map(|output| output.0),
             version: row.version,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
+            created_at: Time(row.created_at),
+            updated_at: Time(row.updated_at),
         }
     }};
 }
@@ -135,7 +109,7 @@ impl TenantStore<'_> {
             team.name,
             team.description,
             Json(&team.router) as _,
-            team.created_at,
+            team.created_at.0,
             i64::from(self.team_limits.teams_per_tenant),
             team.output.as_ref().map(Json) as _
         )

@@ -131,8 +131,8 @@ impl Access for ListSnippets {
 
 /// `monthly_report (javascript, 120 characters): what it does`
 fn described(entry: SnippetEntry) -> String {
-    let SnippetEntry { name, language, description, chars, untrusted, is_tool, .. } = entry;
-    let tool = if is_tool { format!(", the tool {}", snippet::tool_name(&name)) } else { String::new() };
+    let SnippetEntry { name, language, description, chars, untrusted, tool, .. } = entry;
+    let tool = tool.map_or_else(String::new, |tool| format!(", the tool {tool}"));
     let description = untrusted::stored(untrusted, &format!("snippet {name}"), description);
     format!("{name} ({language}, {chars} characters{tool}): {description}")
 }
@@ -166,10 +166,9 @@ impl Access for ReadSnippet {
         let Some(found) = tx.snippet(&self.name).await? else {
             return Ok(not_found(source, ListSnippets::NAME));
         };
-        let pin = found.tool.map(|tool| tool.pin);
         let text = json!({
             "name": found.name, "language": found.language, "description": found.description, "code": found.code,
-            "pin": pin,
+            "pin": found.pin,
         })
         .to_string();
         // As JSON, the text has no `<` that could look like the end of a mark.

@@ -7,6 +7,7 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentId, AgentableId};
 use houston_domain::run::RunStatus;
 use houston_domain::team::{Condition, RoutedBy, Router, RouterKind, Rule};
+use houston_domain::time::Time;
 use houston_store::agent::{Agent, AgentChange, DefaultAgent};
 use houston_store::serving::ServedBy;
 use houston_store::team::Team;
@@ -144,8 +145,8 @@ async fn answering_agent_costs_no_round_trip_and_a_team_one_commit() {
         router: Router { by: RouterKind::Rules, rules: vec![Rule { when, agent_id: other }] },
         output: None,
         version: 1,
-        created_at: now,
-        updated_at: now,
+        created_at: Time(now),
+        updated_at: Time(now),
     };
     cluster.requests().create_team(&team, None, &serde_json::Value::Null).await.unwrap();
     let served = ServedBy { agent: None, team: Some(team.id) };

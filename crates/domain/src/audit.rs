@@ -1,8 +1,8 @@
 //! The audit log: who changed what.
 
-use houston_domain::id::AuditId;
 use serde::{Deserialize, Serialize};
 
+use crate::id::AuditId;
 use crate::time::Time;
 
 /// A change, or an attempt that was refused. It has ids only, no content.
@@ -12,8 +12,8 @@ use crate::time::Time;
 ///  "on_behalf_of": null, "operation": "update_agent", "target": "agent_0190…", "status": 200, "code": null, "request_id": "req_0190…"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AuditRecordResponse {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AuditRecordResponse))]
+pub struct AuditRecord {
     pub id: AuditId,
     pub at: Time,
     /// Who: the key, or a command of the operator.
