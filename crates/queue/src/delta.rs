@@ -4,7 +4,6 @@ mod link;
 mod payload;
 mod publisher;
 mod subscription;
-mod topics;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +18,7 @@ pub use self::subscription::{Received, Subscription};
 
 use self::link::{PubSubLink, ReceiveCounts};
 use self::publisher::{Outbox, Publisher};
-use self::topics::{Channel, Topics};
+use self::subscription::{Channel, Topics};
 use crate::connection::Redis;
 use crate::health::{ConnectionMonitor, RedisHealth};
 

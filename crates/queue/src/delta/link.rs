@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::payload::{self, Head};
-use super::topics::{Channel, Topics};
+use super::subscription::{Channel, Topics};
 use crate::connection::{RESPONSE_TIMEOUT, Redis};
 use crate::error::{Failure, within};
 use crate::health::ConnectionMonitor;
