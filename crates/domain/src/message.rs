@@ -1,11 +1,12 @@
 //! Thread messages: what the user sees; and whether a system message, which Houston itself posts to an agent, is posted.
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{MessageId, RunId};
 use crate::names::names;
+use crate::owner::Owner;
+use crate::time::Time;
 
 names! {
     /// The author of a thread message.
@@ -46,25 +47,41 @@ names! {
     }
 }
 
-/// A thread message.
+/// A message of the thread.
+///
+/// ```json
+/// {
+///   "id": "msg_0190…", "goal_id": "goal_0190…", "source": "user", "message_type": "text",
+///   "content": "Plan a trip to Rome", "metadata": {}, "status": "answered", "run_id": "run_0190…", "seq": 2,
+///   "created_at": "2026-11-22T09:00:00.000Z", "processed_at": "2026-11-22T09:00:07.120Z"
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MessageResponse))]
 pub struct Message {
-    /// The id of the message.
     pub id: MessageId,
-    /// Position of its event in the agentable's stream.
-    pub seq: i64,
-    /// The author.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::BTreeMap<String, String>))]
+    pub owner: Owner,
     pub source: Source,
-    /// Text message or tool cell.
     pub message_type: MessageType,
     /// Markdown; for a tool cell, its title.
     pub content: String,
-    /// A JSON object: client data, tool call details, retry times.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::MessageMetadata>))]
     pub metadata: Value,
+    /// Processing status of a user's message; null for other messages.
+    pub status: Option<MessageStatus>,
     /// The run that answers it or wrote it.
     pub run_id: Option<RunId>,
-    /// When it was stored.
-    pub created_at: DateTime<Utc>,
+    /// The answer as a value, if a form was asked for: what `content` has as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub result: Option<Value>,
+    /// Its position in the agentable's event stream.
+    pub seq: i64,
+    pub created_at: Time,
+    /// When the run that read it ended.
+    pub processed_at: Option<Time>,
 }
 
 /// The key of the metadata of a message whose content is a value of the form that was asked for.

@@ -7,7 +7,6 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use houston_cli::process::Process;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::event::{Live, LiveItem};
 use houston_domain::id::{AgentableId, RunId, Shard, UserId, shard};
 use houston_domain::message::MAX_MESSAGE_BYTES;
@@ -275,23 +274,16 @@ impl Running {
     }
 
     async fn store_message(&self, conversation: AgentableId, content: &str) -> Result<Posted, Error> {
-        let (ids, metadata) = (self.process.ids(), Value::Object(Map::new()));
-        let post = NewPost {
-            traceparent: None,
-            id: ids.beside(conversation),
-            run: ids.beside(conversation),
-            content,
-            metadata: &metadata,
-            double_texting: DoubleTexting::Enqueue,
-            starts: true,
-            kind: None,
-        };
+        let ids = self.process.ids();
+        let nothing = Value::Object(Map::new());
+        let mut post = NewPost::new(ids.beside(conversation), ids.beside(conversation), content, nothing);
+        post.starts = true;
         let posted = match self.store(conversation).post_message(conversation, &post, None).await? {
             Created::New(posted) | Created::Replayed(posted) => posted,
             Created::KeyReused => return Err(Error::Message("it was posted before".to_owned())),
         };
         if !posted.is_started {
-            let events = posted.events(content, &metadata);
+            let events = post.events(&posted);
             self.process.bus(shard(conversation)).publish(conversation, Live::Committed(events));
             if posted.needs_hint {
                 self.wake(conversation);

@@ -4,53 +4,14 @@ use houston_domain::agent::limits::LimitChanges;
 use houston_domain::agentable::DoubleTexting;
 use houston_domain::answering::{Output, Sampling};
 use houston_domain::focus::Focus;
-use houston_domain::id::{AttachmentId, MessageId, RunId};
-use houston_domain::message::{MessageStatus, MessageType, Source};
+use houston_domain::id::AttachmentId;
+use houston_domain::message::Message;
 use houston_domain::model_policy::ModelPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::owner::Owner;
 #[cfg(feature = "openapi")]
 use crate::schema;
-use crate::time::Time;
-
-/// A message of the thread.
-///
-/// ```json
-/// {
-///   "id": "msg_0190…", "goal_id": "goal_0190…", "source": "user", "message_type": "text",
-///   "content": "Plan a trip to Rome", "metadata": {}, "status": "answered", "run_id": "run_0190…", "seq": 2,
-///   "created_at": "2026-11-22T09:00:00.000Z", "processed_at": "2026-11-22T09:00:07.120Z"
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MessageResponse {
-    pub id: MessageId,
-    #[serde(flatten)]
-    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
-    pub owner: Owner,
-    pub source: Source,
-    pub message_type: MessageType,
-    /// Markdown; for a tool cell, its title.
-    pub content: String,
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::MessageMetadata>))]
-    pub metadata: Value,
-    /// Processing status of a user's message; null for other messages.
-    pub status: Option<MessageStatus>,
-    /// The run that answers it or wrote it.
-    pub run_id: Option<RunId>,
-    /// The answer as a value, if a form was asked for: what `content` has as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub result: Option<Value>,
-    /// Its position in the agentable's event stream.
-    pub seq: i64,
-    pub created_at: Time,
-    /// When the run that read it ended.
-    pub processed_at: Option<Time>,
-}
 
 /// An image that a message is posted with: its bytes, or where they are. PNG, JPEG, WebP or GIF.
 ///
@@ -121,7 +82,7 @@ pub struct CreateMessage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AcceptedMessageResponse {
     #[serde(flatten)]
-    pub message: MessageResponse,
+    pub message: Message,
     /// The URL that streams its run, from the first event of the run.
     #[cfg_attr(
         feature = "openapi",

@@ -21,7 +21,7 @@ use crate::connections::{Connections, Pools, Purpose};
 use crate::creation::Creations;
 use crate::direct_start::DirectWorker;
 use crate::event::batch::StreamReads;
-use crate::message::batch::Posts;
+use crate::message::Posts;
 use crate::primary::Addresses;
 use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;

@@ -53,7 +53,7 @@ use crate::request::checks::{check_line, check_text};
 use crate::request::idempotency::Key;
 use crate::request::named_user;
 use crate::request::rates::ask;
-use crate::resources::messages::{CheckedMessage, check_content, store_offering, with_images};
+use crate::resources::messages::{check_content, new_post, store_offering, with_images};
 use crate::resources::questions::closed_otherwise;
 use crate::resources::users::{new_user, own_agentables};
 use crate::state::App;
@@ -193,10 +193,9 @@ impl Thread {
             ask(app, *caller, Whose::Agentable(path.id), key).await?;
         }
         let content = with_images(app, *caller, path, at_images, (content, images), key).await?;
-        let double_texting = double_texting.unwrap_or(path.double_texting);
-        let post = CheckedMessage { content: &content, metadata: &Value::Object(metadata), double_texting };
+        let mut post = new_post(app, path, content, Value::Object(metadata), double_texting);
         let offer = offer.filter(|offer| !offer.is_empty());
-        store_offering(app, *caller, path, post, offer, key).await
+        store_offering(app, *caller, path, &mut post, offer, key).await
     }
 
     /// Checks what a client offers: counts, sizes, names, and that the agent has no tool with one of the names.

@@ -18,6 +18,7 @@
 //! as queued.
 
 use std::collections::HashMap;
+use std::convert::identity as response;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +34,12 @@ use houston_domain::client_offer::ClientOffer;
 use houston_domain::id::{AttachmentId, ImageId};
 use houston_domain::image::{self, ImageHeader, MAX_IMAGE_BYTES, from_base64};
 use houston_domain::message::{
-    MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, MessageStatus, MessageType, Source, result_of,
+    MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, Message, MessageStatus, MessageType, Source,
 };
-use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage, MessageResponse};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage};
 use houston_protocol::time::Time;
 use houston_store::image::NewImage;
-use houston_store::message::{NewPost, Posted, ThreadMessage};
+use houston_store::message::{NewPost, Posted};
 use houston_store::rate::Whose;
 use houston_web::{Client, ContentTypes, Limits, Request, Tls};
 use serde_json::{Map, Value};
@@ -60,26 +61,6 @@ use crate::resources::models::sampling;
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
-/// The response for a message.
-fn response(thread: ThreadMessage) -> MessageResponse {
-    let ThreadMessage { message, agentable, kind, status, processed_at } = thread;
-    let result = result_of(&message.metadata, &message.content);
-    MessageResponse {
-        result,
-        id: message.id,
-        owner: Owner { kind, id: agentable },
-        source: message.source,
-        message_type: message.message_type,
-        content: message.content,
-        metadata: message.metadata,
-        status,
-        run_id: message.run_id,
-        seq: message.seq,
-        created_at: Time(message.created_at),
-        processed_at: processed_at.map(Time),
-    }
-}
-
 endpoint! {
     LIST: get "/v1/{kinds}/{id}/messages" => list,
     tag = "messages",
@@ -92,7 +73,7 @@ endpoint! {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page.")
     ),
     responses(
-        (status = 200, description = "A page of messages.", body = houston_protocol::page::Page<houston_protocol::message::MessageResponse>)
+        (status = 200, description = "A page of messages.", body = houston_protocol::page::Page<houston_domain::message::Message>)
     ),
 }
 
@@ -106,14 +87,14 @@ async fn list(
     let (limit, before) = (query.limit_or(usual)?, query.position(List::Messages)?);
     app.confirm(caller, &path).await?;
     let messages = app.store(caller).messages(path.id, before, rows(limit)).await?;
-    Ok(Json(Page::of(List::Messages, limit, messages, |row| row.message.seq, response)))
+    Ok(Json(Page::of(List::Messages, limit, messages, |row| row.seq, response)))
 }
 
 get_by_id! {
     path: "/v1/messages/{id}", tag: "messages", operation: "get_message",
     summary: "Get a message and its status.",
     id: MessageId, "Id of the message.",
-    method: message, body: houston_protocol::message::MessageResponse, "The message.",
+    method: message, body: houston_domain::message::Message, "The message.",
 }
 
 endpoint! {
@@ -164,27 +145,32 @@ async fn post(
     let mut content =
         with_images(&app, caller, &path, "/images", (body.content, &body.images), key.as_ref()).await?;
     content = with_attachments(&app, caller, &path, (content, &body.attachments), key.as_ref()).await?;
-    let metadata = Value::Object(body.metadata);
-    let double_texting = body.double_texting.unwrap_or(path.double_texting);
-    let post = CheckedMessage { content: &content, metadata: &metadata, double_texting };
+    let mut post = new_post(&app, &path, content, Value::Object(body.metadata), body.double_texting);
     let offer = Some(&offer).filter(|offer| !offer.is_empty());
-    let (posted, replayed) = store_offering(&app, caller, &path, post, offer, key.as_ref()).await?;
+    let (posted, replayed) = store_offering(&app, caller, &path, &mut post, offer, key.as_ref()).await?;
     if replayed && has_files {
         // An address may have another image now, and a file another name.
-        content = app.store(caller).message(posted.id).await?.message.content;
+        post.content = app.store(caller).message(posted.id).await?.content;
     }
     let location = [(header::LOCATION, format!("/v1/messages/{}", posted.id))];
-    let body = accepted(&path, &posted, content, metadata);
+    let body = accepted(&path, &posted, post);
     Ok(respond((StatusCode::ACCEPTED, location, Json(body)), replayed))
 }
 
-/// A message that was checked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CheckedMessage<'a> {
-    pub(crate) content: &'a str,
-    pub(crate) metadata: &'a Value,
-    /// What it does to an open run.
-    pub(crate) double_texting: DoubleTexting,
+/// A message that was checked, for the agentable of `path`. `double_texting`: what it does to an open run; `None`: what its kind
+/// says.
+pub(crate) fn new_post(
+    app: &App,
+    path: &AgentablePath,
+    content: String,
+    metadata: Value,
+    double_texting: Option<DoubleTexting>,
+) -> NewPost {
+    let mut post =
+        NewPost::new(app.state.ids.beside(path.id), app.state.ids.beside(path.id), content, metadata);
+    post.double_texting = double_texting.unwrap_or(path.double_texting);
+    post.starts = path.urgency == Urgency::Interactive;
+    post
 }
 
 /// Stores a message that was checked, with what its client offers the run that answers it, and publishes it; whether it was
@@ -193,34 +179,25 @@ pub(crate) async fn store_offering(
     app: &Arc<App>,
     caller: Caller,
     path: &AgentablePath,
-    CheckedMessage { content, metadata, double_texting }: CheckedMessage<'_>,
+    post: &mut NewPost,
     offer: Option<&ClientOffer>,
     key: Option<&Key>,
 ) -> Result<(Posted, bool), ApiError> {
     ask(app, caller, Whose::Agentable(path.id), key).await?;
     let is_confirmed = app.agentables.is_confirmed(caller.tenant(), &path.kind, path.id);
     // The statement checks it, unless an earlier post has.
-    let kind = (!is_confirmed).then_some(path.kind.as_str());
+    post.kind = (!is_confirmed).then(|| path.kind.clone());
     let posting = Posting::begin(path.urgency);
-    let post = NewPost {
-        traceparent: posting.traceparent.as_deref(),
-        id: app.state.ids.beside(path.id),
-        run: app.state.ids.beside(path.id),
-        content,
-        metadata,
-        double_texting,
-        starts: path.urgency == Urgency::Interactive,
-        kind,
-    };
+    post.traceparent.clone_from(&posting.traceparent);
     let key = key.map(Key::as_stored);
     houston_faults::fault!("C1").map_err(houston_store::Error::from)?;
     let created = match offer {
-        None => app.store(caller).post_message(path.id, &post, key).await?,
-        Some(offer) => app.store(caller).post_message_with_offer(path.id, &post, offer, key).await?,
+        None => app.store(caller).post_message(path.id, post, key).await?,
+        Some(offer) => app.store(caller).post_message_with_offer(path.id, post, offer, key).await?,
     };
     let (posted, replayed) = unless_key_reused(created)?;
     posting.end(posted.id, posted.run);
-    if kind.is_some() {
+    if post.kind.is_some() {
         app.agentables.remember(caller.tenant(), &path.kind, path.id);
     }
     houston_faults::fault!("C3").map_err(houston_store::Error::from)?;
@@ -228,8 +205,8 @@ pub(crate) async fn store_offering(
         app.count_run(path.urgency);
     }
     if !replayed && !posted.is_started {
-        app.publish_events(path.id, posted.events(content, metadata));
-        if double_texting.cancels() && !posted.opened {
+        app.publish_events(path.id, post.events(&posted));
+        if post.double_texting.cancels() && !posted.opened {
             app.publish_cancel(path.id, posted.run);
         }
         if posted.needs_hint {
@@ -292,20 +269,15 @@ impl io::Write for AtMost {
 }
 
 /// The body of the response; a replay gets the same, whatever the message's status is now.
-pub(crate) fn accepted(
-    path: &AgentablePath,
-    posted: &Posted,
-    content: String,
-    metadata: Value,
-) -> AcceptedMessageResponse {
-    let message = MessageResponse {
+pub(crate) fn accepted(path: &AgentablePath, posted: &Posted, post: NewPost) -> AcceptedMessageResponse {
+    let message = Message {
         result: None,
         id: posted.id,
         owner: Owner { kind: path.kind.clone(), id: path.id },
         source: Source::User,
         message_type: MessageType::Text,
-        content,
-        metadata,
+        content: post.content,
+        metadata: post.metadata,
         status: Some(MessageStatus::Pending),
         run_id: Some(posted.answered_by),
         seq: posted.seq,

@@ -2,7 +2,6 @@
 //! permanent.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::error_message::{ErrorMessage, PendingRetry};
 use houston_domain::event::Part;
 use houston_domain::id::{AgentableId, RunId, parse_prefixed};
@@ -190,17 +189,7 @@ async fn task_is_paused_while_its_run_waits_for_a_retry() {
     let goal = || async { api.get(&api.path("")).await.ok()["status"].as_str().unwrap().to_owned() };
     assert_eq!((status().await, goal().await), ("active".into(), "waiting".into()));
 
-    let nothing = json!({});
-    let post = || NewPost {
-        traceparent: None,
-        kind: None,
-        id: ids.next(),
-        run: ids.next(),
-        content: "go",
-        metadata: &nothing,
-        double_texting: DoubleTexting::Enqueue,
-        starts: false,
-    };
+    let post = || NewPost::new(ids.next(), ids.next(), "go", json!({}));
     api.store.tenant(tenant).post_message(id, &post(), None).await.unwrap();
     api.post_message("hello").await;
     assert_eq!((status().await, goal().await), ("active".into(), "working".into()));

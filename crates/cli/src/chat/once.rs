@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use houston_domain::image::with_references;
-use houston_domain::message::MessageStatus;
+use houston_domain::message::{Message, MessageStatus};
 use houston_protocol::agui::{self, Event, Fact};
-use houston_protocol::message::MessageResponse;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
@@ -176,7 +175,7 @@ impl ScriptedChat {
         }
     }
 
-    async fn interrupt(&mut self, message: &MessageResponse) -> Result<(), ChatError> {
+    async fn interrupt(&mut self, message: &Message) -> Result<(), ChatError> {
         self.screen.interrupted();
         let out = self.screen.info("cancelling… (again to leave)");
         self.context.show(out);
@@ -187,7 +186,7 @@ impl ScriptedChat {
     }
 
     /// The outcome of a message whose stream has ended without the end of its run: another run may have answered it.
-    async fn final_outcome(&self, message: &MessageResponse) -> Result<Outcome, ChatError> {
+    async fn final_outcome(&self, message: &Message) -> Result<Outcome, ChatError> {
         let status = self.context.server.status(message.id).await?;
         Ok(if status == Some(MessageStatus::Answered) { Outcome::Answered } else { Outcome::Failed })
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use houston_domain::id::{Ids, QuestionId, RunId};
-use houston_protocol::message::{AcceptedMessageResponse, MessageImage, MessageResponse};
+use houston_domain::message::Message;
+use houston_protocol::message::{AcceptedMessageResponse, MessageImage};
 use houston_protocol::question::QuestionResponse;
 use rand::RngExt as _;
 use serde_json::Value;
@@ -56,7 +57,7 @@ pub(crate) enum Response {
     Cancelled,
     Answered,
     AnswerFailed { question: QuestionId, error: ChatError },
-    History(Vec<MessageResponse>),
+    History(Vec<Message>),
     Questions(Vec<QuestionResponse>),
     Failed(ChatError),
 }

@@ -9,11 +9,11 @@ mod tests;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use chrono::{DateTime, Utc};
+use houston_domain::message::Message;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::plan::{Checklist, LineStatus};
 use houston_domain::shared_state::apply;
 use houston_protocol::agui::{EntityId, Event, Fact, Outcome, PLAN_ACTIVITY, PostedMessage, SnapshotMessage};
-use houston_protocol::message::MessageResponse;
 use houston_protocol::question::CallToApprove;
 use serde_json::Value;
 
@@ -580,7 +580,7 @@ impl Screen {
 
 impl Screen {
     /// Renders messages, given oldest first.
-    pub(crate) fn thread(&mut self, messages: &[MessageResponse]) -> Output {
+    pub(crate) fn thread(&mut self, messages: &[Message]) -> Output {
         let mut out = Output::default();
         if messages.is_empty() {
             self.write_line(&mut out, Paint::Dim, "there are no messages yet");
@@ -591,7 +591,7 @@ impl Screen {
         self.with_transient(out)
     }
 
-    fn message(&mut self, out: &mut Output, message: &MessageResponse) {
+    fn message(&mut self, out: &mut Output, message: &Message) {
         match (message.source, message.message_type) {
             (_, MessageType::Tool) => {
                 let state = match message.metadata["status"].as_str().unwrap_or_default() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use houston_domain::agent::limits::LimitChanges;
 use houston_domain::answering::Sampling;
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
-use houston_domain::message::MessageStatus;
+use houston_domain::message::{Message, MessageStatus};
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
-use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage, MessageResponse};
+use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage};
 use houston_protocol::page::Page;
 use houston_protocol::plan::{CreatePlan, PlanListItem, PlanResponse};
 use houston_protocol::problem::{Problem, ProblemCode};
@@ -71,10 +71,10 @@ impl Server {
     }
 
     /// The last messages, oldest first.
-    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<MessageResponse>, ChatError> {
+    pub(crate) async fn messages(&self, goal: &str, limit: u8) -> Result<Vec<Message>, ChatError> {
         let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
         let request = self.request(Method::GET, &format!("{path}/messages?limit={limit}"));
-        let mut messages: Page<MessageResponse> = self.for_goal(goal, self.answer(request).await)?;
+        let mut messages: Page<Message> = self.for_goal(goal, self.answer(request).await)?;
         messages.data.reverse();
         Ok(messages.data)
     }
@@ -106,7 +106,7 @@ impl Server {
     /// How far a message has come; `None` for a message that no user wrote.
     pub(crate) async fn status(&self, message: MessageId) -> Result<Option<MessageStatus>, ChatError> {
         let request = self.request(Method::GET, &format!("/v1/messages/{message}"));
-        let message: MessageResponse = self.answer(request).await?;
+        let message: Message = self.answer(request).await?;
         Ok(message.status)
     }
 

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use houston_api::{Local, LocalError};
 use houston_domain::id::{AgentableId, MessageId, RunId};
-use houston_protocol::message::MessageResponse;
+use houston_domain::message::Message;
 use houston_protocol::why::{WhyReason, WhyResponse};
 
 use super::agentable::{Database, missing, one_line, parse};
@@ -54,7 +54,7 @@ impl Why {
                 Named::Run(run) => of_run(&api.of_named(run, &self.id).await?, run).await?,
                 Named::Message(id) => {
                     let api = api.of_named(id, &self.id).await?;
-                    let message: MessageResponse = api.get(&format!("/v1/messages/{id}")).await?;
+                    let message: Message = api.get(&format!("/v1/messages/{id}")).await?;
                     let run = message.run_id.ok_or_else(|| anyhow!("{id} belongs to no run"))?;
                     of_run(&api, run).await?
                 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use houston_domain::agent::SEND_MESSAGE;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::ManualClock;
 use houston_domain::compression::CompressionReason;
 use houston_domain::error_message::{CONTENT_FILTER, ErrorMessage, PendingRetry, user_text};
@@ -150,17 +149,7 @@ impl<'s> Worker<'s> {
     }
 
     async fn post(&mut self, content: &str) {
-        let metadata = json!({});
-        let post = NewPost {
-            id: self.id(),
-            run: self.id(),
-            content,
-            metadata: &metadata,
-            double_texting: DoubleTexting::Enqueue,
-            starts: false,
-            kind: None,
-            traceparent: None,
-        };
+        let post = NewPost::new(self.id(), self.id(), content, json!({}));
         let store = self.service.store.tenant(self.service.tenant);
         let Created::New(posted) = store.post_message(self.goal, &post, None).await.unwrap() else {
             panic!("there is no idempotency key")

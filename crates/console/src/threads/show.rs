@@ -6,10 +6,9 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join4;
-use houston_domain::message::{MessageType, Source};
+use houston_domain::message::{self, MessageType, Source};
 use houston_domain::scope::Scope;
 use houston_protocol::agentable::AgentableResponse;
-use houston_protocol::message::MessageResponse;
 use houston_protocol::page::Page;
 use houston_protocol::run::RunResponse;
 use serde::Deserialize;
@@ -76,7 +75,7 @@ struct Message {
 }
 
 impl Message {
-    fn new(viewer: &Viewer, message: MessageResponse, now: DateTime<Utc>) -> Self {
+    fn new(viewer: &Viewer, message: message::Message, now: DateTime<Utc>) -> Self {
         let (look, from) = match (message.source, message.message_type) {
             (_, MessageType::Tool) => ("tool", "tool"),
             (Source::User, _) => ("user", "user"),
@@ -131,7 +130,7 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
     let (of, runs) = (of?, runs?);
     let conversational = of.read_seq.is_some();
     let query = [("limit", "50"), ("cursor", cursors.cursor.as_str())];
-    let messages: Option<Page<MessageResponse>> = match conversational {
+    let messages: Option<Page<message::Message>> = match conversational {
         true => Some(viewer.api.get(&with_query(&format!("{path}/messages"), &query)).await?),
         false => None,
     };

@@ -4,13 +4,12 @@
 //! Whatever prevents it (an open run, a full worker, a locked row) leaves nothing behind: the message is posted as usual, and a
 //! hint is sent. The claim counts like any other, so a worker that dies after the commit is found by its lease.
 
-use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::id::AgentableId;
 
 use crate::claim::batch::{ClaimItem, Outcome};
 use crate::claim::{ClaimRequest, ClaimedRun};
-use crate::handle::Shared;
+use crate::handle::{Shared, TenantStore};
 use crate::idempotency::IdempotencyKey;
-use crate::message::batch::PostRow;
 use crate::message::{NewPost, Posted};
 
 /// A worker of this process, as the store sees it.
@@ -36,7 +35,7 @@ pub trait DirectSlot: Send + Sync {
 
 /// A message whose post claims the run that it opens.
 pub(crate) struct DirectPost {
-    pub(crate) row: PostRow,
+    pub(crate) row: NewPost,
     pub(crate) slot: Box<dyn DirectSlot>,
 }
 
@@ -44,6 +43,7 @@ impl DirectPost {
     /// Starts the run, which was committed together with the message.
     pub(crate) fn start(self, mut run: ClaimedRun) -> Posted {
         let posted = self.row.opened(run.event.seq - 1, run.event.at);
+        let posted = Posted { needs_hint: false, is_started: true, ..posted };
         run.posted = self.row.events(&posted);
         self.slot.start(run);
         posted
@@ -56,27 +56,28 @@ impl std::fmt::Debug for DirectPost {
     }
 }
 
-impl Shared {
+impl TenantStore<'_> {
     /// Posts a message and starts its run; `None` if it was not posted, or if that is unknown.
     pub(crate) async fn post_and_start(
-        &self,
-        tenant: TenantId,
+        self,
         agentable: AgentableId,
-        post: &NewPost<'_>,
+        post: &NewPost,
         key: Option<IdempotencyKey<'_>>,
     ) -> Option<Posted> {
         if self.is_unbatched || !post.starts || self.fairness.max_pending == 0 {
             return None;
         }
-        let row = PostRow::of(tenant, agentable, post, key).ok()?;
         let slot = self.direct_worker()?.slot(agentable)?;
+        let row = post.of(self.tenant, agentable, key);
         let item = ClaimItem { request: slot.request(), post: Some(Box::new(DirectPost { row, slot })) };
         match self.batchers.claims.submit(item).await? {
             Outcome::Started(posted) => Some(posted),
             Outcome::Claimed(_) | Outcome::Refused | Outcome::Alone => None,
         }
     }
+}
 
+impl Shared {
     /// Claims a run that is waiting, if a worker of this process has a free slot for it; otherwise a hint is to be sent.
     #[must_use]
     pub fn claim_directly(&self, agentable: AgentableId) -> bool {

@@ -153,19 +153,13 @@ impl TenantStore<'_> {
         .fetch_all(&self.pool)
         .await?;
         let committed = rows.into_iter().filter_map(|row| {
-            let message = StreamMessage {
-                id: MessageId(row.id),
-                seq: row.seq,
-                at: row.at,
-                source: row.source,
-                message_type: row.message_type,
-                content: row.content,
-                metadata: row.metadata,
+            let body = body(&row.source, &row.message_type, row.content, row.metadata);
+            let event = match row.data {
+                Some(event) => event.0,
+                // It follows from the message.
+                None => of_message(body.source, body.message_type, MessageId(row.id))?,
             };
-            match row.data {
-                Some(event) => Some(message.named_by(event.0, RunId(row.run_id))),
-                None => message.committed(RunId(row.run_id)),
-            }
+            Some(Committed { seq: row.seq, run_id: RunId(row.run_id), at: row.at, event, body: Some(body) })
         });
         Ok(committed.collect())
     }
@@ -262,34 +256,6 @@ impl TenantStore<'_> {
     }
 }
 
-/// A message as it is read for a stream.
-#[derive(Debug)]
-pub(crate) struct StreamMessage {
-    id: MessageId,
-    seq: i64,
-    at: DateTime<Utc>,
-    source: String,
-    message_type: String,
-    content: String,
-    metadata: Value,
-}
-
-impl StreamMessage {
-    /// A stored event that names it.
-    fn named_by(self, event: Event, run_id: RunId) -> Committed {
-        let body = body(&self.source, &self.message_type, self.content, self.metadata);
-        Committed { seq: self.seq, run_id, at: self.at, event, body: Some(body) }
-    }
-
-    /// Its event, if that follows from it, in the stream of `run`.
-    fn committed(self, run: RunId) -> Option<Committed> {
-        let (seq, at) = (self.seq, self.at);
-        let body = body(&self.source, &self.message_type, self.content, self.metadata);
-        let event = of_message(body.source, body.message_type, self.id)?;
-        Some(Committed { seq, run_id: run, at, event, body: Some(body) })
-    }
-}
-
 /// The content of a message, for its event.
 fn body(from: &str, kind: &str, content: String, metadata: Value) -> MessageBody {
     MessageBody {
@@ -358,7 +324,8 @@ impl From<StreamRun> for RunRow {
 pub(crate) struct Stretch {
     /// Stored events, with their runs.
     events: Vec<Committed>,
-    messages: Vec<StreamMessage>,
+    /// Events that follow from messages; their runs are not known yet.
+    of_messages: Vec<Committed>,
     /// The runs that the stretch is part of.
     runs: Vec<StreamRun>,
 }
@@ -381,9 +348,9 @@ impl Stretch {
                 events.insert(seq, Committed { seq, run_id, at, event, body: None });
             }
         }
-        let of_messages = self.messages.into_iter().filter_map(|message| {
-            let run = run_at(message.seq)?;
-            message.committed(run)
+        let of_messages = self.of_messages.into_iter().filter_map(|event| {
+            let run_id = run_at(event.seq)?;
+            Some(Committed { run_id, ..event })
         });
         // A stored event takes precedence over one that follows.
         for event in of_messages.chain(self.events) {

@@ -18,15 +18,15 @@ impl TenantStore<'_> {
     pub async fn post_message_with_offer(
         self,
         agentable: AgentableId,
-        post: &NewPost<'_>,
+        post: &NewPost,
         offer: &ClientOffer,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
-        if let Some(kind) = post.kind {
+        if let Some(kind) = &post.kind {
             self.agentable(kind, agentable).await?;
         }
         let mut tx = self.pool.begin().await?;
-        let posted = self.post_alone(&mut tx, self.tenant, agentable, post, key).await;
+        let posted = self.post_alone(&mut tx, agentable, post, key).await;
         if let Ok(Created::New(_)) = posted {
             self.put_offer(&mut tx, agentable, post.id, offer).await?;
             tx.commit().await?;

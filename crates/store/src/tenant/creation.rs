@@ -6,7 +6,7 @@
 //! A batch has creations of several tenants, so it is not under [`row_security`](crate::row_security): each names its tenant.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{MessageId, RunId, TenantId, UserId, shard};
+use houston_domain::id::{TenantId, UserId, shard};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -19,6 +19,7 @@ use crate::batcher::Batch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, bytea, earlier};
+use crate::message::NewPost;
 use crate::serving::ServedBy;
 use crate::user::{User, with_external_id};
 
@@ -32,7 +33,7 @@ pub struct Creation<'a> {
     /// The agent or team that answers for it.
     pub served_by: ServedBy,
     /// The first message to it, which opens its first run.
-    pub message: Option<FirstMessage<'a>>,
+    pub message: Option<&'a NewPost>,
 }
 
 /// A user to be created.
@@ -42,28 +43,6 @@ pub struct NewUser<'a> {
     pub user: &'a User,
     /// The agentables that belong to every user, one of each kind.
     pub own: &'a [NewAgentable<'a>],
-}
-
-/// The first message to a new agentable, as in `{"content": "hi", "metadata": {"source": "ios"}}`.
-#[derive(Debug, Clone, Copy)]
-pub struct FirstMessage<'a> {
-    /// The message's id.
-    pub id: MessageId,
-    /// The id of the run that it opens.
-    pub run: RunId,
-    /// The text.
-    pub content: &'a str,
-    /// The client's own data, a JSON object.
-    pub metadata: &'a Value,
-    /// When it was received.
-    pub created_at: DateTime<Utc>,
-    /// Where its run belongs in a trace: a `traceparent`.
-    pub traceparent: Option<&'a str>,
-}
-
-impl FirstMessage<'_> {
-    /// The position of its event. The event before it is that of its run.
-    pub const SEQ: i64 = 2;
 }
 
 impl Creation<'_> {
@@ -225,18 +204,7 @@ struct AgentableRow {
     tools: Option<Vec<String>>,
     agent_id: Option<Uuid>,
     team_id: Option<Uuid>,
-    message: Option<MessageRow>,
-}
-
-#[derive(Debug, Serialize)]
-struct MessageRow {
-    id: Uuid,
-    run_id: Uuid,
-    content: String,
-    metadata: Box<RawValue>,
-    created_at: DateTime<Utc>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<String>,
+    message: Option<NewPost>,
 }
 
 /// A value that is written as JSON.
@@ -263,7 +231,7 @@ impl CreationRow {
             agentables.push(AgentableRow {
                 agent_id: agent.map(|agent| agent.0),
                 team_id: team.map(|team| team.0),
-                message: creation.message.as_ref().map(MessageRow::of).transpose()?,
+                message: creation.message.cloned(),
                 ..AgentableRow::of(agentable, false)
             });
         }
@@ -285,9 +253,8 @@ impl CreationRow {
 impl CreationRow {
     /// The bytes of its texts.
     fn bytes(&self) -> usize {
-        let message = |of: &MessageRow| of.content.len() + of.metadata.get().len();
         let agentable = |of: &AgentableRow| {
-            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, message)
+            of.title.len() + of.description.len() + of.message.as_ref().map_or(0, NewPost::bytes)
         };
         let response = self.response.as_ref().map_or(0, |response| response.get().len());
         self.agentables.iter().map(agentable).sum::<usize>() + response
@@ -316,19 +283,6 @@ impl AgentableRow {
             team_id: None,
             message: None,
         }
-    }
-}
-
-impl MessageRow {
-    fn of(message: &FirstMessage<'_>) -> Result<Self> {
-        Ok(Self {
-            id: message.id.0,
-            run_id: message.run.0,
-            content: message.content.to_owned(),
-            metadata: json(message.metadata)?,
-            created_at: message.created_at,
-            traceparent: message.traceparent.map(str::to_owned),
-        })
     }
 }
 
@@ -405,9 +359,10 @@ impl Creations {
                        id uuid, kind text, title text, description text, status text, made_with_user boolean,
                        created_at timestamptz, tools text[], agent_id uuid, team_id uuid, message jsonb)),
             m as materialized (
-                select a.tenant_id, a.id as agentable_id, m.*
+                select a.tenant_id, a.id as agentable_id, a.created_at, m.message_id as id, m.run_id, m.content,
+                       m.metadata, m.traceparent
                   from a cross join lateral jsonb_to_record(a.message) as m (
-                       id uuid, run_id uuid, content text, metadata jsonb, created_at timestamptz, traceparent text)
+                       message_id uuid, run_id uuid, content text, metadata jsonb, traceparent text)
                  where a.message <> 'null'),
             users as (
                 insert into houston.users (id, tenant_id, external_id, name, time_zone, created_at)

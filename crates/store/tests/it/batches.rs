@@ -1,7 +1,6 @@
 //! Posts, claims and steps in one commit: no item suffers from another.
 
 use futures_util::future::join_all;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::AgentableId;
 use houston_domain::step::Step;
@@ -65,20 +64,9 @@ async fn posts_and_steps_submitted_together_share_commits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn post_whose_outcome_was_unknown_is_stored_once() {
     let test = TestStore::start().await;
-    let metadata = json!({});
     // The second message joins the run that the first one opens.
     for (content, opened) in [("one", true), ("two", false)] {
-        let (id, run, double_texting) = (test.ids.next(), test.ids.next(), DoubleTexting::Enqueue);
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id,
-            run,
-            content,
-            metadata: &metadata,
-            double_texting,
-            starts: false,
-        };
+        let post = NewPost::new(test.ids.next(), test.ids.next(), content, json!({}));
         let Created::New(first) = test.requests().post_message(test.goal, &post, None).await.unwrap() else {
             panic!("the message is new");
         };
@@ -286,18 +274,7 @@ async fn locked_key_of_another_transaction_holds_no_batch() {
         let (goal, key) = (*goal, key.to_owned());
         let test = &test;
         async move {
-            let metadata = json!({});
-            let (id, run) = (test.ids.next(), test.ids.next());
-            let post = NewPost {
-                traceparent: None,
-                kind: None,
-                id,
-                run,
-                content: "hi",
-                metadata: &metadata,
-                double_texting: DoubleTexting::Enqueue,
-                starts: false,
-            };
+            let post = NewPost::new(test.ids.next(), test.ids.next(), "hi", json!({}));
             let key = IdempotencyKey { key: &key, request_sha256: &[0; 32] };
             test.requests().post_message(goal, &post, Some(key)).await
         }

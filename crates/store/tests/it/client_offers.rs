@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::{ClientOffer, ClientTool, ContextItem};
 use houston_domain::id::RunId;
 use houston_domain::knowledge::PromptLimits;
@@ -26,17 +25,10 @@ fn offer(tool: &str) -> ClientOffer {
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 async fn post(test: &TestStore, offer: &ClientOffer, key: Option<IdempotencyKey<'_>>) -> Created<Posted> {
-    let metadata = json!({});
-    let post = NewPost {
-        traceparent: Some(TRACE),
-        kind: Some("goal"),
-        id: test.ids.next(),
-        run: test.ids.next(),
-        content: "hi",
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
-    };
+    let mut post = NewPost::new(test.ids.next(), test.ids.next(), "hi", json!({}));
+    post.starts = true;
+    post.kind = Some("goal".to_owned());
+    post.traceparent = Some(TRACE.to_owned());
     test.requests().post_message_with_offer(test.goal, &post, offer, key).await.unwrap()
 }
 

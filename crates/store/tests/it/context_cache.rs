@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::focus::{Focus, FocusRef};
 use houston_domain::id::UserId;
@@ -114,17 +113,9 @@ async fn answers_older_than_a_day_are_neither_shown_nor_kept() {
 async fn post(test: &TestStore, id: &str) -> Posted {
     let focus = Focus { kind: "order".to_owned(), id: id.to_owned(), data: None };
     let offer = ClientOffer { focus: Some(focus), ..ClientOffer::default() };
-    let metadata = json!({});
-    let post = NewPost {
-        traceparent: None,
-        kind: Some("goal"),
-        id: test.ids.next(),
-        run: test.ids.next(),
-        content: "hi",
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
-    };
+    let mut post = NewPost::new(test.ids.next(), test.ids.next(), "hi", json!({}));
+    post.starts = true;
+    post.kind = Some("goal".to_owned());
     match test.requests().post_message_with_offer(test.goal, &post, &offer, None).await.unwrap() {
         Created::New(posted) => posted,
         other => panic!("{other:?}"),

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{AgentableId, Ids, WorkerId};
 use houston_domain::knowledge::PromptLimits;
@@ -98,16 +97,10 @@ async fn post(
     key: Option<IdempotencyKey<'_>>,
 ) -> Created<Posted> {
     let metadata = json!({"from": "ios"});
-    let post = NewPost {
-        traceparent: Some(TRACE),
-        kind: Some("goal"),
-        id: test.ids.beside(goal),
-        run: test.ids.beside(goal),
-        content,
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
-    };
+    let mut post = NewPost::new(test.ids.beside(goal), test.ids.beside(goal), content, metadata);
+    post.starts = true;
+    post.kind = Some("goal".to_owned());
+    post.traceparent = Some(TRACE.to_owned());
     test.requests().post_message(goal, &post, key).await.unwrap()
 }
 
@@ -177,18 +170,9 @@ async fn post_of_another_tenant_starts_no_run() {
     let test = TestStore::start().await;
     let direct = worker(&test);
     let stranger = test.store.operator().ensure_tenant(test.ids.next(), "stranger").await.unwrap();
-    let (id, run, metadata) = (test.ids.beside(test.goal), test.ids.beside(test.goal), json!({}));
-    let double_texting = DoubleTexting::Enqueue;
-    let post = NewPost {
-        traceparent: None,
-        kind: Some("goal"),
-        id,
-        run,
-        content: "hi",
-        metadata: &metadata,
-        double_texting,
-        starts: true,
-    };
+    let mut post = NewPost::new(test.ids.beside(test.goal), test.ids.beside(test.goal), "hi", json!({}));
+    post.starts = true;
+    post.kind = Some("goal".to_owned());
     let refused = test.store.tenant(stranger).post_message(test.goal, &post, None).await;
     assert!(matches!(refused, Err(houston_store::Error::NotFound { .. })), "{refused:?}");
     assert!(direct.started().is_empty());
@@ -222,17 +206,8 @@ async fn message_that_cannot_start_its_run_is_posted_as_usual() {
     let handle: Arc<dyn DirectWorker> = direct.clone();
     one.runs().start_directly(Arc::downgrade(&handle));
     test.sql("update houston.run_locks set wake = false");
-    let metadata = json!({});
-    let full = NewPost {
-        traceparent: None,
-        kind: None,
-        id: test.ids.next(),
-        run: test.ids.next(),
-        content: "four",
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
-    };
+    let mut full = NewPost::new(test.ids.next(), test.ids.next(), "four", json!({}));
+    full.starts = true;
     let full = posted(one.tenant(test.tenant).post_message(goals[2], &full, None).await.unwrap());
     assert!(full.opened && !full.is_started, "the user has as many runs as allowed");
     assert!(direct.started().is_empty());
@@ -265,17 +240,11 @@ async fn run_of_unknown_outcome_is_released() {
     let test = TestStore::start().await;
     let direct = worker(&test);
     let goals = goals_of(&test, test.goal, 2).await;
-    let metadata = json!({});
     let id = test.ids.next();
-    let same = |content| NewPost {
-        traceparent: None,
-        kind: None,
-        id,
-        run: test.ids.next(),
-        content,
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
+    let same = |content| {
+        let mut post = NewPost::new(id, test.ids.next(), content, json!({}));
+        post.starts = true;
+        post
     };
     let first = posted(test.requests().post_message(goals[0], &same("one"), None).await.unwrap());
     assert!(first.is_started);

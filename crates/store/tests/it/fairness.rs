@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentableId, UserId};
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
@@ -39,17 +38,7 @@ pub(crate) async fn goals_of(test: &TestStore, of: AgentableId, count: usize) ->
 }
 
 pub(crate) async fn post_to(test: &TestStore, goal: AgentableId, content: &str) -> Result<Posted, Error> {
-    let metadata = Value::Object(serde_json::Map::new());
-    let post = NewPost {
-        traceparent: None,
-        kind: None,
-        id: test.ids.next(),
-        run: test.ids.next(),
-        content,
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: false,
-    };
+    let post = NewPost::new(test.ids.next(), test.ids.next(), content, Value::Object(serde_json::Map::new()));
     match test.requests().post_message(goal, &post, None).await? {
         Created::New(posted) => Ok(posted),
         other => panic!("{other:?}"),

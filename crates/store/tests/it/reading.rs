@@ -108,11 +108,11 @@ async fn messages_are_read_once_in_order_and_in_bounded_batches() {
         for id in ids {
             let message = test.requests().message(id).await.unwrap();
             assert_eq!(message.status, Some(MessageStatus::Answered), "seed {seed}: {message:?}");
-            let run = message.message.run_id.unwrap();
+            let run = message.run_id.unwrap();
             assert!(
-                entries.iter().any(|stored| {
-                    stored.run == run && texts(&stored.entry).contains(&message.message.content)
-                }),
+                entries
+                    .iter()
+                    .any(|stored| { stored.run == run && texts(&stored.entry).contains(&message.content) }),
                 "seed {seed}: a message names the run that has read it"
             );
         }
@@ -143,7 +143,7 @@ async fn cancelled_run_takes_all_messages_posted_before_it() {
         assert_eq!(status(posted.id).await.status, Some(expected), "message {nth}");
     }
     let after = status(after.id).await;
-    assert_eq!((after.status, after.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
+    assert_eq!((after.status, after.run_id), (Some(MessageStatus::Processing), Some(last.run)));
     assert!(!walk(&test, &last, 7).await);
     let unread = test.sql("select sum(unread) from houston.run_locks");
     assert_eq!(unread.trim(), "0");

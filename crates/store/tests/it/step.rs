@@ -121,7 +121,7 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
     assert!(matches!(failed.events.last().unwrap().event, Event::RunQueued {}));
     let next = test.claim().await.unwrap();
     assert_ne!(next.run, claimed.run);
-    assert_eq!(test.requests().message(unread.id).await.unwrap().message.run_id, Some(next.run));
+    assert_eq!(test.requests().message(unread.id).await.unwrap().run_id, Some(next.run));
 
     let third = test.post("three").await;
     test.requests().cancel_run(next.run).await.unwrap().unwrap();
@@ -133,7 +133,7 @@ async fn failed_run_leaves_unread_messages_cancelled_run_takes_them() {
     let last = test.claim().await.unwrap();
     assert_eq!(test.requests().message(third.id).await.unwrap().status, Some(MessageStatus::Failed));
     let fourth = test.requests().message(fourth.id).await.unwrap();
-    assert_eq!((fourth.status, fourth.message.run_id), (Some(MessageStatus::Processing), Some(last.run)));
+    assert_eq!((fourth.status, fourth.run_id), (Some(MessageStatus::Processing), Some(last.run)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +184,7 @@ async fn answered_by_the_next_run(test: &TestStore, cancelled: RunId, message: M
     let next = test.claim().await.unwrap();
     assert_ne!(next.run, cancelled);
     let message = test.requests().message(message).await.unwrap();
-    assert_eq!((message.status, message.message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
+    assert_eq!((message.status, message.run_id), (Some(MessageStatus::Processing), Some(next.run)));
     let context = test.runs().run_context(test.goal, next.run, 10, &PromptLimits::default()).await.unwrap();
     assert_eq!(context.history.last().unwrap().text(), "later");
     let status = RunStatus::Failed;

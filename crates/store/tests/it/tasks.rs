@@ -132,7 +132,7 @@ async fn task_inherits_origin_and_trace_but_no_mode() {
     assert_eq!(own.setting.mode, Some(Mode::AgentCheckIn));
     let origin = format!("select origin_type || traceparent from houston.runs where id = '{}'", task.run.0);
     assert_eq!(test.sql(&origin).trim(), "agent_check_in 00-ab");
-    let message = test.requests().message(task.message).await.unwrap().message;
+    let message = test.requests().message(task.message).await.unwrap();
     assert_eq!(message.content, "Find hotels.");
     assert_eq!(message.metadata["origin_type"], "agent_check_in");
     end(&test, &claimed, RunStatus::Completed).await.unwrap();

@@ -2,10 +2,10 @@
 
 use futures_util::future::join_all;
 use houston_domain::agent_settings::AgentSettings;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::id::{AgentId, TenantId};
 use houston_domain::statistics::Bounds;
 use houston_domain::team::{Router, RouterKind};
+use houston_domain::time::Time;
 use houston_store::agent::Agent;
 use houston_store::agentable::NewAgentable;
 use houston_store::erasure::Target;
@@ -88,8 +88,8 @@ async fn team_has_agents_of_its_own_tenant_only() {
         router: Router { by: RouterKind::Rules, rules: Vec::new() },
         output: None,
         version: 1,
-        created_at: now,
-        updated_at: now,
+        created_at: Time(now),
+        updated_at: Time(now),
     };
     let created = own.create_team(&team(&[ours, theirs]), None, &Value::Null).await;
     assert!(matches!(created, Err(Error::NotFound { what: "agent" })), "{created:?}");
@@ -119,8 +119,8 @@ async fn team_is_changed_while_an_agent_of_it_is_deleted() {
             router: Router { by: RouterKind::Rules, rules: Vec::new() },
             output: None,
             version: 1,
-            created_at: now,
-            updated_at: now,
+            created_at: Time(now),
+            updated_at: Time(now),
         };
         own.create_team(&team, None, &Value::Null).await.unwrap();
         team.agents.reverse();
@@ -142,16 +142,11 @@ async fn batches_refuse_what_names_rows_of_another_tenant() {
     for _ in 0..8 {
         goals.push(goal(&test.store, &test.ids, test.tenant).await);
     }
-    let metadata = json!({});
-    let post = |content| NewPost {
-        traceparent: None,
-        kind: Some("goal"),
-        id: test.ids.next(),
-        run: test.ids.next(),
-        content,
-        metadata: &metadata,
-        double_texting: DoubleTexting::Enqueue,
-        starts: true,
+    let post = |content| {
+        let mut post = NewPost::new(test.ids.next(), test.ids.next(), content, json!({}));
+        post.starts = true;
+        post.kind = Some("goal".to_owned());
+        post
     };
     let posts: Vec<_> =
         goals.iter().flat_map(|goal| [(own, *goal, post("ours")), (other, *goal, post("theirs"))]).collect();

@@ -79,32 +79,15 @@ impl TestStore {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id: self.ids.next(),
-            run: self.ids.next(),
-            content,
-            metadata: &metadata,
-            double_texting,
-            starts: false,
-        };
+        let mut post = NewPost::new(self.ids.next(), self.ids.next(), content, metadata);
+        post.double_texting = double_texting;
         self.requests().post_message(self.goal, &post, key).await
     }
 
     /// Posts to a goal other than `self.goal`.
     pub(crate) async fn post_to(&self, goal: AgentableId, content: &str) -> Result<Created<Posted>> {
         let metadata = Value::Object(serde_json::Map::new());
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id: self.ids.next(),
-            run: self.ids.next(),
-            content,
-            metadata: &metadata,
-            double_texting: DoubleTexting::Enqueue,
-            starts: false,
-        };
+        let post = NewPost::new(self.ids.next(), self.ids.next(), content, metadata);
         self.requests().post_message(goal, &post, None).await
     }
 

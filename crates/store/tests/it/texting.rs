@@ -8,7 +8,7 @@ use houston_domain::step::RunTransition;
 use houston_store::Error;
 use houston_store::idempotency::{Created, IdempotencyKey};
 use houston_store::listen::Notification;
-use houston_store::message::{Posted, ThreadMessage};
+use houston_store::message::{Message, Posted};
 
 use crate::step::{answer, done, ending, finished};
 use crate::test_store::TestStore;
@@ -20,7 +20,7 @@ async fn post(test: &TestStore, policy: DoubleTexting, content: &str) -> Posted 
     }
 }
 
-async fn message(test: &TestStore, posted: &Posted) -> ThreadMessage {
+async fn message(test: &TestStore, posted: &Posted) -> Message {
     test.requests().message(posted.id).await.unwrap()
 }
 
@@ -93,7 +93,7 @@ async fn repeated_interrupts_of_unclaimed_run_answer_only_the_last() {
         assert_eq!(status(&test, posted).await, expected);
     }
     let next = test.claim().await.unwrap();
-    assert_eq!((message(&test, &third).await.message.run_id, next.cancel_seq), (Some(next.run), None));
+    assert_eq!((message(&test, &third).await.run_id, next.cancel_seq), (Some(next.run), None));
     assert_eq!(
         seen(&test).await,
         ["one\n\ntwo", "three"],
@@ -152,7 +152,7 @@ async fn interrupt_at_natural_completion_cancels_the_run() {
     assert_eq!((run.status, run.cancelled_by.as_deref()), (RunStatus::Cancelled, Some("interrupt")));
     let next = test.claim().await.unwrap();
     for posted in [&second, &late] {
-        assert_eq!(message(&test, posted).await.message.run_id, Some(next.run));
+        assert_eq!(message(&test, posted).await.run_id, Some(next.run));
     }
     assert_eq!(seen(&test).await, ["one", "1", "two\n\nthree"], "entries of the run stay");
 }
@@ -178,11 +178,8 @@ async fn rollback_hides_run_from_model_and_marks_it_for_people() {
     let positions: Vec<i64> = stored.iter().map(|entry| entry.position).collect();
     assert_eq!(positions, [1, 2, 5, 6], "no position is handed out twice");
     let thread = test.requests().messages(test.goal, None, 10).await.unwrap();
-    let marked: Vec<(&str, bool)> = thread
-        .iter()
-        .rev()
-        .map(|one| (one.message.content.as_str(), one.message.metadata["rolled_back"] == true))
-        .collect();
+    let marked: Vec<(&str, bool)> =
+        thread.iter().rev().map(|one| (one.content.as_str(), one.metadata["rolled_back"] == true)).collect();
     assert_eq!(
         marked,
         [

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::check_in::CheckInLimits;
 use houston_domain::clock::SystemClock;
 use houston_domain::guard::{GuardSettings, Layer, LayerKind};
@@ -98,17 +97,7 @@ impl TestRun {
         let worker = ids.next();
         let mut lease = LeaseConnection::open(database.url(), worker, Duration::from_secs(60)).await.unwrap();
         lease.register("test").await.unwrap();
-        let (id, run, double_texting) = (ids.next(), ids.next(), DoubleTexting::Enqueue);
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id,
-            run,
-            content: "hello",
-            metadata: &json!({}),
-            double_texting,
-            starts: false,
-        };
+        let post = NewPost::new(ids.next(), ids.next(), "hello", json!({}));
         store.tenant(tenant).post_message(goal, &post, None).await.unwrap();
         let policy = CrashPolicy::default();
         let claimed = store.runs().claim_run(goal, worker, ids.next(), ids.next(), policy).await.unwrap();

@@ -190,16 +190,9 @@ impl TestCluster {
         content: &str,
         double_texting: DoubleTexting,
     ) -> houston_store::Result<Posted> {
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id: self.ids.next(),
-            run: self.ids.next(),
-            content,
-            metadata: &Value::Object(serde_json::Map::new()),
-            double_texting,
-            starts: false,
-        };
+        let mut post =
+            NewPost::new(self.ids.next(), self.ids.next(), content, Value::Object(serde_json::Map::new()));
+        post.double_texting = double_texting;
         match self.requests().post_message(goal, &post, None).await? {
             Created::New(posted) => Ok(posted),
             other => panic!("{other:?}"),
@@ -238,8 +231,8 @@ impl TestCluster {
         messages.reverse();
         messages
             .into_iter()
-            .filter(|m| m.message.source == Source::Agent && m.message.message_type.as_str() == "text")
-            .map(|m| m.message.content)
+            .filter(|m| m.source == Source::Agent && m.message_type.as_str() == "text")
+            .map(|m| m.content)
             .collect()
     }
 
@@ -263,7 +256,7 @@ impl TestCluster {
         events
     }
 
-    pub(crate) async fn message(&self, id: MessageId) -> houston_store::message::ThreadMessage {
+    pub(crate) async fn message(&self, id: MessageId) -> houston_store::message::Message {
         self.requests().message(id).await.unwrap()
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::Event;
 use houston_domain::focus::{ContextProvider, ContextProviders, Focus, Tier};
@@ -126,17 +125,8 @@ impl Orders {
     async fn ask(&self, id: &str, content: &str) -> String {
         let focus = Focus { kind: "order".to_owned(), id: id.to_owned(), data: None };
         let offer = ClientOffer { focus: Some(focus), ..ClientOffer::default() };
-        let (cluster, metadata) = (&self.cluster, json!({}));
-        let post = NewPost {
-            traceparent: None,
-            kind: None,
-            id: cluster.ids.next(),
-            run: cluster.ids.next(),
-            content,
-            metadata: &metadata,
-            double_texting: DoubleTexting::Enqueue,
-            starts: false,
-        };
+        let cluster = &self.cluster;
+        let post = NewPost::new(cluster.ids.next(), cluster.ids.next(), content, json!({}));
         let requests = cluster.requests();
         let posted = match requests.post_message_with_offer(cluster.goal, &post, &offer, None).await.unwrap()
         {

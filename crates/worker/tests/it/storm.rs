@@ -172,7 +172,7 @@ async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told)
             assert!(*policy != Rollback || forgotten(posted.run), "seed {seed}: {posted:?}");
         }
         let message = cluster.message(posted.id).await;
-        let run = message.message.run_id.unwrap();
+        let run = message.run_id.unwrap();
         let answered = ends[&run].0.answers();
         let status = if answered { MessageStatus::Answered } else { MessageStatus::Failed };
         assert_eq!(message.status, Some(status), "seed {seed}: {message:?}");
@@ -181,10 +181,10 @@ async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told)
         assert_eq!(ends[run].0, RunStatus::Cancelled, "seed {seed}: a cancel was acknowledged and forgotten");
     }
     let thread = cluster.requests().messages(goal, None, 10_000).await.unwrap();
-    let posted = thread.iter().filter(|one| one.message.source == Source::User).count();
+    let posted = thread.iter().filter(|one| one.source == Source::User).count();
     assert_eq!(posted, told.accepted.len(), "seed {seed}: what was rejected is not stored");
     for one in thread {
-        let (marked, run) = (one.message.metadata["rolled_back"] == true, one.message.run_id.unwrap());
+        let (marked, run) = (one.metadata["rolled_back"] == true, one.run_id.unwrap());
         assert_eq!(marked, forgotten(run), "seed {seed}: {:?}", one.message);
     }
     let stored = stored(cluster, goal);

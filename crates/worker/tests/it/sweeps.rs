@@ -74,8 +74,8 @@ fn reason(cluster: &TestCluster, run: RunId) -> String {
 /// The errors a user reads in a thread.
 async fn errors(cluster: &TestCluster, agentable: AgentableId) -> Vec<String> {
     let messages = cluster.requests().messages(agentable, None, 100).await.unwrap();
-    let errors = messages.into_iter().filter(|message| message.message.source == Source::Error);
-    errors.map(|message| message.message.content).collect()
+    let errors = messages.into_iter().filter(|message| message.source == Source::Error);
+    errors.map(|message| message.content).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,8 +288,8 @@ async fn stale_tasks_and_goals_are_given_up_with_an_error() {
     assert_eq!((done.status, done.error_code.as_deref()), (RunStatus::Failed, Some("HEALTH_MONITOR_STALE")));
     assert_eq!(errors(&cluster, task).await.len(), 1);
     let thread = cluster.requests().messages(young, None, 100).await.unwrap();
-    let told = thread.iter().filter(|thread| thread.message.source == Source::System);
-    let told: Vec<_> = told.map(|thread| thread.message.content.as_str()).collect();
+    let told = thread.iter().filter(|thread| thread.source == Source::System);
+    let told: Vec<_> = told.map(|thread| thread.content.as_str()).collect();
     assert_eq!(told.len(), 1, "what it worked for is told once: {told:?}");
     assert!(told[0].contains("status=\"failed\" reason=\"health_monitor_stale\""), "{told:?}");
     let failed = cluster.wait_for_end(runs[2]).await;

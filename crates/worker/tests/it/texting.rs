@@ -96,7 +96,7 @@ async fn interrupt_ends_the_streaming_run_and_opens_the_next() {
     assert_eq!(run.cancelled_by.as_deref(), Some("interrupt"));
     assert_eq!(status(&cluster, &second).await, MessageStatus::Answered);
     assert_eq!(status(&cluster, &first).await, MessageStatus::Failed);
-    let next = cluster.message(second.id).await.message.run_id.unwrap();
+    let next = cluster.message(second.id).await.run_id.unwrap();
     assert_ne!(next, first.run);
     let events = cluster.events(cluster.goal).await;
     let ends: Vec<_> = events
@@ -148,8 +148,8 @@ async fn interrupted_tool_leaves_a_result_and_a_failed_cell() {
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result.starts_with("cancelled")), "{results:?}");
     let thread = cluster.requests().messages(cluster.goal, None, 100).await.unwrap();
-    let cells = thread.iter().filter(|one| one.message.metadata["tool"] == "endless");
-    assert!(cells.clone().all(|cell| cell.message.metadata["status"] == "failed"), "{cells:?}");
+    let cells = thread.iter().filter(|one| one.metadata["tool"] == "endless");
+    assert!(cells.clone().all(|cell| cell.metadata["status"] == "failed"), "{cells:?}");
     cluster.history(cluster.goal).await;
     worker.drain().await;
 }
@@ -168,7 +168,7 @@ async fn tool_that_handles_stop_reports_its_progress() {
     let last = serde_json::to_value(&history.last().unwrap().content).unwrap();
     assert_eq!(last[0]["content"], "stopped after 3 of 7");
     let thread = cluster.requests().messages(cluster.goal, None, 100).await.unwrap();
-    assert!(thread.iter().any(|cell| cell.message.metadata["status"] == "done"), "{thread:?}");
+    assert!(thread.iter().any(|cell| cell.metadata["status"] == "done"), "{thread:?}");
     worker.drain().await;
 }
 
@@ -225,7 +225,7 @@ async fn rollback_removes_a_tool_turn_but_keeps_its_note() {
     for posted in [&first, &said] {
         let message = cluster.message(posted.id).await;
         assert_eq!(
-            (message.status, &message.message.metadata["rolled_back"]),
+            (message.status, &message.metadata["rolled_back"]),
             (Some(MessageStatus::Failed), &json!(true))
         );
     }

@@ -1,7 +1,6 @@
 //! Answers of a form that a message, a task or a team wants: the value is the message's and that of the end of the run. And
 //! answers that come later.
 
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::answering::Output;
 use houston_domain::client_offer::ClientOffer;
 use houston_domain::event::Event;
@@ -10,6 +9,7 @@ use houston_domain::message::{Source, result_of};
 use houston_domain::model_policy::{Latency, ModelPolicy};
 use houston_domain::run::RunStatus;
 use houston_domain::team::{Router, RouterKind};
+use houston_domain::time::Time;
 use houston_store::idempotency::Created;
 use houston_store::message::NewPost;
 use houston_store::serving::ServedBy;
@@ -48,16 +48,7 @@ async fn message_a_task_and_a_team_get_values() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     let offer = ClientOffer { output: Some(trip()), ..ClientOffer::default() };
-    let post = NewPost {
-        traceparent: None,
-        kind: None,
-        id: cluster.ids.next(),
-        run: cluster.ids.next(),
-        content: "Where to?",
-        metadata: &json!({}),
-        double_texting: DoubleTexting::Enqueue,
-        starts: false,
-    };
+    let post = NewPost::new(cluster.ids.next(), cluster.ids.next(), "Where to?", json!({}));
     let posted = cluster.requests().post_message_with_offer(cluster.goal, &post, &offer, None).await.unwrap();
     let Created::New(posted) = posted else { panic!("{posted:?}") };
     cluster.send_hint(cluster.goal);
@@ -92,8 +83,8 @@ async fn message_a_task_and_a_team_get_values() {
         router: Router { by: RouterKind::Rules, rules: Vec::new() },
         output: Some(trip()),
         version: 1,
-        created_at: now,
-        updated_at: now,
+        created_at: Time(now),
+        updated_at: Time(now),
     };
     cluster.requests().create_team(&team, None, &Value::Null).await.unwrap();
     cluster.requests().assign(goal, ServedBy { agent: None, team: Some(team.id) }).await.unwrap();
@@ -110,16 +101,7 @@ async fn answer_that_comes_later_is_fetched_by_another_worker() {
     let worker = cluster.worker();
     let model_policy = ModelPolicy { latency: Some(Latency::Batch), ..ModelPolicy::default() };
     let offer = ClientOffer { output: Some(trip()), model_policy, ..ClientOffer::default() };
-    let post = NewPost {
-        traceparent: None,
-        kind: None,
-        id: cluster.ids.next(),
-        run: cluster.ids.next(),
-        content: "Where to? No hurry.",
-        metadata: &json!({}),
-        double_texting: DoubleTexting::Enqueue,
-        starts: false,
-    };
+    let post = NewPost::new(cluster.ids.next(), cluster.ids.next(), "Where to? No hurry.", json!({}));
     let posted = cluster.requests().post_message_with_offer(cluster.goal, &post, &offer, None).await.unwrap();
     let Created::New(posted) = posted else { panic!("{posted:?}") };
     cluster.send_hint(cluster.goal);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use houston_domain::agentable::DoubleTexting;
 use houston_domain::clock::{Clock as _, ManualClock, SystemClock};
 use houston_domain::id::{AgentableId, Ids, WebhookId};
 use houston_domain::sealed::{Purpose, SecretKeys};
@@ -120,16 +119,8 @@ async fn deliveries_are_a_part_of_the_trace_of_their_run() {
     let (sink, other) = (&sinks[0], cluster.new_goal().await);
     subscribe(&cluster, &sink.url, &["**"]).await;
     let _worker = cluster.worker();
-    let post = NewPost {
-        traceparent: Some(TRACE),
-        kind: None,
-        id: cluster.ids.next(),
-        run: cluster.ids.next(),
-        content: "hello",
-        metadata: &serde_json::json!({}),
-        double_texting: DoubleTexting::Enqueue,
-        starts: false,
-    };
+    let mut post = NewPost::new(cluster.ids.next(), cluster.ids.next(), "hello", serde_json::json!({}));
+    post.traceparent = Some(TRACE.to_owned());
     cluster.requests().post_message(cluster.goal, &post, None).await.unwrap();
     cluster.send_hint(cluster.goal);
     cluster.wait_for_end(post.run).await;

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use houston_domain::agentable::AgentType;
 use houston_domain::id::{MessageId, RunId};
-use houston_domain::message::{MessageType, Source};
+use houston_domain::message::{Message, MessageType, Source};
 use houston_protocol::openai::item::{ItemStatus, OutputItem, Part, Role};
 use houston_protocol::openai::list::{ConversationObject, Deleted, InputMessage, Item, List};
 use houston_protocol::openai::request::{ChangeConversation, CreateConversation, CreateItems};
@@ -18,7 +18,6 @@ use houston_protocol::openai::stored_item::{FIELD, StoredItem};
 use houston_store::Error;
 use houston_store::conversation::client_items::{ClientMetadata, ItemPage, NewItem, Removed, ThreadItem};
 use houston_store::erasure::Target;
-use houston_store::message::ThreadMessage;
 use houston_store::rate::Whose;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -261,7 +260,7 @@ pub(super) async fn list_items(
         Some(after) => {
             let unknown = || ApiError::parameter("after", "is no item of this conversation");
             let found = message(&thread, &after).await?.ok_or_else(unknown)?;
-            Some(found.message.seq)
+            Some(found.seq)
         }
     };
     let wanted = ItemPage { ascending, after, limit: i64::from(limit) + 1 };
@@ -274,10 +273,10 @@ pub(super) async fn list_items(
 }
 
 /// The message of an item's id, if it is one of the thread.
-async fn message(thread: &Thread, item: &str) -> Result<Option<ThreadMessage>, ApiError> {
+async fn message(thread: &Thread, item: &str) -> Result<Option<Message>, ApiError> {
     let Some(id) = message_of(item) else { return Ok(None) };
     match thread.app.store(thread.caller).message(id).await {
-        Ok(message) => Ok(Some(message).filter(|message| message.agentable == thread.path.id)),
+        Ok(message) => Ok(Some(message).filter(|message| message.owner.id == thread.path.id)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -295,7 +294,7 @@ pub(super) async fn get_item(
     Path((id, wanted)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let thread = named(&app, &asker, &id).await?;
-    let found = message(&thread, &wanted).await?.ok_or(NO_ITEM)?.message;
+    let found = message(&thread, &wanted).await?.ok_or(NO_ITEM)?;
     if found.metadata[FIELD]["removed"] == true {
         return Err(NO_ITEM);
     }

@@ -7,16 +7,16 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use houston_domain::agentable::MAX_TITLE_CHARS;
-use houston_domain::id::{MessageId, RunId, UserId, shard};
+use houston_domain::id::{UserId, shard};
 use houston_domain::run::RunStatus;
 use houston_protocol::agentable::{AgentableResponse, CreateAgentable, CreateFirstMessage};
 use houston_protocol::time::Time;
 use houston_protocol::user::CreateUser;
 use houston_store::Error;
 use houston_store::agentable::NewAgentable;
-use houston_store::creation::{Creation, FirstMessage, NewUser};
+use houston_store::creation::{Creation, NewUser};
 use houston_store::idempotency::{Created, IdempotencyKey};
-use houston_store::message::Posted;
+use houston_store::message::NewPost;
 use houston_store::rate::Whose;
 use houston_store::serving::ServedBy;
 use houston_store::user::User;
@@ -97,21 +97,33 @@ pub(crate) async fn create(
     let key = stored_key;
     let posting =
         body.message.as_ref().map_or_else(Posting::default, |_| Posting::begin(app.urgency(&kind.name)));
-    let traceparent = posting.traceparent.clone();
-    let mut message = body.message.map(|first| Message::of(&app, owner.id(), first, traceparent));
-    let new =
-        New { kind: &kind, title, description: &body.description, tools: body.tools.as_deref(), served_by };
+    let mut message = body.message.map(|first| {
+        let (ids, user, metadata) = (&app.state.ids, owner.id(), Value::Object(first.metadata));
+        let mut post = NewPost::new(ids.beside(user), ids.beside(user), first.content, metadata);
+        post.traceparent.clone_from(&posting.traceparent);
+        post
+    });
+    let new = New {
+        kind: &kind,
+        title,
+        description: &body.description,
+        tools: body.tools.as_deref(),
+        served_by,
+        created_at: app.now(),
+    };
     let mut made = new.create(&app, caller, &owner, message.as_ref(), key).await;
     if let (Err(Error::Exists { .. }), Owner::New(user)) = (&made, &owner) {
         // Another request has created the user meanwhile.
         owner = owner_of(&app, caller, user.clone()).await?;
-        message = message.map(|message| message.of_user(&app, owner.id()));
+        if let Some(message) = &mut message {
+            (message.id, message.run) = (app.state.ids.beside(owner.id()), app.state.ids.beside(owner.id()));
+        }
         made = new.create(&app, caller, &owner, message.as_ref(), key).await;
     }
     let (path, done) = made.map_err(external_id_taken)?;
     let (stored, replayed) = unless_key_reused(done)?;
     if let (false, Some(message)) = (replayed, message) {
-        app.publish_events(path.id, message.posted().events(&message.content, &message.metadata));
+        app.publish_events(path.id, message.events(&message.opened(NewPost::FIRST_SEQ, new.created_at)));
         app.count_run(path.urgency);
         posting.end(message.id, message.run);
         app.send_hint(path.id, path.urgency);
@@ -126,6 +138,7 @@ struct New<'a> {
     description: &'a str,
     tools: Option<&'a [String]>,
     served_by: ServedBy,
+    created_at: DateTime<Utc>,
 }
 
 impl New<'_> {
@@ -135,7 +148,7 @@ impl New<'_> {
         app: &App,
         caller: Caller,
         owner: &Owner,
-        message: Option<&Message>,
+        message: Option<&NewPost>,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<(AgentablePath, Created<Value>), Error> {
         let user = owner.id();
@@ -152,14 +165,14 @@ impl New<'_> {
             description: self.description,
             status: self.kind.initial_status.as_deref(),
             tools: self.tools,
-            created_at: app.now(),
+            created_at: self.created_at,
         };
         let own = new_user.map_or_else(Vec::new, |user| own_agentables(app, user));
         let creation = Creation {
             user: new_user.map(|user| NewUser { user, own: &own }),
             agentable: Some(&agentable),
             served_by: self.served_by,
-            message: message.map(Message::first),
+            message,
         };
         let response = stored_body(&response(app, &agentable, &path, self.served_by, message));
         let done = app.store(caller).create(&creation, key, &response).await?;
@@ -175,55 +188,6 @@ fn check_message(kind: &KindPath, first: &CreateFirstMessage) -> Result<(), ApiE
     }
     check_content("/message/content", &first.content, false)?;
     check_metadata("/message/metadata", &first.metadata)
-}
-
-/// A first message.
-struct Message {
-    id: MessageId,
-    run: RunId,
-    content: String,
-    metadata: Value,
-    created_at: DateTime<Utc>,
-    traceparent: Option<String>,
-}
-
-impl Message {
-    fn of(app: &App, user: UserId, first: CreateFirstMessage, traceparent: Option<String>) -> Self {
-        Self {
-            id: app.state.ids.beside(user),
-            run: app.state.ids.beside(user),
-            content: first.content,
-            metadata: Value::Object(first.metadata),
-            created_at: app.now(),
-            traceparent,
-        }
-    }
-
-    /// The same message, for an agentable of another user.
-    fn of_user(self, app: &App, user: UserId) -> Self {
-        Self { id: app.state.ids.beside(user), run: app.state.ids.beside(user), ..self }
-    }
-
-    fn first(&self) -> FirstMessage<'_> {
-        let Self { id, run, content, metadata, created_at, traceparent } = self;
-        let traceparent = traceparent.as_deref();
-        FirstMessage { id: *id, run: *run, content, metadata, created_at: *created_at, traceparent }
-    }
-
-    /// The message once it is stored.
-    fn posted(&self) -> Posted {
-        Posted {
-            id: self.id,
-            run: self.run,
-            answered_by: self.run,
-            seq: FirstMessage::SEQ,
-            run_seq: FirstMessage::SEQ - 1,
-            opened: true,
-            created_at: self.created_at,
-            needs_hint: true,
-            is_started: false,
-        }
-    }
 }
 
 /// The user for whom an agentable is created.
@@ -271,7 +235,7 @@ fn response(
     agentable: &NewAgentable<'_>,
     path: &AgentablePath,
     served_by: ServedBy,
-    message: Option<&Message>,
+    message: Option<&NewPost>,
 ) -> AgentableResponse {
     let run_status = message.map(|_| RunStatus::Queued);
     let status = app.state.agent_types.get(&path.kind).map(|kind| kind.status(agentable.status, run_status));
@@ -279,7 +243,7 @@ fn response(
         result: None,
         cost: Some(Decimal::ZERO),
         unpriced_calls: 0,
-        last_seq: Some(message.map_or(0, |_| FirstMessage::SEQ)),
+        last_seq: Some(message.map_or(0, |_| NewPost::FIRST_SEQ)),
         read_seq: path.conversational.then_some(0),
         unread: path.conversational.then_some(0),
         id: path.public_id(),
@@ -294,8 +258,8 @@ fn response(
         tools: agentable.tools.map(<[String]>::to_vec),
         created_at: Time(agentable.created_at),
         message: message.map(|message| {
-            let Message { content, metadata, .. } = message;
-            Box::new(accepted(path, &message.posted(), content.clone(), metadata.clone()))
+            let posted = message.opened(NewPost::FIRST_SEQ, agentable.created_at);
+            Box::new(accepted(path, &posted, message.clone()))
         }),
     }
 }

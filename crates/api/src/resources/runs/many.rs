@@ -29,7 +29,7 @@ use crate::request::idempotency::Key;
 use crate::request::missing_cells::across;
 use crate::request::page::{List, PageQuery};
 use crate::request::query::{Query, clamped, time};
-use crate::resources::messages::{CheckedMessage, store_offering};
+use crate::resources::messages::{new_post, store_offering};
 use crate::resources::plans::create::make_again;
 use crate::resources::runs::response;
 use crate::state::App;
@@ -388,8 +388,8 @@ async fn repeat(
     let Some(path) = path.filter(|path| path.conversational) else { return Ok(Err("not_conversational")) };
     let key = Key::of_retry(run);
     let metadata = json!({"retry_of": run});
-    let post = CheckedMessage { content, metadata: &metadata, double_texting: DOUBLE_TEXTING };
-    match store_offering(app, caller, &path, post, None, Some(&key)).await {
+    let mut post = new_post(app, &path, content.to_owned(), metadata, Some(DOUBLE_TEXTING));
+    match store_offering(app, caller, &path, &mut post, None, Some(&key)).await {
         Ok(_) => Ok(Ok(())),
         Err(ApiError::RateLimited { .. } | ApiError::TooManyPending { .. }) => Ok(Err("refused")),
         Err(error) => Err(error),

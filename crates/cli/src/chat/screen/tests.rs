@@ -1,4 +1,4 @@
-use houston_protocol::message::MessageResponse;
+use houston_domain::message::Message;
 use serde_json::{Value, json};
 
 use super::*;
@@ -277,7 +277,7 @@ fn history_looks_like_the_conversation() {
         let message = json!({"id": message_id(1), "goal_id": format!("goal_{:032x}", 1), "source": source,
             "message_type": message_type, "content": content, "metadata": {"status": status}, "seq": 1,
             "created_at": "2026-11-22T12:00:00.000Z"});
-        serde_json::from_value::<MessageResponse>(message).unwrap()
+        serde_json::from_value::<Message>(message).unwrap()
     };
     let messages = [
         message("user", "text", "note milk", ""),

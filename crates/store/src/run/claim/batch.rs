@@ -30,8 +30,7 @@ use crate::direct_start::DirectPost;
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::history::NewText;
-use crate::message::Posted;
-use crate::message::batch::PostRow;
+use crate::message::{NewPost, Posted};
 use crate::settings::{Archiving, Fairness};
 
 /// A claim of a batch.
@@ -212,7 +211,7 @@ pub(super) struct ClaimRow<'a> {
     /// The slots to try, see [`houston_domain::claim::slot_choices`].
     slots: Vec<i32>,
     /// The message that opens the run, if it is posted with the claim.
-    post: Option<&'a PostRow>,
+    post: Option<&'a NewPost>,
     /// The entry with the messages that are read.
     #[serde(skip)]
     entry: Option<Box<RawValue>>,

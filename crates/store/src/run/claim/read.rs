@@ -106,7 +106,7 @@ impl Parameters {
             all.agentables.push(request.agentable.0);
             all.workers.push(request.worker.0);
             all.tenants.push(post.as_ref().map(|post| post.row.tenant().0));
-            all.kinds.push(post.as_ref().and_then(|post| post.row.kind().map(str::to_owned)));
+            all.kinds.push(post.as_ref().and_then(|post| post.row.kind.clone()));
             all.wants_context.push(request.context.is_some() && request.context == limits);
         }
         all
@@ -251,7 +251,7 @@ impl Claims {
                 is_scheduled: row.is_scheduled,
             });
             let post = item.post.as_ref();
-            let Some(run) = post.map(|post| post.row.run()).or(row.run_id.map(RunId)) else { continue };
+            let Some(run) = post.map(|post| post.row.run).or(row.run_id.map(RunId)) else { continue };
             let target = post.map(|_| PostTarget {
                 run_open: row.run_open,
                 is_held: row.is_held,
@@ -337,8 +337,7 @@ impl Claims {
                         },
                         body: None,
                     },
-                    traceparent: post
-                        .map_or(row.traceparent, |post| post.row.traceparent().map(str::to_owned)),
+                    traceparent: post.map_or(row.traceparent, |post| post.row.traceparent.clone()),
                     posted: Vec::new(),
                     booked: admission.map(|admission| admission.tokens),
                     // One that this process cannot read is asked for anew.

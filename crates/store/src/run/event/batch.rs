@@ -5,6 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;
+use houston_domain::event::derived::of_message;
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId, TenantId};
 use houston_domain::question::{NewQuestion, Question};
 use serde_json::Value;
@@ -14,7 +15,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::AskedQuestions;
-use super::{StreamHead, StreamMessage, Stretch, body};
+use super::{StreamHead, Stretch, body};
 use crate::batcher::Batch;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -125,15 +126,17 @@ impl Row {
         };
         let metadata = self.metadata.unwrap_or_default();
         let message = self.source.zip(self.message_type).zip(self.content);
-        match (what.as_str(), self.data, message) {
-            ("message", _, Some(((source, message_type), content))) => {
-                let id = MessageId(id);
-                stretch.messages.push(StreamMessage { id, seq, at, source, message_type, content, metadata });
+        let body = message.map(|((source, kind), content)| body(&source, &kind, content, metadata));
+        match (what.as_str(), self.data, body) {
+            ("message", _, Some(body)) => {
+                let event = of_message(body.source, body.message_type, MessageId(id));
+                let run_id = RunId(Uuid::nil());
+                let of = |event| Committed { seq, run_id, at, event, body: Some(body) };
+                stretch.of_messages.extend(event.map(of));
             }
             ("run", Some(data), _) => stretch.runs.push(serde_json::from_str(data.0.get())?),
-            ("event", Some(data), message) => {
+            ("event", Some(data), body) => {
                 let event = asked.event(&data.0)?;
-                let body = message.map(|((source, kind), content)| body(&source, &kind, content, metadata));
                 stretch.events.push(Committed { seq, run_id: RunId(id), at, event, body });
             }
             _ => {}

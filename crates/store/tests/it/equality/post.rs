@@ -18,17 +18,11 @@ use super::twin::Twin;
 impl Scene<'_> {
     /// Posts a message, and what its sender learns. If it starts its run at once: also what the worker learns.
     pub(super) async fn post(&self, twin: &mut Twin, goal: AgentableId, new: &Post) -> String {
-        let (id, run, metadata) = (self.ids().next(), self.ids().next(), json!({}));
-        let post = NewPost {
-            traceparent: None,
-            kind: Some("goal"),
-            id,
-            run,
-            content: if new.is_another_request { "hello" } else { "hi" },
-            metadata: &metadata,
-            double_texting: new.double_texting,
-            starts: new.starts,
-        };
+        let content = if new.is_another_request { "hello" } else { "hi" };
+        let mut post = NewPost::new(self.ids().next(), self.ids().next(), content, json!({}));
+        post.double_texting = new.double_texting;
+        post.starts = new.starts;
+        post.kind = Some("goal".to_owned());
         // As the function computes it.
         let request = Sha256::digest(format!("{} {} {}", goal.0, post.double_texting.as_str(), post.content));
         let key = new.key.map(|key| format!("{key} {}", goal.0));
