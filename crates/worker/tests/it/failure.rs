@@ -97,7 +97,7 @@ fn causes() -> Vec<(&'static str, Cause, usize, i32)> {
 
 async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
     let messages = cluster.requests().messages(goal, None, 1000).await.unwrap();
-    messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
+    messages.into_iter().filter(|message| message.source == Source::Error).collect()
 }
 
 /// The states of the run's error message, one after the other.

@@ -61,7 +61,7 @@ pub(crate) fn says(input: u64, output: u64) -> Reply {
 
 async fn errors(cluster: &TestCluster, goal: AgentableId) -> Vec<Message> {
     let messages = cluster.requests().messages(goal, None, 1000).await.unwrap();
-    messages.into_iter().map(|m| m.message).filter(|message| message.source == Source::Error).collect()
+    messages.into_iter().filter(|message| message.source == Source::Error).collect()
 }
 
 /// The cost in the event that ended the latest run.

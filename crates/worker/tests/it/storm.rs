@@ -185,7 +185,7 @@ async fn check(cluster: &TestCluster, goal: AgentableId, seed: u64, told: &Told)
     assert_eq!(posted, told.accepted.len(), "seed {seed}: what was rejected is not stored");
     for one in thread {
         let (marked, run) = (one.metadata["rolled_back"] == true, one.run_id.unwrap());
-        assert_eq!(marked, forgotten(run), "seed {seed}: {:?}", one.message);
+        assert_eq!(marked, forgotten(run), "seed {seed}: {one:?}");
     }
     let stored = stored(cluster, goal);
     assert_every_prefix_valid(&stored);
