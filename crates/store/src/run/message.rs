@@ -426,7 +426,8 @@ impl TenantStore<'_> {
     }
 }
 
-/// Waits for the key, which belongs to this transaction then.
+/// Waits for the key, which belongs to this transaction then. Batches leave out a request whose key another transaction has
+/// locked; `houston.post_message` takes the same lock.
 async fn lock_key(connection: &mut PgConnection, tenant: TenantId, key: IdempotencyKey<'_>) -> Result<()> {
     sqlx::query!(
         "-- store::message::alone::lock_key
