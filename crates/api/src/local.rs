@@ -14,6 +14,8 @@ use tower::ServiceExt as _;
 
 use crate::caller::{Authority, Operator};
 use crate::cells;
+use crate::request::missing_cells;
+use crate::request::page::List;
 use crate::state::{App, State};
 
 /// The most items of a page.
@@ -33,6 +35,9 @@ pub enum LocalError {
     /// The API has refused it.
     #[error("{0}")]
     Refused(Box<Problem<'static>>),
+    /// Some cells have not answered: what the others have is not all.
+    #[error("these cells do not answer: {0}")]
+    Missing(String),
     /// The answer has another shape than expected.
     #[error("the answer of the API cannot be read: {0}")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -44,7 +49,7 @@ impl LocalError {
     pub fn problem(&self) -> Option<&Problem<'static>> {
         match self {
             Self::Refused(problem) => Some(problem),
-            Self::Unreadable(_) => None,
+            Self::Missing(_) | Self::Unreadable(_) => None,
         }
     }
 
@@ -94,8 +99,30 @@ impl Local {
     /// # Errors
     /// [`LocalError`].
     pub async fn list<T: DeserializeOwned>(&self, path: &str, most: usize) -> Result<Page<T>, LocalError> {
+        self.list_from(path, None, most).await
+    }
+
+    /// As [`Self::list`], the entries of a history after this position.
+    ///
+    /// # Errors
+    /// [`LocalError`].
+    pub async fn history<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        after: i64,
+        most: usize,
+    ) -> Result<Page<T>, LocalError> {
+        self.list_from(path, Some(List::History.cursor(after.max(0))), most).await
+    }
+
+    async fn list_from<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        next_cursor: Option<String>,
+        most: usize,
+    ) -> Result<Page<T>, LocalError> {
         let begin = if path.contains('?') { '&' } else { '?' };
-        let mut all = Page { data: Vec::new(), has_more: true, next_cursor: None };
+        let mut all = Page { data: Vec::new(), has_more: true, next_cursor };
         while all.has_more && all.data.len() < most {
             let limit = (most - all.data.len()).min(MAX_PAGE);
             let cursor = all.next_cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
@@ -162,6 +189,9 @@ impl Local {
             *request.body_mut() = Body::from(body);
         }
         let Ok(response) = self.router.clone().oneshot(request).await;
+        if let Some(cells) = response.headers().get(missing_cells::HEADER) {
+            return Err(LocalError::Missing(String::from_utf8_lossy(cells.as_bytes()).into_owned()));
+        }
         let status = response.status();
         let body = to_bytes(response.into_body(), usize::MAX).await.map_err(LocalError::unreadable)?;
         if status.is_success() {

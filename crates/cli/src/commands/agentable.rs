@@ -1,7 +1,7 @@
 //! The argument of commands about one agent: an id of any kind, found in any tenant.
 
 use std::fmt::Display;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -89,10 +89,10 @@ pub(crate) struct Api {
 
 impl Database {
     /// As [`Self::with`]; `work` gets the API.
-    pub(crate) fn with_api(
+    pub(crate) fn with_api<T: Termination>(
         &self,
         context: Context,
-        work: impl AsyncFnOnce(Api) -> Result<(), Failure>,
+        work: impl AsyncFnOnce(Api) -> Result<T, Failure>,
     ) -> Result<ExitCode, Failure> {
         self.with(context, async |mut context, stores| {
             // The limits on clients are not for the operator, who waits, and sends what no other does.
@@ -105,7 +105,7 @@ impl Database {
             let local = system.local_api(&explainer, &audit::actor(), principal);
             let done = work(Api { stores, local }).await;
             system.close_quickly().await;
-            done.map(|()| ExitCode::SUCCESS)
+            done.map(T::report)
         })
     }
 }

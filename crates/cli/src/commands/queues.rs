@@ -5,16 +5,12 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
-use houston_domain::agentable::Urgency;
-use houston_domain::cell::Cells;
-use houston_domain::lane_work::LaneWork;
-use houston_queue::Lane;
-use houston_store::Store;
+use houston_api::{Local, LocalError};
+use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use serde_json::json;
 
 use super::agentable::{Database, table};
-use super::{Context, Failure, audit};
-use crate::config::Loaded;
+use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
 /// How often the runs of a lane that drains are counted.
@@ -55,9 +51,6 @@ enum Action {
     },
 }
 
-/// The lanes in which agentables wait, the most urgent first.
-const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
-
 /// A lane in which agentables wait.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum LaneName {
@@ -65,32 +58,27 @@ enum LaneName {
     Background,
 }
 
-impl From<LaneName> for Lane {
-    fn from(name: LaneName) -> Self {
-        match name {
-            LaneName::Interactive => Self::Interactive,
-            LaneName::Background => Self::Background,
+impl LaneName {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Interactive => "interactive",
+            Self::Background => "background",
         }
     }
-}
 
-async fn set_paused(stores: &Cells<Store>, lane: &str, is_paused: bool) -> Result<(), Failure> {
-    for store in stores.iter() {
-        store.operator().set_lane_paused(lane, is_paused).await?;
+    async fn read(self, api: &Local) -> Result<QueueResponse, LocalError> {
+        api.get(&format!("/v1/queues/{}/stats", self.as_str())).await
     }
-    let operation = if is_paused { "pause_queue" } else { "resume_queue" };
-    audit::record(stores.home(), None, operation, lane.to_owned()).await;
-    Ok(())
+
+    async fn set_paused(self, api: &Local, is_paused: bool) -> Result<QueueResponse, LocalError> {
+        let action = if is_paused { "pause" } else { "resume" };
+        api.post(&format!("/v1/queues/{}/{action}", self.as_str())).await
+    }
 }
 
-async fn switch(
-    stores: &Cells<Store>,
-    lane: LaneName,
-    is_paused: bool,
-    json: bool,
-) -> Result<ExitCode, Failure> {
-    let lane = Lane::from(lane).as_str();
-    set_paused(stores, lane, is_paused).await?;
+async fn switch(api: &Local, lane: LaneName, is_paused: bool, json: bool) -> Result<ExitCode, Failure> {
+    lane.set_paused(api, is_paused).await?;
+    let lane = lane.as_str();
     match json {
         true => print_json(&json!({"lane": lane, "paused": is_paused})),
         false => print(&format!("{lane}: {}", if is_paused { "paused" } else { "goes on" })),
@@ -98,34 +86,9 @@ async fn switch(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The work of each lane, over all cells.
-async fn works(loaded: &Loaded, stores: &Cells<Store>) -> Result<[LaneWork; 2], Failure> {
-    let kinds = loaded.agent_types();
-    let urgency_of = |kind: &str| kinds.get(kind).map(|kind| kind.urgency);
-    let mut works = LANES.map(|_| LaneWork::default());
-    for store in stores.iter() {
-        let work = store.operator().work().await?;
-        for (sum, lane) in works.iter_mut().zip(LANES) {
-            *sum = sum.with(LaneWork::of(lane, &work.kinds, urgency_of, work.at));
-        }
-    }
-    Ok(works)
-}
-
-/// How many runs of the lane living workers hold, and how many those that are dead. Those of kinds that this folder does not have
-/// may be of any lane.
-async fn at_work(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(i64, i64), Failure> {
-    let kinds = loaded.agent_types();
-    let may_be_of = |kind: &str| kinds.get(kind).is_none_or(|kind| Lane::from(kind.urgency) == lane);
-    let (mut running, mut orphaned) = (0, 0);
-    for store in stores.iter() {
-        let work = store.operator().work().await?;
-        for of_kind in work.kinds.iter().filter(|work| may_be_of(&work.kind)) {
-            running += of_kind.running - of_kind.orphaned;
-            orphaned += of_kind.orphaned;
-        }
-    }
-    Ok((running, orphaned))
+/// How many runs of the lane living workers hold.
+fn at_work(lane: &QueueResponse) -> i64 {
+    lane.running - lane.orphaned
 }
 
 /// What is said of runs whose worker is dead.
@@ -137,45 +100,45 @@ fn of_the_dead(orphaned: i64) -> String {
 }
 
 /// Waits until no run of a paused lane is at work.
-async fn drained(loaded: &Loaded, stores: &Cells<Store>, lane: Lane) -> Result<(), Failure> {
+async fn drained(api: &Local, lane: LaneName) -> Result<(), Failure> {
     let mut last = None;
     loop {
-        for store in stores.iter() {
-            if !store.operator().paused_lanes().await?.iter().any(|name| name == lane.as_str()) {
-                return Err(Failure::Other(anyhow!("{}: was resumed before it was drained", lane.as_str())));
-            }
+        let found = lane.read(api).await?;
+        if !found.paused {
+            return Err(Failure::Other(anyhow!("{}: was resumed before it was drained", found.lane)));
         }
-        let (running, _) = at_work(loaded, stores, lane).await?;
+        let running = at_work(&found);
         if running == 0 {
             return Ok(());
         }
         if last.replace(running) != Some(running) {
-            print_stderr(&format!("{}: draining, {running} still at work", lane.as_str()));
+            print_stderr(&format!("{}: draining, {running} still at work", found.lane));
         }
         tokio::time::sleep(COUNT_EVERY).await;
     }
 }
 
+/// `look`: within this time, each worker looks whether the lane is paused.
 async fn drain(
-    loaded: &Loaded,
-    stores: &Cells<Store>,
-    (lane, timeout): (Lane, Option<u64>),
+    api: &Local,
+    lane: LaneName,
+    look: Duration,
+    timeout: Option<u64>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    set_paused(stores, lane.as_str(), true).await?;
+    lane.set_paused(api, true).await?;
     // A worker that does not know yet that the lane is paused may claim one more run. It looks twice: once it may renew its lease instead.
-    let look = Duration::from_millis(loaded.settings.orchestrator.lease.look_ms);
     tokio::time::sleep(look * 2 + Duration::from_secs(1)).await;
-    let waits = drained(loaded, stores, lane);
+    let waits = drained(api, lane);
     let ended = match timeout {
         None => Some(waits.await),
         Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), waits).await.ok(),
     };
     let is_over = ended.transpose()?.is_some();
-    let (found, orphaned) = at_work(loaded, stores, lane).await?;
-    let running = if is_over { 0 } else { found };
+    let found = lane.read(api).await?;
+    let (lane, orphaned) = (&found.lane, found.orphaned);
+    let running = if is_over { 0 } else { at_work(&found) };
     let is_drained = running == 0;
-    let lane = lane.as_str();
     match json {
         true => print_json(&json!({
             "lane": lane, "paused": true, "running": running, "orphaned": orphaned, "drained": is_drained,
@@ -192,50 +155,46 @@ async fn drain(
 impl Queues {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Self { action, json: as_json, database } = self;
-        database.with(context, async |context, stores| match action {
-            Some(Action::Pause { lane }) => switch(&stores, lane, true, as_json).await,
-            Some(Action::Resume { lane }) => switch(&stores, lane, false, as_json).await,
-            Some(Action::Drain { lane, timeout }) => {
-                drain(&context.loaded, &stores, (lane.into(), timeout), as_json).await
+        let look = Duration::from_millis(context.loaded.settings.orchestrator.lease.look_ms);
+        database.with_api(context, async |api| {
+            let api = api.of_installation();
+            match action {
+                Some(Action::Pause { lane }) => switch(api, lane, true, as_json).await,
+                Some(Action::Resume { lane }) => switch(api, lane, false, as_json).await,
+                Some(Action::Drain { lane, timeout }) => drain(api, lane, look, timeout, as_json).await,
+                None => list(api, as_json).await,
             }
-            None => list(&context.loaded, &stores, as_json).await,
         })
     }
 }
 
-async fn list(loaded: &Loaded, stores: &Cells<Store>, as_json: bool) -> Result<ExitCode, Failure> {
-    let works = works(loaded, stores).await?;
-    let mut paused = Vec::new();
-    for store in stores.iter() {
-        paused.extend(store.operator().paused_lanes().await?);
-    }
-    let named = || LANES.map(|lane| Lane::from(lane).as_str()).into_iter().zip(works);
-    let is_paused = |lane: &str| paused.iter().any(|name| name == lane);
+async fn list(api: &Local, as_json: bool) -> Result<ExitCode, Failure> {
+    let QueuesResponse { data: lanes } = api.get("/v1/queues").await?;
     if as_json {
-        let data = named().map(|(lane, work)| {
+        let data = lanes.iter().map(|lane| {
             json!({
-                "lane": lane, "depth": work.queued, "oldest_age_s": work.oldest_age_s, "running": work.running,
-                "orphaned": work.orphaned, "retrying": work.retrying, "put_off": work.put_off, "waiting": work.asking,
-                "paused": is_paused(lane), "capped": work.is_capped, "pending_slots": work.claimable,
+                "lane": lane.lane, "depth": lane.depth, "oldest_age_s": lane.oldest_age_s, "running": lane.running,
+                "orphaned": lane.orphaned, "retrying": lane.retrying, "put_off": lane.put_off, "waiting": lane.waiting,
+                "paused": lane.paused, "capped": lane.capped, "pending_slots": lane.scaling.pending_slots,
             })
         });
         print_json(&json!({"data": data.collect::<Vec<_>>()}));
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = named().map(|(lane, work)| {
-        let more = if work.is_capped { "+" } else { "" };
+    let rows = lanes.iter().map(|lane| {
+        let more = if lane.capped { "+" } else { "" };
         [
-            match (is_paused(lane), work.at_work()) {
-                (false, _) => lane.to_owned(),
-                (true, 0) => format!("{lane} (drained)"),
-                (true, _) => format!("{lane} (draining)"),
+            match (lane.paused, at_work(lane)) {
+                (false, _) => lane.lane.clone(),
+                (true, 0) => format!("{} (drained)", lane.lane),
+                (true, _) => format!("{} (draining)", lane.lane),
             },
-            format!("{}{more}", work.queued),
-            format!("{} s", work.oldest_age_s),
-            work.running.to_string(),
-            work.retrying.to_string(),
-            work.put_off.to_string(),
-            work.asking.to_string(),
+            format!("{}{more}", lane.depth),
+            format!("{} s", lane.oldest_age_s),
+            lane.running.to_string(),
+            lane.retrying.to_string(),
+            lane.put_off.to_string(),
+            lane.waiting.to_string(),
         ]
     });
     let heads = ["LANE", "DEPTH", "OLDEST", "RUNNING", "RETRYING", "PUT OFF", "FOR PEOPLE"];

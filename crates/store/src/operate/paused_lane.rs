@@ -73,11 +73,6 @@ impl OperatorStore<'_> {
     pub async fn paused_lanes(self) -> Result<Vec<String>> {
         self.shared.paused().await
     }
-
-    /// See [`ApiStore::set_lane_paused`].
-    pub async fn set_lane_paused(self, lane: &str, is_paused: bool) -> Result<()> {
-        self.shared.set_paused(lane, is_paused).await
-    }
 }
 
 impl RunStore {

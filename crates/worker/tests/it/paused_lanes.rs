@@ -11,8 +11,8 @@ async fn nothing_of_a_paused_lane_is_claimed_until_it_goes_on() {
     let cluster = TestCluster::start().await;
     let worker = cluster.worker();
     worker.running.registered().await;
-    let operator = cluster.store.operator();
-    operator.set_lane_paused("interactive", true).await.unwrap();
+    let lanes = cluster.store.api();
+    lanes.set_lane_paused("interactive", true).await.unwrap();
     // A worker that begins now knows it before it claims anything.
     let late = cluster.worker();
     late.running.registered().await;
@@ -33,7 +33,7 @@ async fn nothing_of_a_paused_lane_is_claimed_until_it_goes_on() {
     cluster.hints.send(houston_queue::Lane::Background, houston_queue::Hint::run(task));
     assert!(cluster.wait_for_end(later.run).await.status.is_terminal());
     assert_status(&cluster.requests().run(posted.run).await.unwrap(), RunStatus::Queued);
-    operator.set_lane_paused("interactive", false).await.unwrap();
+    lanes.set_lane_paused("interactive", false).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     worker.drain().await;
     late.drain().await;
@@ -47,10 +47,10 @@ async fn health_monitor_knows_why_paused_work_waits() {
     let monitor = cluster.monitor();
     let found = async || of(&monitor.run_checks().await.unwrap(), "overdue_work").clone();
     assert_eq!(found().await.status, HealthStatus::Red);
-    cluster.store.operator().set_lane_paused("interactive", true).await.unwrap();
+    cluster.store.api().set_lane_paused("interactive", true).await.unwrap();
     let held = found().await;
     assert!(held.status == HealthStatus::Warn && held.detail.ends_with(": interactive"), "{held:?}");
-    cluster.store.operator().set_lane_paused("interactive", false).await.unwrap();
+    cluster.store.api().set_lane_paused("interactive", false).await.unwrap();
     // The time in the paused lane makes it no later.
     assert_eq!(found().await.status, HealthStatus::Ok);
 }

@@ -327,7 +327,7 @@ async fn plan_that_nobody_took_has_its_time_afterwards() {
 async fn executor_that_nobody_drives_is_not_out_of_time() {
     let cluster = TestCluster::start().await;
     // Before there is a worker, so that the worker knows it from its start.
-    cluster.store.operator().set_lane_paused("background", true).await.unwrap();
+    cluster.store.api().set_lane_paused("background", true).await.unwrap();
     let worker = cluster.worker();
     let steps =
         json!([{"id": "look", "type": "task", "title": "Look", "instructions": "Say hello", "timeout_s": 1}]);
@@ -344,7 +344,7 @@ async fn executor_that_nobody_drives_is_not_out_of_time() {
         (due > first).then_some(())
     })
     .await;
-    cluster.store.operator().set_lane_paused("background", false).await.unwrap();
+    cluster.store.api().set_lane_paused("background", false).await.unwrap();
     assert_status(&cluster.wait_for_end(posted.run).await, RunStatus::MessageSent);
     assert_eq!(
         cluster.sql("select path || ' ' || status || ' ' || attempt from houston.plan_steps").await,

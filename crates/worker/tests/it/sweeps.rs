@@ -235,7 +235,7 @@ async fn what_waits_for_an_operator_is_not_stale() {
     let reasons = |cluster: &TestCluster| runs.iter().map(|run| reason(cluster, *run)).collect::<Vec<_>>();
     let pause = async |is_paused| {
         for lane in ["interactive", "background", "maintenance"] {
-            cluster.store.operator().set_lane_paused(lane, is_paused).await.unwrap();
+            cluster.store.api().set_lane_paused(lane, is_paused).await.unwrap();
         }
     };
     pause(true).await;
