@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use houston_store::stats::Statistics;
+use houston_domain::statistics::Statistics;
+use houston_protocol::agentable::AgentableResponse;
 
 use super::agentable::AgentArg;
 use super::{Context, Failure};
@@ -21,18 +22,18 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let bounds = found.context.loaded.settings.server.conversation.bounds();
-            let stats = found.store.tenant(found.tenant).statistics(found.agentable.id, bounds).await?;
+        self.agent.with_api(context, async |api, path| {
+            let stats: Statistics = api.get(&format!("{path}/stats")).await?;
             if self.json {
-                print_json(&serde_json::json!(stats));
-            } else {
-                print(&format!("{}  {}", found.public_id(), found.agentable.title));
-                for (name, value) in lines(&stats) {
-                    print(&format!("{name:<16}  {value}"));
-                }
+                print_json(&stats);
+                return Ok(());
             }
-            Ok(ExitCode::SUCCESS)
+            let AgentableResponse { id, title, .. } = api.get(path).await?;
+            print(&format!("{id}  {title}"));
+            for (name, value) in lines(&stats) {
+                print(&format!("{name:<16}  {value}"));
+            }
+            Ok(())
         })
     }
 }

@@ -3,62 +3,11 @@
 use houston_domain::id::AgentableId;
 use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
-use houston_domain::statistics::{Bounds, CountedRun, Runs};
-use rust_decimal::Decimal;
-use serde::Serialize;
+use houston_domain::statistics::{Bounds, CountedRun, Messages, Runs, Statistics, ToolCalls};
 
 use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
-
-/// Statistics of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Statistics {
-    /// Cost of all its model calls in US dollars; `None` when no call has a price.
-    pub cost: Option<Decimal>,
-    /// Number of calls without a price.
-    pub unpriced_calls: i32,
-    /// Positions of its history, including entries that were rolled back.
-    pub entries: i64,
-    /// Positions of the open session.
-    pub session_entries: i64,
-    /// Its latest runs, summed up.
-    pub runs: Runs,
-    /// Its latest messages, counted.
-    pub messages: Messages,
-    /// Number of its notes.
-    pub notes: i64,
-    /// Number of its learnings.
-    pub learnings: i64,
-}
-
-/// The latest messages of a thread, counted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Messages {
-    /// How many messages were counted.
-    pub count: i64,
-    /// Whether there may be older messages that were not counted.
-    pub more: bool,
-    /// Messages of the user.
-    pub user: i64,
-    /// Messages of the agent.
-    pub agent: i64,
-    /// Error messages.
-    pub error: i64,
-    /// Tools that were called, the most frequent first.
-    pub tools: Vec<ToolCalls>,
-}
-
-/// Calls of one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ToolCalls {
-    /// The tool's name.
-    pub name: String,
-    /// How often it was called.
-    pub calls: i64,
-    /// How many of the calls failed.
-    pub failed: i64,
-}
 
 impl TenantStore<'_> {
     /// Statistics of a conversation of the tenant, over the latest runs and messages within `bounds`.
