@@ -10,6 +10,7 @@ use houston_tools::Registry;
 use crate::config::{Loaded, secrets};
 
 /// What every command gets.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) loaded: Loaded,
     pub(crate) registry: Registry,

@@ -10,18 +10,21 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use houston_api::Local;
+use houston_domain::agent_settings::AgentSettings;
 use houston_domain::agentable::AgentType;
+use houston_domain::guard::GuardSettings;
 use houston_domain::id::{AgentId, RunId};
 use houston_domain::trace::compare::{Aligned, Called, Comparison, compare};
 use houston_domain::trace::replay::{Difference, Replayed, replay_from};
 use houston_domain::trace::stability::{Range, Stability};
 use houston_domain::trace::{MAX_BYTES, Trace, plan};
-use houston_store::agent::Agent as Stored;
-use serde_json::json;
+use houston_protocol::problem::ProblemCode;
+use serde_json::{Value, json};
 
 use super::agentable::{Database, agent_type, one_line, table};
 use super::junit::{Case, junit};
-use super::{Context, Failure, runtime};
+use super::{Context, Failure, runtime, trace};
 use crate::output::{print, print_json};
 
 pub(super) use self::live::Tools;
@@ -104,16 +107,18 @@ impl Replay {
             let trace = given.ok_or_else(|| anyhow!("there is no trace"))?;
             return runtime()?.block_on(self.replay(&context, &trace, prompt.as_ref(), agent.as_ref()));
         }
-        self.database.with(context, async |context, stores| {
+        let of_api = context.clone();
+        self.database.with_api(of_api, async |api| {
             let trace = match (given, run) {
                 (Some(trace), _) => trace,
-                (None, Some(run)) => super::trace::read(&context, &stores, run).await?,
+                (None, Some(run)) => Trace::parse(&trace::read(&trace::of_run(&api, run).await?, run).await?)
+                    .map_err(anyhow::Error::from)?,
                 (None, None) => return Err(anyhow!("there is no trace").into()),
             };
             let agent = match (id, self.agent.as_deref()) {
                 (Some(id), _) => {
-                    let stored = super::trace::agent(&stores, trace.header.run, id).await?;
-                    Some(Agent::of_tenant(&context, &stored)?)
+                    let run = trace.header.run;
+                    Some(Agent::of_tenant(&context, &trace::of_run(&api, run).await?, run, id).await?)
                 }
                 (None, Some(kind)) => Some(Agent::of_kind(&context, kind)?),
                 (None, None) => None,
@@ -215,21 +220,34 @@ fn recorded(trace: &Trace, from: Option<i64>, output: &Output<'_>) -> Result<Exi
 pub(in crate::commands) struct Agent {
     /// Its kind with its settings: texts, tools, use case, limits.
     agent_type: AgentType,
-    /// The provider and the model that it names, each unless it has the default.
-    stored: Option<Stored>,
+    /// Those settings, unless it is the default agent of its kind.
+    settings: Option<AgentSettings>,
 }
 
 impl Agent {
     /// The default agent of a kind, as its file says.
     pub(in crate::commands) fn of_kind(context: &Context, kind: &str) -> Result<Self, Failure> {
-        Ok(Self { agent_type: agent_type(&context.loaded, kind)?.clone(), stored: None })
+        Ok(Self { agent_type: agent_type(&context.loaded, kind)?.clone(), settings: None })
     }
 
-    /// An agent of a tenant, within what its kind allows.
-    fn of_tenant(context: &Context, stored: &Stored) -> Result<Self, Failure> {
-        let kind = agent_type(&context.loaded, &stored.kind)?;
+    /// An agent of the tenant whose run it is, within what its kind allows.
+    async fn of_tenant(context: &Context, api: &Local, run: RunId, id: AgentId) -> Result<Self, Failure> {
+        let path = format!("/v1/agents/{id}");
+        let found: Value = match api.get(&path).await {
+            Err(error) if error.is(ProblemCode::NotFound) => {
+                return Err(Failure::Usage(anyhow!(
+                    "the tenant of {run} has no {id}; `houston list agents` prints the existing ids"
+                )));
+            }
+            found => found?,
+        };
+        let kind = agent_type(&context.loaded, found["kind"].as_str().unwrap_or_default())?;
+        // It has all settings but its guards.
+        let mut settings: AgentSettings = serde_json::from_value(found).map_err(anyhow::Error::from)?;
+        let guards: GuardSettings = api.get(&format!("{path}/guards")).await?;
+        settings.guards = (!guards.is_empty()).then_some(guards);
         let bounds = context.loaded.settings.orchestrator.limits;
-        Ok(Self { agent_type: stored.settings.applied_to(kind, Some(bounds)), stored: Some(stored.clone()) })
+        Ok(Self { agent_type: settings.applied_to(kind, Some(bounds)), settings: Some(settings) })
     }
 }
 

@@ -88,8 +88,8 @@ pub(in crate::commands) async fn model(
     let use_case = &agent.agent_type.use_case;
     let usual = models.by_use_case.get(use_case).cloned();
     let usual = usual.ok_or_else(|| anyhow!("the use case `{use_case}` has no model"))?;
-    let named = agent.stored.as_ref();
-    match named.and_then(|stored| stored.settings.model_name(&usual.description().provider)) {
+    let settings = agent.settings.as_ref();
+    match settings.and_then(|settings| settings.model_name(&usual.description().provider)) {
         Some(name) => Ok((models.make)(name).await),
         None => Ok(usual),
     }
@@ -218,7 +218,7 @@ impl<'c> Answers<'c> {
     ) -> Result<Self, Failure> {
         let kind = &agent.agent_type;
         let mut guards = vec![Arc::clone(&context.loaded.guards)];
-        let of_agent = agent.stored.as_ref().and_then(|stored| stored.settings.guards.as_ref());
+        let of_agent = agent.settings.as_ref().and_then(|settings| settings.guards.as_ref());
         let lower = [(LayerKind::Kind, kind.guards.as_deref()), (LayerKind::Agent, of_agent)];
         for (layer, settings) in lower.into_iter().filter_map(|(layer, of)| Some((layer, of?))) {
             let layer = Layer::compile(layer, &kind.kind, settings);
