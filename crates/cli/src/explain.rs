@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use houston_api::{Explain, ExplainError, ExplainTopic};
 use houston_domain::clock::{Clock, SystemClock};
-use houston_domain::trace::Snapshot;
-use houston_engine::prompt::preview::{GuardPreview, Preview, ToolStatus, guard, preview, snapshot, tools};
+use houston_engine::prompt::preview::{guard, preview, snapshot, tools};
 use houston_engine::{Config as EngineConfig, OwnToolsParts, SetupError, Setups};
 use houston_store::RunStore;
-use houston_store::agentable::Agentable;
 use houston_tools::Registry;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::config::{Loaded, Settings};
@@ -99,61 +97,25 @@ impl Explainer {
         self.built().await.map(|(_, routes)| routes)
     }
 
-    /// What a model would be sent now.
-    pub(crate) async fn prompt(
-        &self,
-        store: &RunStore,
-        agentable: &Agentable,
-    ) -> Result<Preview, ExplainError> {
-        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(preview(store, setups, config, agentable, SystemClock.now()).await?)
-    }
-
-    /// Every registered tool, and whether the agentable may call it.
-    pub(crate) async fn tools(
-        &self,
-        store: &RunStore,
-        agentable: &Agentable,
-    ) -> Result<Vec<ToolStatus>, ExplainError> {
-        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(tools(store, setups, config, agentable, &self.registry).await?)
-    }
-
-    /// What the guards would say of a call.
-    pub(crate) async fn guard(
-        &self,
-        store: &RunStore,
-        agentable: &Agentable,
-        tool: String,
-        input: Value,
-    ) -> Result<GuardPreview, ExplainError> {
-        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(guard(store, setups, config, agentable, tool, input).await?)
-    }
-
-    /// With what it would run now.
-    pub(crate) async fn snapshot(
-        &self,
-        store: &RunStore,
-        agentable: &Agentable,
-    ) -> Result<Snapshot, ExplainError> {
-        let (setups, config) = (self.setups().await?, &self.loaded.settings.orchestrator.context);
-        Ok(snapshot(store, setups, config, agentable).await?)
-    }
-
     /// As the function that the API takes, for the agentables of a store.
     pub(crate) fn explain(self: &Arc<Self>, store: &RunStore) -> Explain {
         let (explainer, store) = (Arc::clone(self), store.clone());
         Explain::new(move |topic, agentable| {
             let (explainer, store) = (Arc::clone(&explainer), store.clone());
             Box::pin(async move {
+                let config = &explainer.loaded.settings.orchestrator.context;
+                let (setups, store, of) = (explainer.setups().await?, &store, &agentable);
                 Ok(match topic {
-                    ExplainTopic::Prompt => json!(explainer.prompt(&store, &agentable).await?),
-                    ExplainTopic::Guard { tool, input } => {
-                        json!(explainer.guard(&store, &agentable, tool, input).await?)
+                    ExplainTopic::Prompt => {
+                        json!(preview(store, setups, config, of, SystemClock.now()).await?)
                     }
-                    ExplainTopic::Snapshot => json!(explainer.snapshot(&store, &agentable).await?),
-                    ExplainTopic::Tools => json!({"data": explainer.tools(&store, &agentable).await?}),
+                    ExplainTopic::Guard { tool, input } => {
+                        json!(guard(store, setups, config, of, tool, input).await?)
+                    }
+                    ExplainTopic::Snapshot => json!(snapshot(store, setups, config, of).await?),
+                    ExplainTopic::Tools => {
+                        json!({"data": tools(store, setups, config, of, &explainer.registry).await?})
+                    }
                 })
             })
         })

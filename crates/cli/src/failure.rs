@@ -62,12 +62,6 @@ impl From<LocalError> for Failure {
     }
 }
 
-impl From<houston_api::ExplainError> for Failure {
-    fn from(error: houston_api::ExplainError) -> Self {
-        Self::Other(error.into())
-    }
-}
-
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::Other(error.into())

@@ -1,7 +1,7 @@
 //! The runtime state of an agentable at one instant, with a diagnosis. Start here when one is stuck.
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentableId, RunId, WorkerId};
 use crate::run::RunStatus;
@@ -10,7 +10,7 @@ use crate::run::RunStatus;
 const QUIET_S: i64 = 120;
 
 /// The runtime state of an agentable at one instant: its lock, its run and what it waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeState {
     /// When the state was read, by the database's clock.
     pub at: DateTime<Utc>,
@@ -55,8 +55,8 @@ pub struct RuntimeState {
 /// {"id": "goal_0192a3b4c5d67e8f9a0b1c2d3e4f5061", "status": "working", "diagnosis": ["A worker is running it."],
 ///  "forked_from": null, "epoch": 3, "wake": false, "unread": 0, "workers_alive": true, "last_seq": 12, …}
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RuntimeStateView<'s> {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeStateView {
     /// The public id of the agentable, as in `goal_<32 hex digits>`.
     pub id: String,
     /// Its status; `None` if its kind has no statuses.
@@ -67,11 +67,11 @@ pub struct RuntimeStateView<'s> {
     pub forked_from: Option<String>,
     /// The runtime state.
     #[serde(flatten)]
-    pub state: &'s RuntimeState,
+    pub state: RuntimeState,
 }
 
 /// The worker that holds a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The id of the worker.
     pub worker: WorkerId,
@@ -97,7 +97,7 @@ impl Holder {
 }
 
 /// The open or latest run of an agentable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestRun {
     /// The id of the run.
     pub id: RunId,
@@ -120,7 +120,7 @@ pub struct LatestRun {
 }
 
 /// How a run failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The id of the run.
     pub run: RunId,
@@ -133,7 +133,7 @@ pub struct Failure {
 }
 
 /// The open session of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// Positions of the history in the open session, including those of rolled-back runs.
     pub entries: i64,
@@ -144,7 +144,7 @@ pub struct Session {
 impl RuntimeState {
     /// The state of the agentable `id` of kind `kind`, as the API and the CLI return it.
     #[must_use]
-    pub fn view(&self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView<'_> {
+    pub fn view(self, kind: &str, id: AgentableId, status: Option<String>) -> RuntimeStateView {
         RuntimeStateView {
             id: id.public_id(kind),
             status,

@@ -35,8 +35,8 @@ use crate::request::query::{Query, time};
 use crate::resources::conversation::EARLIER_PATH;
 use crate::state::App;
 
-/// Routes of the data: what the traffic of applications changes.
-const DATA: [&str; 11] = [
+/// Routes of the data: what the traffic of applications changes; and those that only compute an answer.
+const DATA: [&str; 12] = [
     "/v1/users",
     "/v1/{kinds}",
     "/v1/{kinds}/{id}/messages",
@@ -45,6 +45,7 @@ const DATA: [&str; 11] = [
     "/v1/{kinds}/{id}/shared-state",
     "/v1/users/{id}/attachments",
     "/v1/models/estimate",
+    "/v1/{kinds}/{id}/guards/explain",
     "/v1/client-tokens",
     "/ag-ui/{target}",
     "/compat/ai-sdk/{target}",

@@ -50,7 +50,7 @@ async fn state(
 ) -> Result<Response, ApiError> {
     let agentable = app.store(caller).agentable(&path.kind, path.id).await?;
     let mut state = app.store(caller).state(path.id).await?;
-    if let Some(holder) = &mut state.holder {
+    if let Some(holder) = state.holder.as_mut().filter(|_| !caller.operates_installation()) {
         // Host names are not for tenants.
         holder.name = None;
     }

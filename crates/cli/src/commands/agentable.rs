@@ -9,8 +9,7 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
-use houston_domain::id::{AgentableId, TenantId, parse_prefixed};
-use houston_store::agentable::Agentable;
+use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use unicode_width::UnicodeWidthStr as _;
@@ -46,14 +45,6 @@ pub(crate) struct Database {
     /// Has no effect
     #[arg(long, hide = true)]
     embedded: bool,
-}
-
-/// The agent that was found, and its database.
-pub(crate) struct FoundAgent {
-    pub(crate) context: Context,
-    pub(crate) store: Store,
-    pub(crate) tenant: TenantId,
-    pub(crate) agentable: Agentable,
 }
 
 impl Database {
@@ -179,41 +170,10 @@ impl AgentArg {
         })
     }
 
-    /// Finds the agent and runs `work` with it.
-    pub(crate) fn with(
-        self,
-        context: Context,
-        work: impl AsyncFnOnce(FoundAgent) -> Result<ExitCode, Failure>,
-    ) -> Result<ExitCode, Failure> {
-        let (kind, id) = parse(&context.loaded, &self.id).map_err(Failure::Usage)?;
-        self.database.with(context, async |context, stores| {
-            let store = stores.of(id).clone();
-            let found =
-                store.operator().agentable_anywhere(&kind, id).await.map_err(|error| match error {
-                    Error::NotFound { .. } => Failure::Other(missing(&self.id)),
-                    error => error.into(),
-                })?;
-            let (tenant, agentable) = found;
-            work(FoundAgent { context, store, tenant, agentable }).await
-        })
-    }
-}
-
-impl FoundAgent {
-    /// Its public id, e.g. `goal_0190…`.
-    pub(crate) fn public_id(&self) -> String {
-        self.agentable.id.public_id(&self.agentable.kind)
-    }
-
     /// The agent type of its kind.
-    pub(crate) fn agent_type(&self) -> Result<&AgentType, Failure> {
-        agent_type(&self.context.loaded, &self.agentable.kind)
-    }
-
-    /// Its status, as its kind defines statuses.
-    pub(crate) fn status(&self) -> Option<String> {
-        let stored = self.agentable.status.as_deref();
-        self.agent_type().ok().and_then(|kind| kind.status(stored, self.agentable.run_status))
+    pub(crate) fn agent_type<'l>(&self, loaded: &'l Loaded) -> Result<&'l AgentType, Failure> {
+        let (kind, _) = parse(loaded, &self.id).map_err(Failure::Usage)?;
+        agent_type(loaded, &kind)
     }
 }
 

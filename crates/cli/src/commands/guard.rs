@@ -10,6 +10,7 @@ use houston_api::Local;
 use houston_domain::guard::{Decision, GuardSettings, LayerKind};
 use houston_domain::id::{AgentId, TenantId, UserId};
 use houston_engine::prompt::preview::GuardPreview;
+use houston_protocol::guard::GuardedCall;
 use reqwest::Method;
 use serde_json::Value;
 use uuid::Uuid;
@@ -17,7 +18,6 @@ use uuid::Uuid;
 use super::agentable::{AgentArg, Database, parse, table};
 use super::{Context, Failure};
 use crate::config::Loaded;
-use crate::explain::Explainer;
 use crate::output::{print, print_json};
 
 /// Explain what agents may do with their tools (jobs/guards.toml), or restrict it for a tenant, a user, an agent or a
@@ -217,16 +217,15 @@ fn explain(
     let input: serde_json::Map<String, Value> = serde_json::from_str(input)
         .context("the arguments must be a JSON object, for example '{\"path\": \"notes.md\"}'")
         .map_err(Failure::Usage)?;
-    AgentArg::new(id, database).with(context, async |found| {
-        let explainer = Explainer::new(found.context.loaded, found.context.registry);
-        let (store, agentable) = (found.store.runs(), &found.agentable);
-        let preview = explainer.guard(store, agentable, tool, Value::Object(input)).await?;
+    AgentArg::new(id, database).with_api(context, async |api, path| {
+        let path = format!("{path}/guards/explain");
+        let preview: GuardPreview = api.change(Method::POST, &path, &GuardedCall { tool, input }).await?;
         if json {
             print_json(&preview);
         } else {
             show(&preview);
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     })
 }
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use houston_domain::history::{Block, Entry, Role, complete};
 use houston_domain::inner_call::inner_call;
-use houston_store::history::StoredEntry;
+use houston_domain::runtime_state::RuntimeStateView;
+use houston_protocol::session::HistoryEntryResponse;
 use serde_json::json;
 
 use super::agentable::{AgentArg, one_line, table};
@@ -33,21 +34,21 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let (tenant, id) = (found.tenant, found.agentable.id);
-            let session = found.store.tenant(tenant).state(id).await?.session;
-            let after = self.after.unwrap_or(session.closed_entries);
-            let mut entries =
-                found.store.tenant(tenant).history(id, after, i64::from(self.limit) + 1).await?;
-            let more = entries.len() > usize::from(self.limit);
-            entries.truncate(self.limit.into());
-            if self.json {
-                print_json(&as_json(&entries, session.closed_entries, more));
-                return Ok(ExitCode::SUCCESS);
+        let Self { agent, after, limit, json } = self;
+        agent.with_api(context, async |api, path| {
+            let RuntimeStateView { state, .. } = api.get(&format!("{path}/state")).await?;
+            let session = state.session;
+            let after = after.unwrap_or(session.closed_entries);
+            let page = api.history(&format!("{path}/history"), after, limit.into()).await?;
+            let entries: Vec<HistoryEntryResponse> = page.data;
+            if json {
+                let closed = session.closed_entries;
+                print_json(&json!({"data": entries, "closed_entries": closed, "has_more": page.has_more}));
+                return Ok(());
             }
             let rows: Vec<[String; 4]> = entries.iter().map(row).collect();
             table(&["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
-            if more {
+            if page.has_more {
                 let last = entries.last().map_or(after, |placed| placed.position);
                 print_stderr(&format!("more entries exist: use --after {last}"));
             }
@@ -55,31 +56,20 @@ impl History {
                 "{} entries in the open session, {} in closed ones",
                 session.entries, session.closed_entries
             ));
-            let alone: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
+            let alone = |HistoryEntryResponse { role, content, .. }| Entry { role, content };
+            let alone: Vec<Entry> = entries.into_iter().map(alone).collect();
             oddities(&alone).iter().for_each(|line| print_stderr(line));
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
-fn as_json(entries: &[StoredEntry], closed_entries: i64, more: bool) -> serde_json::Value {
-    let data = entries.iter().map(|placed| {
-        let StoredEntry { position, run, entry, created_at, .. } = placed;
-        json!({
-            "position": position, "run_id": run, "role": entry.role, "content": entry.content,
-            "created_at": created_at,
-        })
-    });
-    let data: Vec<_> = data.collect();
-    json!({"data": data, "closed_entries": closed_entries, "has_more": more})
-}
-
-fn row(placed: &StoredEntry) -> [String; 4] {
-    let blocks: Vec<String> = placed.entry.content.iter().map(block).collect();
+fn row(placed: &HistoryEntryResponse) -> [String; 4] {
+    let blocks: Vec<String> = placed.content.iter().map(block).collect();
     [
         placed.position.to_string(),
-        placed.entry.role.as_str().to_owned(),
-        placed.created_at.format("%Y-%m-%d %H:%M:%S").to_string(),
+        placed.role.as_str().to_owned(),
+        placed.created_at.0.format("%Y-%m-%d %H:%M:%S").to_string(),
         blocks.join(" | "),
     ]
 }

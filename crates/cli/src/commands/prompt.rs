@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use houston_engine::prompt::preview::{Preview, SettingPreview};
+use houston_engine::prompt::preview::{Preview, SectionPreview, SettingPreview};
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::run::RunResponse;
 use serde_json::Value;
 
 use super::agentable::{AgentArg, Database, table};
 use super::{Context, Failure};
-use crate::explain::Explainer;
 use crate::output::{print, print_json, print_stderr};
 
 /// Print what a model would be sent if a run began now, byte for byte: the system prompt, then what is sent after the
@@ -59,19 +60,18 @@ impl Prompt {
                 )));
             }
         };
-        agent.with(context, async |found| {
+        agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.
-            let last_model = match found.agentable.run {
-                Some(run) => found.store.tenant(found.tenant).run(run).await?.model,
+            let last_model = match api.get::<AgentableResponse>(path).await?.run_id {
+                Some(run) => api.get::<RunResponse>(&format!("/v1/runs/{run}")).await?.model,
                 None => None,
             };
-            let explainer = Explainer::new(found.context.loaded, found.context.registry);
-            let preview = explainer.prompt(found.store.runs(), &found.agentable).await?;
+            let preview: Preview = api.get(&format!("{path}/prompt")).await?;
             if json {
                 let mut object = serde_json::json!(preview);
                 object["last_model"] = last_model.into();
                 print_json(&object);
-                return Ok(ExitCode::SUCCESS);
+                return Ok(());
             }
             let text: String = preview.system.iter().map(|part| part.text.as_str()).collect();
             let text = text + preview.system_context.as_deref().unwrap_or_default();
@@ -81,13 +81,13 @@ impl Prompt {
                 preview.tools.iter().for_each(print_json);
             }
             counts(&preview, last_model.as_deref()).iter().for_each(|line| print_stderr(line));
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }
 
 /// The position of a section in the request, in words.
-fn position(sent: &'static str) -> &'static str {
+fn position(sent: &str) -> &'static str {
     if sent == "system" { "before the history" } else { "after the history" }
 }
 
@@ -99,19 +99,13 @@ fn setting(setting: &SettingPreview) -> [String; 3] {
         Value::Object(output) => output.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         other => other.to_string(),
     };
-    [setting.name.to_owned(), value, setting.origin.to_owned()]
+    [setting.name.clone(), value, setting.origin.clone()]
 }
 
 fn counts(preview: &Preview, last_model: Option<&str>) -> Vec<String> {
-    let row = |section: &houston_engine::prompt::preview::SectionPreview| {
+    let row = |section: &SectionPreview| {
         let (chars, tokens) = (section.chars.to_string(), section.tokens.to_string());
-        [
-            section.name.to_owned(),
-            section.stable_for.to_owned(),
-            position(section.sent).to_owned(),
-            chars,
-            tokens,
-        ]
+        [section.name.clone(), section.stable_for.clone(), position(&section.sent).to_owned(), chars, tokens]
     };
     let rows: Vec<[String; 5]> = preview.sections.iter().map(row).collect();
     let mut lines = vec![String::new()];

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use houston_domain::runtime_state::RuntimeState;
+use houston_domain::runtime_state::{RuntimeState, RuntimeStateView};
+use houston_protocol::agentable::AgentableResponse;
 
 use super::agentable::AgentArg;
 use super::{Context, Failure};
@@ -21,20 +22,20 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let state = found.store.tenant(found.tenant).state(found.agentable.id).await?;
-            let view = state.view(&found.agentable.kind, found.agentable.id, found.status());
+        self.agent.with_api(context, async |api, path| {
+            let view: RuntimeStateView = api.get(&format!("{path}/state")).await?;
             if self.json {
-                print_json(&serde_json::json!(view));
-                return Ok(ExitCode::SUCCESS);
+                print_json(&view);
+                return Ok(());
             }
+            let AgentableResponse { title, .. } = api.get(path).await?;
             let status = view.status.clone().unwrap_or_else(|| "none".to_owned());
-            print(&format!("{}  {}", view.id, found.agentable.title));
+            print(&format!("{}  {title}", view.id));
             for line in &view.diagnosis {
                 print(&format!("  {line}"));
             }
             print("");
-            for Line { name, value, meaning } in lines(&state, &status) {
+            for Line { name, value, meaning } in lines(&view.state, &status) {
                 match meaning {
                     "" => print(&format!("{name:<16}  {value}")),
                     meaning => print(&format!("{name:<16}  {value:<24}  ({meaning})")),
@@ -43,7 +44,7 @@ impl State {
             if let Some(origin) = &view.forked_from {
                 print(&format!("{:<16}  {origin}", "forked from"));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use houston_engine::prompt::preview::ToolStatus;
+use serde::{Deserialize, Serialize};
 
 use super::agentable::{AgentArg, table};
 use super::{Context, Failure};
-use crate::explain::Explainer;
 use crate::output::{print, print_json, print_stderr};
 
 /// List the tools, whether an agent may call each, and why.
@@ -19,20 +20,23 @@ pub(crate) struct Tools {
     json: bool,
 }
 
+/// What the API lists.
+#[derive(Serialize, Deserialize)]
+struct Listed {
+    data: Vec<ToolStatus>,
+}
+
 impl Tools {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        self.agent.with(context, async |found| {
-            let (loaded, registry) = (found.context.loaded, found.context.registry);
-            let kinds = loaded.agent_types();
-            let packs =
-                kinds.get(&found.agentable.kind).map(|kind| kind.packs.join(", ")).unwrap_or_default();
-            let packs = if packs.is_empty() { packs } else { format!("; packs of its kind: {packs}") };
-            let explainer = Explainer::new(loaded, registry);
-            let tools = explainer.tools(found.store.runs(), &found.agentable).await?;
+        let packs = self.agent.agent_type(&context.loaded)?.packs.join(", ");
+        let packs = if packs.is_empty() { packs } else { format!("; packs of its kind: {packs}") };
+        self.agent.with_api(context, async |api, path| {
+            let listed: Listed = api.get(&format!("{path}/tools")).await?;
             if self.json {
-                print_json(&serde_json::json!({"data": tools}));
-                return Ok(ExitCode::SUCCESS);
+                print_json(&listed);
+                return Ok(());
             }
+            let tools = listed.data;
             let rows: Vec<[String; 5]> = tools
                 .iter()
                 .map(|tool| {
@@ -44,7 +48,7 @@ impl Tools {
             table(&["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
             let offered = tools.iter().filter(|tool| tool.offered).count();
             print_stderr(&format!("{offered} of {} tools are offered to the agent{packs}", tools.len()));
-            Ok(ExitCode::SUCCESS)
+            Ok(())
         })
     }
 }

@@ -20,7 +20,7 @@ use houston_store::run_context::RunContext;
 use houston_store::serving::Serving;
 use houston_tools::builtin::READ_RESULT;
 use houston_tools::{Offer, Registry};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ use crate::setup::own_tools::sources_for;
 /// As JSON: `{"id": "goal_…", "model": "anthropic/claude-sonnet-4-5", "system": [{"text": "<role>…", "cached": true}],
 /// "system_context": "<system_context …>…", "sections": […], "left_out": [], "chars": 4120, "most_chars": 16000,
 /// "tools": […], "tokens": {"system": 900, "context": 120, "tools": 3100, "history": 0, "total": 4120}}`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     /// Public id of the agentable.
     pub id: String,
@@ -64,7 +64,7 @@ pub struct Preview {
 }
 
 /// A part of the system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The text.
     pub text: String,
@@ -73,15 +73,15 @@ pub struct Part {
 }
 
 /// Name and size of a section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionPreview {
     /// Its name. The base occurs three times (role and guidelines, aim, frame mark), the conversation twice (the stable part
     /// and the rest).
-    pub name: &'static str,
+    pub name: String,
     /// How long the text stays the same: `kind`, `agentable`, `session`, `changing`.
-    pub stable_for: &'static str,
+    pub stable_for: String,
     /// Destination: `system`, before the history, or `system_context`, after it.
-    pub sent: &'static str,
+    pub sent: String,
     /// Length in characters.
     pub chars: usize,
     /// Estimated tokens.
@@ -89,10 +89,10 @@ pub struct SectionPreview {
 }
 
 /// Items of one section that were left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OmissionPreview {
     /// Name of the section.
-    pub section: &'static str,
+    pub section: String,
     /// Number of items left out.
     pub items: usize,
     /// Whether the whole section is left out.
@@ -100,7 +100,7 @@ pub struct OmissionPreview {
 }
 
 /// Estimated tokens of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// The system prompt.
     pub system: u64,
@@ -209,14 +209,14 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
     let system_context = prompt.system_context();
     let context = system_context.as_deref().map_or(0, tokens::estimate);
     let sections = prompt.sections.iter().map(|section| SectionPreview {
-        name: section.name,
-        stable_for: section.stability.as_str(),
-        sent: section.stability.destination().as_str(),
+        name: section.name.to_owned(),
+        stable_for: section.stability.as_str().to_owned(),
+        sent: section.stability.destination().as_str().to_owned(),
         chars: section.text.chars().count(),
         tokens: tokens::estimate(&section.text),
     });
     let left_out = prompt.left_out.iter().map(|out| OmissionPreview {
-        section: out.section,
+        section: out.section.to_owned(),
         items: out.items,
         whole: out.whole,
     });
@@ -236,7 +236,7 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
 }
 
 /// A tool of this process, and whether the agent may call it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolStatus {
     /// Its name, such as `create_note`.
     pub name: String,
@@ -329,14 +329,14 @@ fn reason(next: &NextRun, name: &str, offered: bool) -> String {
 }
 
 /// A setting of the next run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettingPreview {
     /// Its name, as in `temperature`.
-    pub name: &'static str,
+    pub name: String,
     /// Its value; `null`: what the provider does without one.
     pub value: Value,
     /// `message`, `team`, `agent`, `kind`, `guards`, `installation` or `provider`.
-    pub origin: &'static str,
+    pub origin: String,
 }
 
 /// The settings, and where the value of one comes from that nobody has set.
@@ -393,7 +393,7 @@ pub(crate) fn settings(
         } else {
             usual
         };
-        SettingPreview { name, value, origin }
+        SettingPreview { name: name.to_owned(), value, origin: origin.to_owned() }
     });
     settings.collect()
 }
@@ -422,7 +422,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> Map<String, Value> {
 }
 
 /// What the guards would say of a call, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuardPreview {
     /// The tool.
     pub tool: String,

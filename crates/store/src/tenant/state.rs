@@ -1,14 +1,13 @@
 //! The runtime state of an agentable: its lock, the holder, the run, and what it waits for.
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, RunId, TenantId, WorkerId};
+use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::run::RunStatus;
 use houston_domain::runtime_state::{Failure, Holder, LatestRun, RuntimeState, Session};
 use uuid::Uuid;
 
-use crate::agentable::Agentable;
 use crate::error::{Error, Result};
-use crate::handle::{OperatorStore, TenantStore};
+use crate::handle::TenantStore;
 
 /// How many of the latest runs are searched for the last failure.
 const LATEST_RUNS: i64 = 20;
@@ -138,22 +137,5 @@ impl TenantStore<'_> {
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
         Ok(row.state())
-    }
-}
-
-impl OperatorStore<'_> {
-    /// Reads an agentable of any tenant, for operators.
-    pub async fn agentable_anywhere(self, kind: &str, id: AgentableId) -> Result<(TenantId, Agentable)> {
-        let owner = sqlx::query!(
-            "-- store::state::tenant
-            select tenant_id as \"tenant_id!\" from houston.agentables where id = $1 and kind = $2 and tenant_id is not null",
-            id.0,
-            kind
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "agentable" })?;
-        let tenant = TenantId(owner.tenant_id);
-        Ok((tenant, self.shared.tenant(tenant).agentable(kind, id).await?))
     }
 }
