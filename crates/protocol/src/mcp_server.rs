@@ -94,7 +94,7 @@ pub struct McpLoginResponse {
 /// ```json
 /// {"name": "crm", "url": "https://mcp.example.com/mcp", "headers": ["Authorization"], "enabled": true, "kinds": ["goal"],
 ///  "only": null, "timeout_s": 60, "tools": {"search": {"effect": "read", "risk": "read"}}, "oauth": null, "login": null,
-///  "offered": ["crm__search"], "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
+///  "offered": ["crm__search"], "withheld": [], "created_at": "2026-11-25T09:00:00.000Z", "updated_at": "2026-11-25T09:00:00.000Z"}
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -113,6 +113,8 @@ pub struct McpServerResponse {
     pub login: Option<String>,
     /// The names under which its approved tools are offered.
     pub offered: Vec<String>,
+    /// Tools that were approved and are not offered: the server has listed them with another definition since.
+    pub withheld: Vec<String>,
     pub created_at: Time,
     pub updated_at: Time,
 }

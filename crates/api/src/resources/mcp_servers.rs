@@ -511,7 +511,8 @@ fn headers(
 ) -> Result<BTreeMap<String, SecretString>, String> {
     let Some(sealed) = &server.sealed else { return Ok(BTreeMap::new()) };
     let lost = || "its headers cannot be read with the key of this installation: send them again".to_owned();
-    let keys = app.state.secret_keys.as_ref().ok_or_else(lost)?;
+    let no_key = || "its headers are sealed, and HOUSTON_SECRETS_KEY is not set".to_owned();
+    let keys = app.state.secret_keys.as_ref().ok_or_else(no_key)?;
     let tenant = caller.tenant();
     let what = headers_purpose(owner.id(tenant), &server.name);
     keys.open_named(Purpose { tenant, what: &what }, sealed).map_err(|_| lost())
@@ -549,6 +550,7 @@ fn response(server: McpServer, accounts: &BTreeSet<String>) -> McpServerResponse
         );
         (tool, McpToolSettings { effect, risk })
     };
+    let withheld = server.pins.into_iter().filter(|(_, pin)| pin.withheld).map(|(tool, _)| tool).collect();
     let settings = server.settings;
     let login = settings.oauth.as_ref().map(|_| match accounts.contains(&server.name) {
         true => "logged_in".to_owned(),
@@ -568,6 +570,7 @@ fn response(server: McpServer, accounts: &BTreeSet<String>) -> McpServerResponse
         timeout_s: settings.timeout_s,
         tools: settings.tools.into_iter().map(said).collect(),
         offered: server.tools,
+        withheld,
         created_at: Time(server.created_at),
         updated_at: Time(server.updated_at),
     }

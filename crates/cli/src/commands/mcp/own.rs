@@ -5,19 +5,17 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use houston_api::{ForeignServer, ForeignServers as _};
-use houston_domain::mcp_server::headers_purpose;
-use houston_domain::mcp_server::pin::{ComparedTool, ListedTool, Standing, compare};
-use houston_domain::sealed::Purpose;
-use houston_store::Error;
-use houston_store::mcp_server::{McpServer, ServerOwner};
+use houston_api::{Local, LocalError};
+use houston_domain::mcp_server::pin::Standing;
+use houston_protocol::mcp_server::{
+    ApproveMcpTools, McpServerList, McpServerResponse, McpToolList, McpToolResponse,
+};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Context, Failure};
-use crate::commands::agentable::{one_line, table};
-use crate::commands::audit;
-use crate::commands::owner::{FoundOwner, OwnerArg};
-use crate::foreign_servers::Foreign;
+use crate::commands::agentable::{one_line, segment, table};
+use crate::commands::owner::OwnerArg;
 use crate::output::{print, print_json, print_stderr};
 
 #[derive(Debug, Subcommand)]
@@ -54,107 +52,65 @@ pub(super) enum Action {
 impl Action {
     pub(super) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self {
-            Self::List { owner, json } => owner.with(context, async |_, found| {
-                let servers = found.store.tenant(found.tenant).mcp_servers(owner_of(&found)).await?;
-                list(&servers, json);
+            Self::List { owner, json } => owner.with_api(context, async |api, path| {
+                let servers: McpServerList = api.get(&format!("{path}/mcp-servers")).await?;
+                list(&servers.data, json);
                 Ok(())
             }),
-            Self::Tools { name, owner, json } => owner.with(context, async |context, found| {
-                let server = server(&found, &name).await?;
-                let listed = listed(context, &found, &server).await?;
-                show(&compare(&server.pins, &listed), json);
+            Self::Tools { name, owner, json } => owner.with_api(context, async |api, path| {
+                let tools = api.get::<McpToolList>(&format!("{}/tools", server(path, &name))).await;
+                show(&tools.map_err(|error| not_found(&name, error))?.data, json);
                 Ok(())
             }),
             Self::Approve { name, tools, owner } => {
-                owner.with(context, async |context, found| approve(context, &found, &name, &tools).await)
+                owner.with_api(context, async |api, path| approve(&api, path, &name, &tools).await)
             }
         }
     }
 }
 
-fn owner_of(found: &FoundOwner<'_>) -> ServerOwner {
-    found.user.map_or(ServerOwner::Tenant, ServerOwner::User)
+/// Where the API has the server of the owner with this path.
+fn server(path: &str, name: &str) -> String {
+    format!("{path}/mcp-servers/{}", segment(name))
 }
 
-async fn server(found: &FoundOwner<'_>, name: &str) -> Result<McpServer, Failure> {
-    let server = found.store.tenant(found.tenant).mcp_server(owner_of(found), name).await;
-    server.map_err(|error| not_found(name, error))
-}
-
-fn not_found(name: &str, error: Error) -> Failure {
-    match error {
-        Error::NotFound { .. } => Failure::Other(anyhow!(
+fn not_found(name: &str, error: LocalError) -> Failure {
+    Failure::from(error).or_missing(|| {
+        anyhow!(
             "there is no MCP server `{}`; `houston mcp own list` prints those there are, of a tenant (--tenant) or a user (--user)",
             one_line(name, 80)
-        )),
-        error => error.into(),
-    }
+        )
+    })
 }
 
-/// What the server lists now.
-async fn listed(
-    context: &Context,
-    found: &FoundOwner<'_>,
-    server: &McpServer,
-) -> Result<Vec<ListedTool>, Failure> {
-    let what = headers_purpose(owner_of(found).id(found.tenant), &server.name);
-    let headers = match (&server.sealed, &context.loaded.secret_keys) {
-        (None, _) => BTreeMap::new(),
-        (Some(_), None) => {
-            return Err(Failure::Usage(anyhow!(
-                "its headers are sealed: set HOUSTON_SECRETS_KEY as for the API"
-            )));
-        }
-        (Some(sealed), Some(keys)) => keys
-            .open_named(Purpose { tenant: found.tenant, what: &what }, sealed)
-            .map_err(|error| Failure::Other(anyhow!("the headers of `{}`: {error}", server.name)))?,
-    };
-    let McpServer { name, url, settings, .. } = server.clone();
-    let (tenant, user) = (found.tenant, found.user);
-    let foreign = ForeignServer { tenant, user, name, url, settings, headers };
-    let listed = Foreign::new(context.loaded.mcp.own.clone()).tools(foreign).await;
-    listed.map_err(|reason| Failure::Other(anyhow!("`{}` did not list its tools: {reason}", server.name)))
-}
-
-async fn approve(
-    context: &Context,
-    found: &FoundOwner<'_>,
-    name: &str,
-    only: &[String],
-) -> Result<(), Failure> {
-    let server = server(found, name).await?;
-    let listed = listed(context, found, &server).await?;
-    let compared = compare(&server.pins, &listed);
-    if let Some(unknown) = only.iter().find(|wanted| !compared.contains_key(*wanted)) {
-        let existing: Vec<&str> = compared.keys().map(String::as_str).collect();
+async fn approve(api: &Local, path: &str, name: &str, only: &[String]) -> Result<(), Failure> {
+    let server = server(path, name);
+    let listed = api.get::<McpToolList>(&format!("{server}/tools")).await;
+    let listed = listed.map_err(|error| not_found(name, error))?.data;
+    if let Some(unknown) = only.iter().find(|wanted| !listed.iter().any(|tool| tool.name == **wanted)) {
+        let existing: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
         let unknown = one_line(unknown, 80);
         return Err(Failure::Usage(anyhow!(
             "{name} has no tool `{unknown}`; it has: {}",
             existing.join(", ")
         )));
     }
-    let is_meant = |(tool, compared): &(&String, &ComparedTool)| match only {
-        [] => matches!(compared.standing, Standing::New | Standing::Changed),
-        only => only.contains(*tool),
+    let unapproved = [Standing::New, Standing::Changed].map(Standing::as_str);
+    let is_meant = |tool: &&McpToolResponse| match only {
+        [] => unapproved.contains(&tool.state.as_str()),
+        only => only.contains(&tool.name),
     };
-    let hash = |(tool, compared): (&String, &ComparedTool)| (tool.clone(), compared.tool.pin.sha256.clone());
-    let meant: BTreeMap<String, String> = compared.iter().filter(is_meant).map(hash).collect();
-    let store = found.store.tenant(found.tenant);
-    let approved = store.approve_mcp_tools(owner_of(found), name, &server.url, &listed, &meant).await;
-    let approved = approved.map_err(|error| not_found(name, error))?;
-    let server = approved.map_err(|refused| Failure::Other(anyhow!("nothing was approved: {refused}")))?;
-    found.copies.copy(found.tenant).await?;
-    match found.user {
-        Some(user) => audit::record_of(store, "approve_mcp_tools_of_user", user).await,
-        None => audit::record_of(store, "approve_mcp_tools", name).await,
-    }
-    show(&compared, false);
-    let names: Vec<&str> = meant.keys().map(String::as_str).collect();
+    let hash = |tool: &McpToolResponse| (tool.name.clone(), tool.sha256.clone());
+    let tools: BTreeMap<String, String> = listed.iter().filter(is_meant).map(hash).collect();
+    let names: Vec<String> = tools.keys().cloned().collect();
+    let approved = ApproveMcpTools { tools };
+    let _: McpToolList = api.change(Method::POST, &format!("{server}/tools/approve"), &approved).await?;
+    show(&listed, false);
     print_stderr(&match names.as_slice() {
         [] => "there was nothing to approve".to_owned(),
         names => format!("approved, from the next run on: {}", names.join(", ")),
     });
-    if server.settings.kinds.is_empty() {
+    if api.get::<McpServerResponse>(&server).await?.kinds.is_empty() {
         print_stderr(
             "no kind is offered its tools: set `kinds` of the server, or name them in an agent's `tools`",
         );
@@ -162,16 +118,12 @@ async fn approve(
     Ok(())
 }
 
-fn list(servers: &[McpServer], json: bool) {
-    let withheld = |server: &McpServer| {
-        let pins = server.pins.iter().filter(|(_, pin)| pin.withheld);
-        pins.map(|(tool, _)| tool.clone()).collect::<Vec<_>>()
-    };
+fn list(servers: &[McpServerResponse], json: bool) {
     if json {
-        let row = |server: &McpServer| {
+        let row = |server: &McpServerResponse| {
             json!({
-                "name": server.name, "url": server.url, "enabled": server.settings.enabled, "kinds": server.settings.kinds,
-                "headers": server.header_names, "tools": server.tools, "withheld": withheld(server),
+                "name": server.name, "url": server.url, "enabled": server.enabled, "kinds": server.kinds,
+                "headers": server.headers, "tools": server.offered, "withheld": server.withheld,
             })
         };
         return print_json(&json!({"data": servers.iter().map(row).collect::<Vec<Value>>()}));
@@ -179,14 +131,14 @@ fn list(servers: &[McpServer], json: bool) {
     if servers.is_empty() {
         return print("there are no MCP servers; PUT /v1/mcp-servers/{name} adds one");
     }
-    let row = |server: &McpServer| {
-        let enabled = if server.settings.enabled { "yes" } else { "no" };
+    let row = |server: &McpServerResponse| {
+        let enabled = if server.enabled { "yes" } else { "no" };
         [
             server.name.clone(),
             enabled.to_owned(),
-            server.tools.len().to_string(),
-            withheld(server).len().to_string(),
-            server.settings.kinds.join(", "),
+            server.offered.len().to_string(),
+            server.withheld.len().to_string(),
+            server.kinds.join(", "),
             one_line(&server.url, 80),
         ]
     };
@@ -196,21 +148,24 @@ fn list(servers: &[McpServer], json: bool) {
         .for_each(|line| print(line));
 }
 
-fn show(compared: &BTreeMap<String, ComparedTool>, json: bool) {
+fn show(tools: &[McpToolResponse], json: bool) {
     if json {
-        let row = |(name, compared): (&String, &ComparedTool)| {
+        let row = |tool: &McpToolResponse| {
+            let definition = json!({
+                "sha256": tool.sha256, "description": tool.description, "input_schema": tool.input_schema,
+                "hints": tool.hints,
+            });
             json!({
-                "name": name, "state": compared.standing, "definition": compared.tool.pin, "refused": compared.tool.refused,
-                "changed": compared.changed, "approved": compared.approved,
+                "name": tool.name, "state": tool.state, "definition": definition, "refused": tool.refused,
+                "changed": tool.changed, "approved": tool.approved,
             })
         };
-        return print_json(&json!({"data": compared.iter().map(row).collect::<Vec<Value>>()}));
+        return print_json(&json!({"data": tools.iter().map(row).collect::<Vec<Value>>()}));
     }
-    let row = |(name, compared): (&String, &ComparedTool)| {
-        let about = compared.tool.refused.as_ref().unwrap_or(&compared.tool.pin.description);
-        let state = compared.standing.as_str().to_owned();
-        [one_line(name, 64), state, compared.changed.join(", "), one_line(about, 200)]
+    let row = |tool: &McpToolResponse| {
+        let about = tool.refused.as_ref().unwrap_or(&tool.description);
+        [one_line(&tool.name, 64), tool.state.clone(), tool.changed.join(", "), one_line(about, 200)]
     };
-    let rows: Vec<[String; 4]> = compared.iter().map(row).collect();
+    let rows: Vec<[String; 4]> = tools.iter().map(row).collect();
     table(&["TOOL", "WAS", "CHANGED", "ABOUT"], &rows).iter().for_each(|line| print(line));
 }
