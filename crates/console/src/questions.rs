@@ -8,7 +8,6 @@ use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
-use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, input};
 use houston_domain::scope::Scope;
 use houston_domain::visible::visible;
@@ -229,28 +228,7 @@ struct Field {
 
 /// The question as the rules of questions know it.
 fn fields_asked(question: &QuestionResponse) -> NewQuestion {
-    let approval = question.approval.clone().map(|call| {
-        Box::new(Approval {
-            tool: call.tool,
-            input: call.input,
-            why: call.why,
-            message_id: call.message_id,
-            preview: call.preview,
-            lasting: call.lasting,
-            pin: None,
-        })
-    });
-    NewQuestion {
-        id: question.id,
-        kind: question.kind,
-        subject: question.subject.clone(),
-        text: question.text.clone(),
-        schema: question.schema.clone(),
-        default_value: question.default_value.clone(),
-        expires_at: question.expires_at.map(|at| at.0),
-        approval,
-        message_id: None,
-    }
+    question.clone().into()
 }
 
 /// The fields that a form of the question has: those of an object with plain values.

@@ -2,7 +2,7 @@
 
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::question::approval::Approval;
-use houston_domain::question::{QuestionKind, QuestionState};
+use houston_domain::question::{NewQuestion, QuestionKind, QuestionState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -54,6 +54,22 @@ pub struct QuestionResponse {
     pub approval: Option<CallToApprove>,
 }
 
+impl From<QuestionResponse> for NewQuestion {
+    fn from(question: QuestionResponse) -> Self {
+        Self {
+            id: question.id,
+            kind: question.kind,
+            subject: question.subject,
+            text: question.text,
+            schema: question.schema,
+            default_value: question.default_value,
+            expires_at: question.expires_at.map(|at| at.0),
+            approval: question.approval.map(|call| Box::new(call.into())),
+            message_id: None,
+        }
+    }
+}
+
 /// The tool call that an approval is about.
 ///
 /// ```json
@@ -81,6 +97,12 @@ pub struct CallToApprove {
 impl From<Approval> for CallToApprove {
     fn from(Approval { tool, input, why, message_id, preview, lasting, pin: _ }: Approval) -> Self {
         Self { tool, input, why, message_id, preview, lasting }
+    }
+}
+
+impl From<CallToApprove> for Approval {
+    fn from(CallToApprove { tool, input, why, message_id, preview, lasting }: CallToApprove) -> Self {
+        Self { tool, input, why, message_id, preview, lasting, pin: None }
     }
 }
 

@@ -14,14 +14,14 @@ use houston_domain::question::approval::{ApprovalAnswer, Remember};
 use houston_domain::question::budget::BudgetAnswer;
 use houston_domain::question::input::InputAnswer;
 use houston_domain::question::{NewQuestion, QuestionKind};
-use houston_protocol::question::{ApprovalLink, CreateApprovalLink};
-use houston_store::answer::{Answered, AskedQuestion};
-use houston_store::{Error, Store, TenantStore};
+use houston_protocol::question::{AnswerQuestion, ApprovalLink, CreateApprovalLink, QuestionResponse};
+use houston_store::Store;
+use houston_store::answer::AskedQuestion;
 use reqwest::Method;
 use serde_json::{Number, Value, json};
 
 use super::agentable::{Api, Database, one_line, table};
-use super::{Context, Failure, audit};
+use super::{Context, Failure};
 use crate::output::{print, print_json};
 
 /// List what waits for a person (tool calls, input they need, paused runs, budgets that are reached), or decide it.
@@ -189,7 +189,7 @@ impl Approvals {
                 database.with_api(context, async |api| make_link(&api, id, answered_by, json).await)
             }
             Some((id, decided)) => {
-                database.with(context, async |_, stores| decide(stores.of(id), id, decided, json).await)
+                database.with_api(context, async |api| decide(&api, id, decided, json).await)
             }
             None => database.with(context, async |_, stores| list(&stores, i64::from(limit), json).await),
         }
@@ -293,48 +293,17 @@ async fn make_link(
 /// What lists questions.
 const WAITING: &str = "`houston approvals` lists what waits";
 
-/// The handle for the tenant that a question belongs to.
-async fn of_question(store: &Store, id: QuestionId) -> Result<TenantStore<'_>, Failure> {
-    let tenant = store.operator().tenant_of_thing(id.0).await?;
-    Ok(store.tenant(tenant.ok_or_else(|| missing(id))?))
-}
-
-fn missing(id: QuestionId) -> anyhow::Error {
-    anyhow!("there is no {id}; {WAITING}")
-}
-
-fn not_found(id: QuestionId, error: Error) -> Failure {
-    match error {
-        Error::NotFound { .. } => missing(id).into(),
-        error => error.into(),
+async fn decide(api: &Api, id: QuestionId, decided: Decided, json: bool) -> Result<(), Failure> {
+    let (api, path) = (api.of(id, WAITING).await?, format!("/v1/questions/{id}"));
+    let asked: QuestionResponse = api.get(&path).await?;
+    let answer = decided.answer(&asked.into())?;
+    let answered_by = Some("houston approvals".to_owned());
+    let given = AnswerQuestion { answer, answered_by };
+    let answered: QuestionResponse = api.change(Method::POST, &format!("{path}/answer"), &given).await?;
+    if json {
+        print_json(&json!({"id": id, "answer": given.answer}));
+    } else {
+        print(&format!("{id}: decided; {} goes on", answered.owner.id.public_id(&answered.owner.kind)));
     }
-}
-
-async fn decide(store: &Store, id: QuestionId, decided: Decided, json: bool) -> Result<ExitCode, Failure> {
-    let not_found = |error| not_found(id, error);
-    let store = of_question(store, id).await?;
-    let asked = store.question(id).await.map_err(not_found)?.question.asked;
-    let answer = decided.answer(&asked)?;
-    asked.check_answer(&answer).map_err(|wrong| {
-        Failure::Usage(anyhow!("the answer does not fit: {} {}", wrong.pointer, wrong.reason))
-    })?;
-    let answered = store.answer_question(id, &answer, Some("houston approvals")).await.map_err(not_found)?;
-    if matches!(answered, Answered::Now(_)) {
-        audit::record_of(store, "answer_question", id).await;
-    }
-    match answered {
-        Answered::Closed(asked) if asked.question.answer.as_ref() != Some(&answer) => {
-            let (state, answer) = (asked.question.state.as_str(), asked.question.answer);
-            let with = answer.map_or_else(String::new, |answer| format!(" with {answer}"));
-            Err(Failure::Other(anyhow!("{id} is not open any more: it was {state}{with}")))
-        }
-        Answered::Now(_) | Answered::Closed(_) if json => {
-            print_json(&json!({"id": id, "answer": answer}));
-            Ok(ExitCode::SUCCESS)
-        }
-        Answered::Now(asked) | Answered::Closed(asked) => {
-            print(&format!("{id}: decided; {} goes on", asked.agentable.public_id(&asked.kind)));
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    Ok(())
 }

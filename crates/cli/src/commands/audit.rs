@@ -10,7 +10,7 @@ use houston_domain::audit::AuditRecord;
 use houston_domain::clock::SystemClock;
 use houston_domain::id::{Ids, TenantId};
 use houston_store::audit::NewRecord;
-use houston_store::{Error, Store, TenantStore};
+use houston_store::{Error, Store};
 use serde_json::json;
 
 use super::agentable::{Api, Database, one_line, segment, table};
@@ -94,11 +94,6 @@ pub(crate) async fn record(store: &Store, tenant: Option<TenantId>, operation: &
 pub(crate) async fn record_failed(store: &Store, operation: &str, target: String, code: &str) {
     let record = NewRecord { code: Some(code.to_owned()), ..new(operation, target) };
     check(operation, store.operator().record(None, &record).await);
-}
-
-/// As [`record`], for the tenant of `store`. Operations and targets are named as those of requests that do the same.
-pub(crate) async fn record_of(store: TenantStore<'_>, operation: &str, target: impl ToString) {
-    check(operation, store.write_audit(&new(operation, target.to_string())).await);
 }
 
 fn check(operation: &str, recorded: Result<(), Error>) {
