@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::http::Method;
+use axum::response::{IntoResponse as _, Redirect};
 use houston_domain::scope::Scope;
 use houston_protocol::agent::AgentResponse;
 use serde_json::{Map, Value};
 
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment};
 use crate::viewer::Viewer;
@@ -120,11 +120,9 @@ fn page<'a>(
 }
 
 /// `GET {prefix}/agents/{id}`.
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
-    match viewer.api.get::<AgentResponse>(&format!("/v1/agents/{}", segment(&id))).await {
-        Ok(of) => html(&page(&viewer, &of, &HashMap::new(), String::new())),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    let of = viewer.api.get(&format!("/v1/agents/{}", segment(&id))).await?;
+    Ok(html(&page(&viewer, &of, &HashMap::new(), String::new())))
 }
 
 /// `POST {prefix}/agents/{id}`.
@@ -132,25 +130,19 @@ pub(crate) async fn change(
     viewer: Viewer,
     Path(id): Path<String>,
     Form(sent): Form<HashMap<String, String>>,
-) -> Response {
+) -> Answer {
     let path = format!("/v1/agents/{}", segment(&id));
-    let of: AgentResponse = match viewer.api.get(&path).await {
-        Ok(of) => of,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let of: AgentResponse = viewer.api.get(&path).await?;
     let changes = changes(&of, &sent);
-    let changed = match changes.is_empty() {
-        true => Ok(()),
-        false => viewer.api.run(Method::PATCH, &path, &Value::Object(changes)).await,
-    };
-    match changed {
-        Ok(()) => Redirect::to(&viewer.path(&format!("/agents/{}", segment(&id)))).into_response(),
-        Err(refused)
-            if [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&refused.status) =>
-        {
-            (refused.status, html(&page(&viewer, &of, &sent, refused.detail))).into_response()
+    let here = format!("/agents/{}", segment(&id));
+    if changes.is_empty() {
+        return Ok(Redirect::to(&viewer.path(&here)).into_response());
+    }
+    match viewer.change(Method::PATCH, &path, &changes, &here).await {
+        Err(refused) if refused.is_of_form() => {
+            Ok((refused.status, html(&page(&viewer, &of, &sent, refused.detail))).into_response())
         }
-        Err(refused) => viewer.failed(refused).into_response(),
+        changed => changed,
     }
 }
 

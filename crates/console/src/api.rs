@@ -9,8 +9,8 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::Response;
 use houston_protocol::problem::Problem;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tower::ServiceExt as _;
 
 use crate::Carry;
@@ -68,13 +68,18 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    /// What the console itself refuses.
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), detail: detail.into(), request_id: String::new() }
+    }
+
+    /// Whether the form that was sent is to be shown again: another version of it may be accepted.
+    pub(crate) fn is_of_form(&self) -> bool {
+        matches!(self.status, StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY)
+    }
+
     fn unreadable(status: StatusCode) -> Self {
-        Self {
-            status,
-            code: "unreadable".to_owned(),
-            detail: "the answer of the API cannot be read".to_owned(),
-            request_id: String::new(),
-        }
+        Self::new(status, "unreadable", "the answer of the API cannot be read")
     }
 
     fn of(status: StatusCode, body: &[u8]) -> Self {
@@ -112,18 +117,38 @@ impl Api {
         self.read(self.send(Method::GET, path, None).await).await
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Refused> {
-        parsed(&self.read(self.send(Method::POST, path, Some(body)).await).await?)
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Refused> {
+        parsed(&self.sent(Method::POST, path, body).await?)
     }
 
     /// Sends a request whose answer has nothing of interest in its body.
-    pub(crate) async fn run(&self, method: Method, path: &str, body: &Value) -> Result<(), Refused> {
-        self.read(self.send(method, path, Some(body)).await).await.map(drop)
+    pub(crate) async fn run(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<(), Refused> {
+        self.sent(method, path, body).await.map(drop)
+    }
+
+    async fn sent(&self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes, Refused> {
+        // Requests have string keys only, so they can be written.
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        self.read(self.send(method, path, Some(body)).await).await
     }
 
     /// As [`run`](Self::run), but a repetition with the same key does nothing: a form may be sent twice. The audit log has it, also
     /// if it is a message.
-    pub(crate) async fn post_once(&self, path: &str, body: &Value, key: &str) -> Result<(), Refused> {
+    pub(crate) async fn post_once(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        key: &str,
+    ) -> Result<(), Refused> {
         let mut once = self.clone();
         once.headers.insert("houston-audit", HeaderValue::from_static("true"));
         if let (false, Ok(key)) = (key.is_empty(), HeaderValue::from_str(key)) {
@@ -137,14 +162,14 @@ impl Api {
         self.send(Method::GET, path, None).await
     }
 
-    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
-        let json = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
-        let mut request = Request::new(json);
+    async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Response {
+        let is_json = body.is_some();
+        let mut request = Request::new(body.map_or_else(Body::empty, Body::from));
         *request.method_mut() = method;
         // Paths consist of ids that were read from links: what is no path finds nothing.
         *request.uri_mut() = path.parse().unwrap_or_else(|_| axum::http::Uri::from_static("/unknown"));
         *request.headers_mut() = self.headers.clone();
-        if body.is_some() {
+        if is_json {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         *request.extensions_mut() = self.client.clone();

@@ -2,25 +2,15 @@
 
 use askama::Template;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::audit::AuditRecord;
 use houston_protocol::page::Page;
-use serde::Deserialize;
 
-use crate::failure::html;
-use crate::query::{Query, Terms, parse};
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query, Search, parse};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Place {
-    #[serde(default)]
-    q: String,
-    #[serde(default)]
-    cursor: String,
-}
 
 /// What may be searched for: the word, and the parameter of the API.
 const TERMS: [(&str, &str); 5] = [
@@ -38,8 +28,7 @@ struct Audit {
     search: String,
     wrong: Vec<String>,
     records: Vec<Record>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 struct Record {
@@ -57,29 +46,27 @@ struct Record {
 }
 
 /// `GET {prefix}/audit`.
-pub(crate) async fn show(viewer: Viewer, Query(Place { q, cursor }): Query<Place>) -> Response {
-    let Terms { pairs, mut wrong } = parse(&q, &TERMS);
-    let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    query.extend([("limit", "100"), ("cursor", &cursor)]);
-    let page: Page<AuditRecord> = match viewer.api.get(&with_query("/v1/audit", &query)).await {
+pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Search>) -> Answer {
+    let terms = parse(&q, &TERMS);
+    let path = terms.path("/v1/audit", &[("limit", "100"), ("cursor", &cursor)]);
+    let mut wrong = terms.wrong;
+    let page: Page<AuditRecord> = match viewer.api.get(&path).await {
         Ok(page) => page,
         Err(refused) if refused.status == StatusCode::UNPROCESSABLE_ENTITY => {
             wrong.push(refused.detail);
             Page { data: Vec::new(), has_more: false, next_cursor: None }
         }
-        Err(refused) => return viewer.failed(refused).into_response(),
+        Err(refused) => return Err(refused),
     };
     let (now, here) = (viewer.console.now(), viewer.path("/audit"));
     let at = |cursor: &str| with_query(&here, &[("q", &q), ("cursor", cursor)]);
-    let shell = viewer.shell(Section::Audit, "Audit log");
-    html(&Audit {
-        shell: if cursor.is_empty() { shell.live() } else { shell },
+    Ok(html(&Audit {
+        shell: viewer.shell(Section::Audit, "Audit log").live_if(cursor.is_empty()),
         records: page.data.into_iter().map(|of| record(of, &here, now)).collect(),
-        older: page.next_cursor.map(|next| at(&next)).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { at("") },
+        pages: Pages::new(page.next_cursor, &cursor, at),
         wrong,
         search: q,
-    })
+    }))
 }
 
 /// The list at `here` of records that have this value. Empty: a search cannot have it.

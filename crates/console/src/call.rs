@@ -3,15 +3,14 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join;
+use futures_util::future::try_join;
 use houston_domain::history;
 use houston_domain::trace::Trace;
 use houston_protocol::run::RunResponse;
 use serde::Deserialize;
 
 use crate::api::Refused;
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::shell::{Section, Shell};
 use crate::show::{When, plural, segment, with_query};
@@ -47,14 +46,10 @@ pub(crate) async fn show(
     viewer: Viewer,
     Path((id, nth)): Path<(String, String)>,
     Query(Place { from }): Query<Place>,
-) -> Response {
+) -> Answer {
     let path = format!("/v1/runs/{}", segment(&id));
     let trace = format!("{path}/trace");
-    let (run, trace) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&trace)).await;
-    let (run, trace) = match (run, trace) {
-        (Ok(run), Ok(trace)) => (run, trace),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    let (run, trace) = try_join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&trace)).await?;
     let number: usize = nth.parse().unwrap_or_default();
     // Long traces take tens of milliseconds to parse.
     let reading = tokio::task::spawn_blocking(move || {
@@ -65,21 +60,16 @@ pub(crate) async fn show(
         Some(Some(sent)) => sent,
         Some(None) => {
             let detail = format!("The run {id} has no answer {nth} of a model.");
-            return refused(&viewer, StatusCode::NOT_FOUND, "not_found", detail);
+            return Err(Refused::new(StatusCode::NOT_FOUND, "not_found", detail));
         }
         None => {
-            let detail = "The trace of this run cannot be read here; it can be downloaded.".to_owned();
-            return refused(&viewer, StatusCode::INTERNAL_SERVER_ERROR, "unreadable", detail);
+            let detail = "The trace of this run cannot be read here; it can be downloaded.";
+            return Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", detail));
         }
     };
     let owner = format!("/v1/{}/{}", plural(&run.owner.kind), run.owner.id.public_id(&run.owner.kind));
     let prompt = prompt(&viewer, &owner, "").await;
-    html(&page(&viewer, &run.id.to_string(), number, (sent, from), prompt))
-}
-
-fn refused(viewer: &Viewer, status: StatusCode, code: &str, detail: String) -> Response {
-    let (code, request_id) = (code.to_owned(), String::new());
-    viewer.failed(Refused { status, code, detail, request_id }).into_response()
+    Ok(html(&page(&viewer, &run.id.to_string(), number, (sent, from), prompt)))
 }
 
 fn page(

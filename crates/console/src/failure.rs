@@ -2,19 +2,24 @@
 //! others get one that leads back.
 
 use askama::Template;
-use axum::extract::State;
+use axum::Extension;
+use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
+use crate::Site;
 use crate::api::Refused;
 use crate::assets::Assets;
-use crate::{Console, Site};
 
-/// The answer to a request that the API refused.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    console: Console,
-    refused: Refused,
+/// What a handler answers with.
+pub(crate) type Answer = Result<Response, Refused>;
+
+impl IntoResponse for Refused {
+    /// Its page is made by [`pages`].
+    fn into_response(self) -> Response {
+        (self.status, Extension(self)).into_response()
+    }
 }
 
 #[derive(Template)]
@@ -27,40 +32,32 @@ struct Message<'a> {
     code: &'a str,
     request: &'a str,
     forward: &'a str,
-    link: &'a str,
-    link_text: &'a str,
 }
 
-impl Failure {
-    pub(crate) fn new(console: &Console, refused: Refused) -> Self {
-        Self { console: console.clone(), refused }
-    }
-}
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let Refused { status, code, detail, request_id } = &self.refused;
-        let title = match status.as_u16() {
-            401 => "Signed out",
-            403 => "Not allowed",
-            404 => "Not found",
-            409 | 422 => "Not accepted",
-            429 | 503 => "Busy",
-            _ => "This did not work",
-        };
-        let message = Message {
-            prefix: &self.console.0.config.path,
-            assets: self.console.assets(),
-            title,
-            detail,
-            code,
-            request: request_id,
-            forward: "",
-            link: &self.console.0.config.path,
-            link_text: "Back to the overview",
-        };
-        (*status, html(&message)).into_response()
-    }
+/// Makes the page of what was refused.
+pub(crate) async fn pages(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let Some(Refused { status, code, detail, request_id }) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let title = match status.as_u16() {
+        401 => "Signed out",
+        403 => "Not allowed",
+        404 => "Not found",
+        409 | 422 => "Not accepted",
+        429 | 503 => "Busy",
+        _ => "This did not work",
+    };
+    let message = Message {
+        prefix: &site.console.0.config.path,
+        assets: site.console.assets(),
+        title,
+        detail: &detail,
+        code: &code,
+        request: &request_id,
+        forward: "",
+    };
+    (status, html(&message)).into_response()
 }
 
 /// The page of a template.
@@ -75,26 +72,26 @@ pub(crate) fn html(page: &impl Template) -> Response {
 }
 
 /// `GET` of an address that no page has. People and proxies add a slash at the end.
-pub(crate) async fn no_page(State(site): State<Site>, uri: Uri) -> Response {
+pub(crate) async fn no_page(uri: Uri) -> Answer {
     let page = uri.path().trim_end_matches('/');
     // `//host` would be another server.
     if page.len() < uri.path().len() && !page.starts_with("//") {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        return Redirect::to(&format!("{page}{query}")).into_response();
+        return Ok(Redirect::to(&format!("{page}{query}")).into_response());
     }
-    refused(&site, StatusCode::NOT_FOUND, "not_found", "The console has no page at this address.")
+    Err(Refused::new(StatusCode::NOT_FOUND, "not_found", "The console has no page at this address."))
 }
 
 /// Another method than an address has. A `GET` of what only forms are sent to, such as an address that is opened again after a
 /// form was refused, leads to the page that has the form.
-pub(crate) async fn no_method(State(site): State<Site>, method: Method, uri: Uri) -> Response {
+pub(crate) async fn no_method(State(site): State<Site>, method: Method, uri: Uri) -> Answer {
     let page = uri.path().strip_prefix(site.console.path("").as_str()).and_then(page_of_form);
     if let (true, Some(page)) = (matches!(method, Method::GET | Method::HEAD), page) {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        return Redirect::to(&format!("{}{query}", site.console.path(&page))).into_response();
+        return Ok(Redirect::to(&format!("{}{query}", site.console.path(&page))).into_response());
     }
     let detail = "This address does not take such a request. Go back to the page, and send its form again.";
-    refused(&site, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+    Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail))
 }
 
 /// The page with the form that is sent to this path of the console.
@@ -108,12 +105,6 @@ fn page_of_form(path: &str) -> Option<String> {
         [list @ ("runs" | "triggers" | "webhooks"), id, _, ..] => Some(format!("/{list}/{id}")),
         _ => None,
     }
-}
-
-fn refused(site: &Site, status: StatusCode, code: &str, detail: &str) -> Response {
-    let refused =
-        Refused { status, code: code.to_owned(), detail: detail.to_owned(), request_id: String::new() };
-    Failure::new(&site.console, refused).into_response()
 }
 
 #[cfg(test)]

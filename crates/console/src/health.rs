@@ -1,26 +1,17 @@
 //! The checks of the health monitor, and whether this process takes requests.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Response};
 use futures_util::future::{join, join3};
 use houston_protocol::health::{
     HealthChangeResponse, HealthCheckResponse, HealthResponse, ReadinessResponse, VersionResponse,
 };
 use houston_protocol::page::Page;
-use serde::Deserialize;
 
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
-
-/// Where the list of changes begins.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Place {
-    #[serde(default)]
-    cursor: String,
-}
 
 #[derive(Template)]
 #[template(path = "health.html")]
@@ -32,8 +23,7 @@ struct Health {
     ready: Vec<Fact>,
     changes: Vec<Change>,
     has_cells: bool,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 /// A check had another status than before.
@@ -79,7 +69,7 @@ fn found(of: &HealthCheckResponse, changes: &[HealthChangeResponse]) -> String {
 }
 
 /// `GET {prefix}/health`.
-pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Answer {
     // The first result of each check is a change: a page has room for those and for some of what came before.
     let path = with_query("/v1/health/history", &[("limit", "50"), ("cursor", &cursor)]);
     let (health, page, ready) = join3(
@@ -88,12 +78,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         ready(&viewer),
     )
     .await;
-    let (health, page) = match (health, page) {
-        (Ok(health), Ok(page)) => (health, page),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    let (health, page) = (health?, page?);
     let (now, here) = (viewer.console.now(), viewer.path("/health"));
-    let shell = viewer.shell(Section::Health, "Health");
     let change = |of: HealthChangeResponse| Change {
         at: show::when(of.at, now),
         status: show::severity(of.status),
@@ -101,8 +87,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         cell: of.cell.unwrap_or_default(),
         detail: of.detail.unwrap_or_default(),
     };
-    html(&Health {
-        shell: if cursor.is_empty() { shell.live() } else { shell },
+    Ok(html(&Health {
+        shell: viewer.shell(Section::Health, "Health").live_if(cursor.is_empty()),
         status: show::severity(health.status),
         checked: show::when_if(health.checked_at, now),
         // Older changes say nothing about the present status.
@@ -110,9 +96,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         ready,
         has_cells: page.data.iter().any(|of| of.cell.is_some()),
         changes: page.data.into_iter().map(change).collect(),
-        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { here },
-    })
+        pages: Pages::of(page.next_cursor, &cursor, &here),
+    }))
 }
 
 async fn ready(viewer: &Viewer) -> Vec<Fact> {

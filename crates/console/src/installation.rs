@@ -1,35 +1,26 @@
 //! What the installation consists of: agents and teams, models, tools of other programs.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join;
+use futures_util::future::try_join;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::mcp_server::McpServerList;
 use houston_protocol::model::{ModelResponse, ModelsResponse};
 use houston_protocol::page::Page;
 use houston_protocol::tool_source::EndpointsList;
 use rust_decimal::Decimal;
-use serde::Deserialize;
 
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, with_query};
 use crate::viewer::Viewer;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Place {
-    #[serde(default)]
-    cursor: String,
-}
 
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct Agents {
     shell: Shell,
     agents: Vec<Agent>,
-    older: String,
-    newer: String,
+    pages: Pages,
     teams: Vec<Team>,
 }
 
@@ -54,17 +45,13 @@ struct Team {
 }
 
 /// `GET {prefix}/agents`.
-pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
+pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Answer {
     let path = with_query("/v1/agents", &[("limit", "50"), ("cursor", &cursor)]);
-    let (agents, teams) = join(
+    let (page, teams) = try_join(
         viewer.api.get::<Page<AgentResponse>>(&path),
         viewer.api.get::<Page<houston_domain::team::Team>>("/v1/teams?limit=100"),
     )
-    .await;
-    let (page, teams) = match (agents, teams) {
-        (Ok(page), Ok(teams)) => (page, teams),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    .await?;
     let (now, here) = (viewer.console.now(), viewer.path("/agents"));
     let agent = |of: AgentResponse| Agent {
         status: show::switch(of.enabled, "enabled", "disabled"),
@@ -87,13 +74,12 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
         agents: of.agents.len().to_string(),
         description: show::line(&of.description, 160),
     };
-    html(&Agents {
+    Ok(html(&Agents {
         shell: viewer.shell(Section::Agents, "Agents"),
         agents: page.data.into_iter().map(agent).collect(),
-        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { here },
+        pages: Pages::of(page.next_cursor, &cursor, &here),
         teams: teams.data.into_iter().map(team).collect(),
-    })
+    }))
 }
 
 #[derive(Template)]
@@ -124,21 +110,18 @@ struct Route {
 }
 
 /// `GET {prefix}/models`.
-pub(crate) async fn models(viewer: Viewer) -> Response {
-    let all: ModelsResponse = match viewer.api.get("/v1/models").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+pub(crate) async fn models(viewer: Viewer) -> Answer {
+    let all: ModelsResponse = viewer.api.get("/v1/models").await?;
     let route = |of: houston_protocol::model::ModelRoute| Route {
         use_case: of.use_case,
         strategy: format!("{:?}", of.strategy).to_lowercase(),
         models: of.models.join(", "),
     };
-    html(&Models {
+    Ok(html(&Models {
         shell: viewer.shell(Section::Models, "Models"),
         models: all.data.into_iter().map(model).collect(),
         routes: all.routes.into_iter().map(route).collect(),
-    })
+    }))
 }
 
 fn model(of: ModelResponse) -> Model {
@@ -152,9 +135,7 @@ fn model(of: ModelResponse) -> Model {
         simulated: of.simulated,
         use_cases: of.use_cases.join(", "),
         context: of.limits.context_window.map(show::count).unwrap_or_default(),
-        calls: measured
-            .map(|of| show::count(u64::try_from(of.calls).unwrap_or_default()))
-            .unwrap_or_default(),
+        calls: measured.map(|of| show::count(of.calls)).unwrap_or_default(),
         first: measured.map(|of| milliseconds(of.first_event_ms)).unwrap_or_default(),
         speed: measured.and_then(|of| of.tokens_per_s).map(|speed| format!("{speed:.0}")).unwrap_or_default(),
         retires: of.retires_on.unwrap_or_default(),
@@ -193,16 +174,12 @@ struct Document {
 }
 
 /// `GET {prefix}/tools`: MCP servers, and documents of HTTP endpoints.
-pub(crate) async fn tools(viewer: Viewer) -> Response {
-    let (servers, documents) = join(
+pub(crate) async fn tools(viewer: Viewer) -> Answer {
+    let (servers, documents) = try_join(
         viewer.api.get::<McpServerList>("/v1/mcp-servers"),
         viewer.api.get::<EndpointsList>("/v1/endpoints"),
     )
-    .await;
-    let (servers, documents) = match (servers, documents) {
-        (Ok(servers), Ok(documents)) => (servers, documents),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    .await?;
     let now = viewer.console.now();
     let server = |of: houston_protocol::mcp_server::McpServerResponse| Server {
         status: show::switch(of.enabled, "enabled", "disabled"),
@@ -219,9 +196,9 @@ pub(crate) async fn tools(viewer: Viewer) -> Response {
         missing: of.missing_secrets.join(", "),
         at: show::when(of.updated_at, now),
     };
-    html(&Tools {
+    Ok(html(&Tools {
         shell: viewer.shell(Section::Tools, "Tools"),
         servers: servers.data.into_iter().map(server).collect(),
         documents: documents.data.into_iter().map(document).collect(),
-    })
+    }))
 }

@@ -3,17 +3,14 @@
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
-use axum::http::Method;
-use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
 use houston_domain::scope::Scope;
 use houston_protocol::key::KeyResponse;
 use houston_protocol::page::Page;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;
@@ -35,8 +32,7 @@ struct Keys {
     active_href: String,
     all_href: String,
     keys: Vec<Key>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 struct Key {
@@ -56,28 +52,24 @@ struct Key {
 }
 
 /// `GET {prefix}/keys`.
-pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Response {
+pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer {
     let all = search.show == "all";
     let active = if all { "" } else { "true" };
     let query = [("limit", "100"), ("active", active), ("cursor", search.cursor.as_str())];
-    let page: Page<KeyResponse> = match viewer.api.get(&with_query("/v1/keys", &query)).await {
-        Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let page: Page<KeyResponse> = viewer.api.get(&with_query("/v1/keys", &query)).await?;
     let (now, active_href) = (viewer.console.now(), viewer.path("/keys"));
     let all_href = with_query(&active_href, &[("show", "all")]);
-    let here = if all { &all_href } else { &active_href };
-    let older =
-        |next: &str| with_query(&active_href, &[("show", if all { "all" } else { "" }), ("cursor", next)]);
-    html(&Keys {
+    let at = |cursor: &str| {
+        with_query(&active_href, &[("show", if all { "all" } else { "" }), ("cursor", cursor)])
+    };
+    Ok(html(&Keys {
         shell: viewer.shell(Section::Keys, "Keys"),
         all,
-        older: page.next_cursor.as_deref().map(older).unwrap_or_default(),
-        newer: if search.cursor.is_empty() { String::new() } else { here.clone() },
+        pages: Pages::new(page.next_cursor, &search.cursor, at),
         keys: page.data.into_iter().map(|of| key(&viewer, of, now)).collect(),
         active_href,
         all_href,
-    })
+    }))
 }
 
 fn key(viewer: &Viewer, of: KeyResponse, now: DateTime<Utc>) -> Key {
@@ -123,19 +115,16 @@ struct Revoke {
 }
 
 /// `POST {prefix}/keys/{id}/revoke`: asks first.
-pub(crate) async fn revoke(viewer: Viewer, Path(id): Path<String>, Form(asked): Form<Asked>) -> Response {
+pub(crate) async fn revoke(viewer: Viewer, Path(id): Path<String>, Form(asked): Form<Asked>) -> Answer {
     let (id, keys_href) = (segment(&id), viewer.path("/keys"));
     if !asked.confirmed && viewer.may(Scope::Admin) {
-        return html(&Revoke {
+        return Ok(html(&Revoke {
             shell: viewer.shell(Section::Keys, "Revoke a key"),
             name: show::line(&asked.name, 120),
             href: format!("{keys_href}/{id}/revoke"),
             id,
             keys_href,
-        });
+        }));
     }
-    match viewer.api.run(Method::POST, &format!("/v1/keys/{id}/revoke"), &json!({})).await {
-        Ok(()) => Redirect::to(&keys_href).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+    viewer.post(&format!("/v1/keys/{id}/revoke"), "/keys").await
 }

@@ -1,11 +1,10 @@
 //! The kinds of agentables: what each is, its tools and limits, and its agents.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Response};
 use chrono::TimeDelta;
 use houston_protocol::kind::{KindResponse, KindsResponse};
 
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, fact, with_query};
 use crate::viewer::Viewer;
@@ -29,15 +28,12 @@ struct Kind {
 }
 
 /// `GET {prefix}/kinds`.
-pub(crate) async fn show(viewer: Viewer) -> Response {
-    let all: KindsResponse = match viewer.api.get("/v1/kinds").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
-    html(&Kinds {
+pub(crate) async fn show(viewer: Viewer) -> Answer {
+    let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
+    Ok(html(&Kinds {
         shell: viewer.shell(Section::Kinds, "Kinds"),
         kinds: all.data.into_iter().map(|of| kind(&viewer, of)).collect(),
-    })
+    }))
 }
 
 fn kind(viewer: &Viewer, of: KindResponse) -> Kind {
@@ -74,11 +70,11 @@ fn facts(of: &KindResponse) -> Vec<Fact> {
         fact("Statuses", of.statuses.join(", ")),
         fact("Creates tasks of", of.creates.join(", ")),
         fact("Model by default", format!("that of {}", of.use_case)),
-        fact("Model calls of a run", show::count(of.limits.max_iterations.into())),
-        fact("Same tool in a row", show::count(of.limits.max_same_tool.into())),
+        fact("Model calls of a run", show::count(of.limits.max_iterations)),
+        fact("Same tool in a row", show::count(of.limits.max_same_tool)),
         fact("Time of an attempt", show::took(TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX))),
         fact("Entries of a session", entries),
-        fact("Tokens of an answer", show::count(of.limits.max_output_tokens.into())),
+        fact("Tokens of an answer", show::count(of.limits.max_output_tokens)),
     ]
 }
 

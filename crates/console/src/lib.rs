@@ -34,6 +34,7 @@ mod api;
 mod assets;
 mod audit;
 mod call;
+mod chart;
 mod config;
 mod failure;
 mod headers;

@@ -1,9 +1,8 @@
 //! The first page: what an operator should look at now.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::{join, join_all, join3};
+use futures_util::future::{join_all, join3, try_join4};
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::error_group::ErrorGroupsResponse;
@@ -16,7 +15,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::Refused;
-use crate::failure::html;
+use crate::chart::Chart;
+use crate::failure::{Answer, html};
 use crate::health::{Check, checks};
 use crate::installation::milliseconds;
 use crate::query::Query;
@@ -34,9 +34,7 @@ struct Overview {
     other_href: String,
     other: &'static str,
     tiles: Vec<Tile>,
-    /// For the chart: seconds, and the series.
-    x: String,
-    series: String,
+    chart: Chart,
     groups: Vec<Group>,
     checks: Vec<Check>,
     questions: Vec<questions::Row>,
@@ -69,38 +67,29 @@ pub(crate) struct Whose {
 }
 
 /// `GET {prefix}`.
-pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> Response {
-    match page(&viewer, of == "tenant").await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Query(Whose { of }): Query<Whose>) -> Answer {
+    Ok(html(&page(&viewer, of == "tenant").await?))
 }
 
 async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
     let now = viewer.console.now();
     // At once: no request needs the answer of another.
-    let (for_operators, (asked, models, threads)) = join(
+    let ((counts, health, groups), asked, models, threads) = try_join4(
         for_operators(viewer, of_tenant),
-        join3(
-            viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
-            viewer.api.get::<ModelsResponse>("/v1/models"),
-            newest(viewer, now),
-        ),
+        viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
+        viewer.api.get::<ModelsResponse>("/v1/models"),
+        newest(viewer, now),
     )
-    .await;
-    let (counts, health, groups) = for_operators?;
-    let (asked, models, threads) = (asked?, models?, threads?);
+    .await?;
     let mut tiles: Vec<Tile> =
         health.as_ref().map(|health| health_tile(viewer, health, now)).into_iter().collect();
     tiles.extend(counts.as_ref().map(|counts| count_tiles(viewer, counts)).unwrap_or_default());
     tiles.push(questions_tile(viewer, &asked, now));
     let bad = |check: &Check| check.status.tone != "good";
-    let (x, series) = counts.as_ref().map(|counts| chart(counts, now)).unwrap_or_default();
-    let shell = viewer.shell(Section::Overview, "Overview").live();
     let (other_href, other) = other(viewer, of_tenant);
     Ok(Overview {
         // Also while there is nothing to draw: the first run may end while the page is open.
-        shell: shell.with_charts(),
+        shell: viewer.shell(Section::Overview, "Overview").live().with_charts(),
         whose: match counts.as_ref().map(|counts| counts.of.as_str()) {
             Some("installation") => "the whole installation",
             Some(_) => "this tenant",
@@ -109,8 +98,7 @@ async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
         other_href,
         other,
         tiles,
-        x,
-        series,
+        chart: counts.as_ref().map(|counts| chart(counts, now)).unwrap_or_default(),
         groups: groups
             .map(|all| all.data)
             .unwrap_or_default()
@@ -160,9 +148,9 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
         _ => format!("oldest for {}", show::took(TimeDelta::seconds(of.oldest_age_s))),
     };
     let is_late = of.queued > 0 && of.oldest_age_s >= 60;
-    let queued = format!("{}{}", number(of.queued), if of.capped { "+" } else { "" });
-    let slots = of.slots.map(|slots| format!("of {} slots", number(slots))).unwrap_or_default();
-    let put_off = format!("{} out of tokens", number(of.put_off));
+    let queued = format!("{}{}", show::count(of.queued), if of.capped { "+" } else { "" });
+    let slots = of.slots.map(|slots| format!("of {} slots", show::count(slots))).unwrap_or_default();
+    let put_off = format!("{} out of tokens", show::count(of.put_off));
     let (day, hour) = ("within 24 h".to_owned(), "in the last hour".to_owned());
     let whole = of.of == "installation";
     // Of the tenant: a number of all tenants leads to none of these.
@@ -172,19 +160,19 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
     let queues = if is_of_queues { viewer.path("/queues") } else { list("/runs?q=status:queued") };
     let mut tiles = vec![
         tile(queues, "Queued", queued, oldest, if is_late { "warn" } else { "" }),
-        tile(list("/runs?q=status:running"), "Running", number(of.busy), slots, ""),
-        tile(list("/runs?q=status:retrying"), "Retrying", number(of.retrying), put_off, ""),
+        tile(list("/runs?q=status:running"), "Running", show::count(of.busy), slots, ""),
+        tile(list("/runs?q=status:retrying"), "Retrying", show::count(of.retrying), put_off, ""),
         tile(
             list("/errors"),
             "Failed",
-            number(of.failed),
+            show::count(of.failed),
             day.clone(),
             if of.failed > 0 { "warn" } else { "" },
         ),
         tile(
             list("/runs?q=status:dead_lettered"),
             "Given up",
-            number(of.dead_lettered),
+            show::count(of.dead_lettered),
             day,
             if of.dead_lettered > 0 { "bad" } else { "" },
         ),
@@ -194,7 +182,7 @@ fn count_tiles(viewer: &Viewer, of: &OverviewResponse) -> Vec<Tile> {
         let draining = format!("{} draining", workers.draining);
         let below = if workers.draining > 0 { draining } else { String::new() };
         let tone = if workers.alive == 0 { "bad" } else { "" };
-        tile(viewer.path("/workers"), "Workers", number(workers.alive), below, tone)
+        tile(viewer.path("/workers"), "Workers", show::count(workers.alive), below, tone)
     }));
     tiles
 }
@@ -203,17 +191,13 @@ fn tile(href: String, label: &'static str, value: String, below: String, tone: &
     Tile { href, label, value, below, tone }
 }
 
-fn number(count: i64) -> String {
-    show::count(u64::try_from(count).unwrap_or_default())
-}
-
 /// The hours of a chart.
 const HOURS: i64 = 24;
 
 /// Ended runs by hour, up to the present one; hours without any are 0.
-fn chart(of: &OverviewResponse, now: DateTime<Utc>) -> (String, String) {
+fn chart(of: &OverviewResponse, now: DateTime<Utc>) -> Chart {
     if of.hours.is_empty() {
-        return (String::new(), String::new());
+        return Chart::default();
     }
     let (mut x, mut good, mut bad) = (Vec::new(), Vec::new(), Vec::new());
     let present = now.timestamp() / 3600;
@@ -223,11 +207,13 @@ fn chart(of: &OverviewResponse, now: DateTime<Utc>) -> (String, String) {
         good.push(hour.map_or(0, |hour| hour.finished + hour.stopped + hour.cancelled));
         bad.push(hour.map_or(0, |hour| hour.failed + hour.dead_lettered));
     }
-    let series = json!([
-        {"name": "ended", "colour": "--accent", "fill": "--accent-soft", "values": good},
-        {"name": "failed", "colour": "--bad-fill", "values": bad},
-    ]);
-    (json!(x).to_string(), series.to_string())
+    Chart::new(
+        &x,
+        &json!([
+            {"name": "ended", "colour": "--accent", "fill": "--accent-soft", "values": good},
+            {"name": "failed", "colour": "--bad-fill", "values": bad},
+        ]),
+    )
 }
 
 fn health_tile(viewer: &Viewer, health: &HealthResponse, now: DateTime<Utc>) -> Tile {
@@ -266,7 +252,7 @@ fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
     let measured = of.measured.as_ref()?;
     Some(Model {
         id: of.id.clone(),
-        calls: show::count(u64::try_from(measured.calls).unwrap_or_default()),
+        calls: show::count(measured.calls),
         first: milliseconds(measured.first_event_ms),
         speed: measured.tokens_per_s.map(|speed| format!("{speed:.0}")).unwrap_or_default(),
     })

@@ -4,11 +4,11 @@
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::Refused;
-use crate::failure::Failure;
+use crate::show::with_query;
 use crate::{Site, show};
 
 /// The parsed query string.
@@ -16,19 +16,13 @@ use crate::{Site, show};
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Site> for Query<T> {
-    type Rejection = Response;
+    type Rejection = Refused;
 
-    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, Refused> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri).map(|query| Self(query.0)).map_err(|error| {
             let text =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            let refused = Refused {
-                status: StatusCode::UNPROCESSABLE_ENTITY,
-                code: "invalid_request".to_owned(),
-                detail: detail(&text),
-                request_id: String::new(),
-            };
-            Failure::new(&site.console, refused).into_response()
+            Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail(&text))
         })
     }
 }
@@ -45,6 +39,46 @@ fn detail(text: &str) -> String {
     }
 }
 
+/// Where a page of a list begins.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Place {
+    /// Empty: at the beginning of the list.
+    #[serde(default)]
+    pub(crate) cursor: String,
+}
+
+/// Links to other pages of a list, for the macro `pages`; empty: there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    pub(crate) older: String,
+    pub(crate) newer: String,
+}
+
+impl Pages {
+    /// Those of the page at `cursor`, after which `next` comes. `at`: the address of the page at a cursor.
+    pub(crate) fn new(next: Option<String>, cursor: &str, at: impl Fn(&str) -> String) -> Self {
+        Self {
+            older: next.map(|next| at(&next)).unwrap_or_default(),
+            newer: if cursor.is_empty() { String::new() } else { at("") },
+        }
+    }
+
+    /// Those of a list whose address has nothing but the cursor.
+    pub(crate) fn of(next: Option<String>, cursor: &str, here: &str) -> Self {
+        Self::new(next, cursor, |cursor| with_query(here, &[("cursor", cursor)]))
+    }
+}
+
+/// A page of a list that can be searched.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Search {
+    #[serde(default)]
+    pub(crate) q: String,
+    /// See [`Place::cursor`].
+    #[serde(default)]
+    pub(crate) cursor: String,
+}
+
 /// A search as the API understands it.
 #[derive(Debug)]
 pub(crate) struct Terms {
@@ -52,6 +86,14 @@ pub(crate) struct Terms {
     pub(crate) pairs: Vec<(&'static str, String)>,
     /// What cannot be used, for people.
     pub(crate) wrong: Vec<String>,
+}
+
+impl Terms {
+    /// `path` with the parameters of the search, and with `more`.
+    pub(crate) fn path(&self, path: &str, more: &[(&str, &str)]) -> String {
+        let pairs = self.pairs.iter().map(|(name, value)| (*name, value.as_str()));
+        with_query(path, &pairs.chain(more.iter().copied()).collect::<Vec<_>>())
+    }
 }
 
 /// Reads a search. `terms`: what may be searched for, as the word and the

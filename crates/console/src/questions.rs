@@ -6,35 +6,27 @@ use askama::Template;
 use axum::Form;
 use axum::extract::Path;
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::IntoResponse as _;
 use chrono::{DateTime, Utc};
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, input};
 use houston_domain::scope::Scope;
 use houston_domain::visible::visible;
 use houston_protocol::page::Page;
-use houston_protocol::question::QuestionResponse;
-use serde::Deserialize;
+use houston_protocol::question::{AnswerQuestion, QuestionResponse};
 use serde_json::{Map, Value, json};
 
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Place {
-    #[serde(default)]
-    cursor: String,
-}
 
 #[derive(Template)]
 #[template(path = "waiting.html")]
 struct Waiting {
     shell: Shell,
     questions: Vec<Row>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 /// A question in a list.
@@ -75,20 +67,15 @@ fn kind(question: &QuestionResponse) -> &'static str {
 }
 
 /// `GET {prefix}/waiting`.
-pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Response {
+pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Answer {
     let path = with_query("/v1/questions", &[("limit", "50"), ("cursor", &cursor)]);
-    let page: Page<QuestionResponse> = match viewer.api.get(&path).await {
-        Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let page: Page<QuestionResponse> = viewer.api.get(&path).await?;
     let (now, here) = (viewer.console.now(), viewer.path("/waiting"));
-    let shell = viewer.shell(Section::Waiting, "Waiting");
-    html(&Waiting {
-        shell: if cursor.is_empty() { shell.live() } else { shell },
+    Ok(html(&Waiting {
+        shell: viewer.shell(Section::Waiting, "Waiting").live_if(cursor.is_empty()),
         questions: page.data.iter().map(|question| Row::new(&viewer, question, now)).collect(),
-        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { here },
-    })
+        pages: Pages::of(page.next_cursor, &cursor, &here),
+    }))
 }
 
 #[derive(Template)]
@@ -118,12 +105,9 @@ struct Question {
 }
 
 /// `GET {prefix}/waiting/{id}`.
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
-    let path = format!("/v1/questions/{}", segment(&id));
-    match viewer.api.get::<QuestionResponse>(&path).await {
-        Ok(question) => html(&page(&viewer, &question, "")),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    let question = viewer.api.get(&format!("/v1/questions/{}", segment(&id))).await?;
+    Ok(html(&page(&viewer, &question, "")))
 }
 
 fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question {
@@ -192,29 +176,25 @@ pub(crate) async fn answer(
     viewer: Viewer,
     Path(id): Path<String>,
     Form(form): Form<HashMap<String, String>>,
-) -> Response {
+) -> Answer {
     let id = segment(&id);
-    let question: QuestionResponse = match viewer.api.get(&format!("/v1/questions/{id}")).await {
-        Ok(question) => question,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let question: QuestionResponse = viewer.api.get(&format!("/v1/questions/{id}")).await?;
     let answer = match of_form(&question, &form) {
         Ok(answer) => answer,
         Err(problem) => {
-            return (StatusCode::UNPROCESSABLE_ENTITY, html(&page(&viewer, &question, &problem)))
-                .into_response();
+            let page = html(&page(&viewer, &question, &problem));
+            return Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response());
         }
     };
-    let body =
-        json!({"answer": answer, "answered_by": format!("console ({}, {})", viewer.role(), viewer.key)});
-    match viewer.api.run(Method::POST, &format!("/v1/questions/{id}/answer"), &body).await {
-        Ok(()) => Redirect::to(&viewer.path(&format!("/waiting/{id}"))).into_response(),
-        Err(refused) if matches!(refused.status.as_u16(), 409 | 422) => {
+    let answered_by = Some(format!("console ({}, {})", viewer.role(), viewer.key));
+    let (path, body) = (format!("/v1/questions/{id}/answer"), AnswerQuestion { answer, answered_by });
+    match viewer.change(Method::POST, &path, &body, &format!("/waiting/{id}")).await {
+        Err(refused) if refused.is_of_form() => {
             // Read again: another person may have answered meanwhile.
             let question = viewer.api.get(&format!("/v1/questions/{id}")).await.unwrap_or(question);
-            (refused.status, html(&page(&viewer, &question, &refused.detail))).into_response()
+            Ok((refused.status, html(&page(&viewer, &question, &refused.detail))).into_response())
         }
-        Err(refused) => viewer.failed(refused).into_response(),
+        answered => answered,
     }
 }
 

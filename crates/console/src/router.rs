@@ -1,7 +1,7 @@
 //! The routes of the console.
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
 pub(crate) fn routes(console: &Console, api: Router) -> Router {
     let at = |rest: &str| console.path(rest);
     let (slash, others) = (at("/"), at("/{*rest}"));
+    let site = Site { console: console.clone(), api };
     Router::new()
         .route(&at(""), get(overview::show))
         .route(&at("/sign-in"), get(sign_in::show).post(sign_in::submit))
@@ -65,7 +66,8 @@ pub(crate) fn routes(console: &Console, api: Router) -> Router {
         .route(&slash, get(failure::no_page))
         .route(&others, get(failure::no_page))
         .method_not_allowed_fallback(failure::no_method)
+        .layer(from_fn_with_state(site.clone(), failure::pages))
         .layer(from_fn(headers::check_origin))
         .layer(from_fn(headers::add))
-        .with_state(Site { console: console.clone(), api })
+        .with_state(site)
 }

@@ -4,22 +4,22 @@
 use askama::Template;
 use axum::body::Bytes;
 use axum::extract::Path;
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect};
 use chrono::{DateTime, SecondsFormat, Utc};
-use futures_util::future::{join, join3};
+use futures_util::future::{join, join3, try_join};
+use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
 use houston_domain::trace::{Line, Trace};
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
-use houston_protocol::run_list::ChangedRunsResponse;
+use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse};
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::api::Refused;
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::runs::took;
 use crate::shell::{Section, Shell};
@@ -108,7 +108,7 @@ pub(crate) async fn show(
     viewer: Viewer,
     Path(id): Path<String>,
     Query(Options { contents, from, left }): Query<Options>,
-) -> Response {
+) -> Answer {
     let path = format!("/v1/runs/{}", segment(&id));
     let (calls, outline) = (format!("{path}/model_calls"), format!("{path}/trace?contents=false"));
     let (run, calls, outline) = join3(
@@ -117,10 +117,7 @@ pub(crate) async fn show(
         viewer.api.bytes(&outline),
     )
     .await;
-    let (run, calls) = match (run, calls) {
-        (Ok(run), Ok(calls)) => (run, calls),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    let (run, calls) = (run?, calls?);
     let now = viewer.console.now();
     let is_open = !run.status.is_terminal();
     let fall = waterfall(&viewer, (&path, is_open), outline, Part { contents, from }, now).await;
@@ -133,7 +130,7 @@ pub(crate) async fn show(
     } else if matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered) {
         page.reasons = reasons(&viewer, &path, now).await;
     }
-    html(&page)
+    Ok(html(&page))
 }
 
 fn page(
@@ -149,7 +146,7 @@ fn page(
     let is_open = !run.status.is_terminal();
     let shell = viewer.shell(Section::Runs, format!("Run {}", show::short(&id)));
     Run {
-        shell: if is_open { shell.live() } else { shell },
+        shell: shell.live_if(is_open),
         thread_href: viewer.path(&format!("/threads/{}/{thread_id}", run.owner.kind)),
         thread_id,
         trace_href: format!("{href}/trace"),
@@ -246,12 +243,9 @@ async fn questions(viewer: &Viewer, run: &RunResponse, now: DateTime<Utc>) -> Ve
 }
 
 /// `POST {prefix}/runs/{id}/cancel`.
-pub(crate) async fn cancel(viewer: Viewer, Path(id): Path<String>) -> Response {
-    let path = format!("/v1/runs/{}/cancel", segment(&id));
-    match viewer.api.run(Method::POST, &path, &json!({})).await {
-        Ok(()) => Redirect::to(&viewer.path(&format!("/runs/{}", segment(&id)))).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn cancel(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    let id = segment(&id);
+    viewer.post(&format!("/v1/runs/{id}/cancel"), &format!("/runs/{id}")).await
 }
 
 fn retry_label(viewer: &Viewer, status: RunStatus) -> &'static str {
@@ -264,16 +258,15 @@ fn retry_label(viewer: &Viewer, status: RunStatus) -> &'static str {
 }
 
 /// `POST {prefix}/runs/{id}/retry`.
-pub(crate) async fn retry(viewer: Viewer, Path(id): Path<String>) -> Response {
-    match tried_again(&viewer, &id).await {
-        Ok(to) => Redirect::to(&to).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn retry(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    Ok(Redirect::to(&tried_again(&viewer, &id).await?).into_response())
 }
 
 /// Tries the run again; returns the page that shows what became of it.
 async fn tried_again(viewer: &Viewer, id: &str) -> Result<String, Refused> {
-    let changed: ChangedRunsResponse = viewer.api.post("/v1/runs/retry", &json!({"ids": [id]})).await?;
+    // What is no id finds nothing, below.
+    let body = ChangeRuns { ids: Some(id.parse::<RunId>().into_iter().collect()), ..ChangeRuns::default() };
+    let changed: ChangedRunsResponse = viewer.api.post("/v1/runs/retry", &body).await?;
     let here = viewer.path(&format!("/runs/{}", segment(id)));
     if let Some(skipped) = changed.skipped.first() {
         return Ok(with_query(&here, &[("left", &skipped.reason)]));
@@ -308,47 +301,30 @@ pub(crate) struct TextPath {
 }
 
 /// `GET {prefix}/runs/{id}/texts/{step}/{nth}`: one text, whole.
-pub(crate) async fn text(viewer: Viewer, Path(TextPath { id, step, nth }): Path<TextPath>) -> Response {
+pub(crate) async fn text(viewer: Viewer, Path(TextPath { id, step, nth }): Path<TextPath>) -> Answer {
     let path = format!("/v1/runs/{}", segment(&id));
     let outline = format!("{path}/trace?contents=false");
-    let (run, outline) = join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&outline)).await;
-    let (run, outline) = match (run, outline) {
-        (Ok(run), Ok(outline)) => (run, outline),
-        (Err(refused), _) | (_, Err(refused)) => return viewer.failed(refused).into_response(),
-    };
+    let (run, outline) = try_join(viewer.api.get::<RunResponse>(&path), viewer.api.bytes(&outline)).await?;
     let is_open = !run.status.is_terminal();
     let place: Option<(usize, usize)> = step.parse().ok().zip(nth.parse().ok());
     let from = place.map_or(1, |(step, _)| step);
-    let lines = match with_texts(&viewer, (&path, is_open), lines(&outline), (from, 1)).await {
-        Ok(lines) => lines,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let lines = with_texts(&viewer, (&path, is_open), lines(&outline), (from, 1)).await?;
     let found = lines.zip(place).and_then(|(lines, (step, nth))| Waterfall::text(&lines, is_open, step, nth));
-    match found {
-        Some(text) => {
-            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        None => {
-            let detail = format!("The run {id} has no text {nth} in a step {step}.");
-            let (code, request_id) = ("not_found".to_owned(), String::new());
-            viewer.failed(Refused { status: StatusCode::NOT_FOUND, code, detail, request_id }).into_response()
-        }
-    }
+    let text = found.ok_or_else(|| {
+        let detail = format!("The run {id} has no text {nth} in a step {step}.");
+        Refused::new(StatusCode::NOT_FOUND, "not_found", detail)
+    })?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
 
 /// `GET {prefix}/runs/{id}/trace`: the file that `houston replay` reads.
-pub(crate) async fn trace(viewer: Viewer, Path(id): Path<String>) -> Response {
+pub(crate) async fn trace(viewer: Viewer, Path(id): Path<String>) -> Answer {
     let id = segment(&id);
-    match viewer.api.bytes(&format!("/v1/runs/{id}/trace")).await {
-        Ok(lines) => {
-            let name = HeaderValue::from_str(&format!("attachment; filename=\"{id}.trace.jsonl\""));
-            let name = name.unwrap_or(HeaderValue::from_static("attachment"));
-            let kind = HeaderValue::from_static("application/jsonl");
-            ([(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, kind)], lines).into_response()
-        }
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+    let lines = viewer.api.bytes(&format!("/v1/runs/{id}/trace")).await?;
+    // A segment has only characters that a header may have.
+    let name = format!("attachment; filename=\"{id}.trace.jsonl\"");
+    let kind = "application/jsonl".to_owned();
+    Ok(([(header::CONTENT_DISPOSITION, name), (header::CONTENT_TYPE, kind)], lines).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -363,19 +339,16 @@ pub(crate) async fn events(
     viewer: Viewer,
     Path(id): Path<String>,
     Query(from): Query<EventsFrom>,
-) -> Response {
-    let run: RunResponse = match viewer.api.get(&format!("/v1/runs/{}", segment(&id))).await {
-        Ok(run) => run,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+) -> Answer {
+    let run: RunResponse = viewer.api.get(&format!("/v1/runs/{}", segment(&id))).await?;
     let kind = &run.owner.kind;
     let after = from.after.map(|after| format!("?after={after}")).unwrap_or_default();
     let path = format!("/v1/{}/{}/events{after}", plural(kind), run.owner.id.public_id(kind));
     let mut response = viewer.api.stream(&path).await;
     if response.status() != StatusCode::OK {
         // An `EventSource` asks again after nothing but 204.
-        return StatusCode::NO_CONTENT.into_response();
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
     response.headers_mut().remove(header::SET_COOKIE);
-    response
+    Ok(response)
 }

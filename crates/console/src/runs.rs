@@ -4,7 +4,7 @@
 use askama::Template;
 use axum::Form;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Redirect};
 use chrono::{DateTime, Utc};
 use houston_domain::error_group::ErrorGroup;
 use houston_domain::run::RunStatus;
@@ -17,22 +17,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::api::Refused;
-use crate::failure::html;
-use crate::query::{Query, Terms};
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query, Search, Terms};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, with_query};
 use crate::viewer::Viewer;
 
 /// The most requests for one change: each changes up to a hundred runs. A page offers to go on with the rest.
 const MAX_REQUESTS: usize = 100;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Search {
-    #[serde(default)]
-    q: String,
-    #[serde(default)]
-    cursor: String,
-}
 
 #[derive(Template)]
 #[template(path = "runs.html")]
@@ -47,8 +39,7 @@ struct Runs<'a> {
     rows: Vec<Row>,
     /// What is said if there are no rows.
     none: &'static str,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 /// A status to choose.
@@ -174,57 +165,49 @@ fn facets(viewer: &Viewer, search: &str) -> Vec<Facet> {
 }
 
 /// `GET {prefix}/runs`.
-pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Search>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Search>) -> Answer {
     let now = viewer.console.now();
-    let Terms { pairs, wrong } = parse(&q);
-    let mut query: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    query.extend([("limit", "50"), ("cursor", &cursor)]);
-    let page: Page<ListedRunResponse> = match viewer.api.get(&with_query("/v1/runs", &query)).await {
+    let terms = parse(&q);
+    let path = terms.path("/v1/runs", &[("limit", "50"), ("cursor", &cursor)]);
+    let page: Page<ListedRunResponse> = match viewer.api.get(&path).await {
         Ok(page) => page,
         Err(refused) if refused.status == StatusCode::FORBIDDEN => {
             let missing = "A list of all runs needs the scope operate. The runs of a thread are on its page.";
-            return html(&runs(&viewer, &q, wrong, missing, None));
+            return Ok(html(&Runs { missing, ..runs(&viewer, &q, terms.wrong) }));
         }
         Err(refused) if refused.status == StatusCode::UNPROCESSABLE_ENTITY => {
-            let wrong = vec![refused.detail];
-            return html(&runs(&viewer, &q, wrong, "", None));
+            return Ok(html(&runs(&viewer, &q, vec![refused.detail])));
         }
-        Err(refused) => return viewer.failed(refused).into_response(),
+        Err(refused) => return Err(refused),
     };
-    let mut template = runs(&viewer, &q, wrong, "", page.next_cursor.as_deref());
+    let mut template = runs(&viewer, &q, terms.wrong);
     if page.next_cursor.is_some() {
         template.none = "None of the runs that were looked at match this search. Older ones may.";
     }
     let row =
         |of: &ListedRunResponse| Row { title: show::line(&of.title, 80), ..Row::new(&viewer, &of.run, now) };
     template.rows = page.data.iter().map(row).collect();
-    template.newer =
-        if cursor.is_empty() { String::new() } else { with_query(&viewer.path("/runs"), &[("q", &q)]) };
-    // An older page does not change by itself.
+    let here = viewer.path("/runs");
+    template.pages = Pages::new(page.next_cursor, &cursor, |cursor| {
+        with_query(&here, &[("q", &q), ("cursor", cursor)])
+    });
     template.shell.live = cursor.is_empty();
-    html(&template)
+    Ok(html(&template))
 }
 
-fn runs<'a>(
-    viewer: &Viewer,
-    search: &'a str,
-    wrong: Vec<String>,
-    missing: &'a str,
-    next: Option<&str>,
-) -> Runs<'a> {
-    let older = next.map(|next| with_query(&viewer.path("/runs"), &[("q", search), ("cursor", next)]));
+/// The page without runs.
+fn runs<'a>(viewer: &Viewer, search: &'a str, wrong: Vec<String>) -> Runs<'a> {
     Runs {
         shell: viewer.shell(Section::Runs, "Runs"),
         search,
         wrong,
         facets: facets(viewer, search),
-        missing,
+        missing: "",
         bulk_href: bulk_href(viewer, search),
         can_change: viewer.may(Scope::Operate) && viewer.may(Scope::Post),
         rows: Vec::new(),
         none: "Nothing matches this search.",
-        older: older.unwrap_or_default(),
-        newer: String::new(),
+        pages: Pages::default(),
     }
 }
 
@@ -264,23 +247,20 @@ struct Bulk<'a> {
 }
 
 /// `POST {prefix}/runs/bulk`.
-pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Response {
+pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Answer {
     let runs_href = with_query(&viewer.path("/runs"), &[("q", &asked.q)]);
     let (title, verb) = match asked.action.as_str() {
         "cancel" => ("Cancel runs", "Cancel"),
         "retry" => ("Try runs again", "Try again"),
-        _ => return Redirect::to(&runs_href).into_response(),
+        _ => return Ok(Redirect::to(&runs_href).into_response()),
     };
     // A word that is left out would change more runs than were asked for: the list says which it is.
     if !is_understood(&asked.q) {
-        return Redirect::to(&runs_href).into_response();
+        return Ok(Redirect::to(&runs_href).into_response());
     }
-    let (changed, refused) = match change_one(&viewer, &asked).await {
-        Ok(changed) => changed,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let (changed, refused) = change_one(&viewer, &asked).await?;
     let more = changed.next_cursor.is_some();
-    html(&Bulk {
+    Ok(html(&Bulk {
         shell: viewer.shell(Section::Runs, title),
         title,
         action: &asked.action,
@@ -296,7 +276,7 @@ pub(crate) async fn change_all(viewer: Viewer, Form(asked): Form<Asked>) -> Resp
         skipped: reasons(&changed),
         cursor: changed.next_cursor.unwrap_or_default(),
         refused,
-    })
+    }))
 }
 
 /// Counts, or changes page by page. What was refused after some were changed comes second: the others are changed.
@@ -418,17 +398,14 @@ impl Group {
 }
 
 /// `GET {prefix}/errors`.
-pub(crate) async fn show_errors(viewer: Viewer) -> Response {
-    let all: ErrorGroupsResponse = match viewer.api.get("/v1/errors").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
-    html(&Errors {
+pub(crate) async fn show_errors(viewer: Viewer) -> Answer {
+    let all: ErrorGroupsResponse = viewer.api.get("/v1/errors").await?;
+    Ok(html(&Errors {
         shell: viewer.shell(Section::Errors, "Errors").live(),
         hours: all.window_h,
         capped: all.capped,
         groups: all.data.iter().map(|group| Group::new(&viewer, group)).collect(),
-    })
+    }))
 }
 
 #[cfg(test)]

@@ -144,7 +144,12 @@ impl Viewer {
 impl Shell {
     /// The page refreshes itself.
     pub(crate) fn live(self) -> Self {
-        Self { live: true, ..self }
+        self.live_if(true)
+    }
+
+    /// The page refreshes itself, if what it shows changes by itself: an older page of a list does not.
+    pub(crate) fn live_if(self, live: bool) -> Self {
+        Self { live, ..self }
     }
 
     /// The page has charts.
@@ -217,8 +222,7 @@ fn of_work(of: &OverviewResponse) -> Vec<Count> {
 
 /// The count, unless it is 0.
 fn above_zero(path: &str, count: i64, tone: &'static str) -> Option<Count> {
-    let text = || show::count(u64::try_from(count).unwrap_or_default());
-    (count > 0).then(|| Count { path: path.to_owned(), text: text(), tone })
+    (count > 0).then(|| Count { path: path.to_owned(), text: show::count(count), tone })
 }
 
 fn of_health(of: &HealthResponse) -> Option<Count> {

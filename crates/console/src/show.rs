@@ -80,9 +80,9 @@ pub(crate) fn took(span: TimeDelta) -> String {
     }
 }
 
-/// `1,234,567`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
+/// `1,234,567`; what is below 0 is 0.
+pub(crate) fn count(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (nth, digit) in digits.chars().enumerate() {
         if nth > 0 && (digits.len() - nth).is_multiple_of(3) {

@@ -61,43 +61,43 @@ struct SignIn<'a> {
 }
 
 impl Site {
+    /// A page with nothing but its title.
+    fn titled<'a>(&'a self, title: &'a str) -> SignIn<'a> {
+        SignIn {
+            prefix: &self.console.0.config.path,
+            assets: self.console.assets(),
+            title,
+            forward: "",
+            form: false,
+            confirm: "",
+            provider: "",
+            begin: "",
+            next: "",
+            problem: "",
+            detail: "",
+        }
+    }
+
     /// The form, with what went wrong.
     pub(crate) fn page(&self, next: &str, problem: &str) -> Response {
         let console = &self.console.0;
         let form = console.keys.is_some();
         let begin = with_query(&self.console.path("/sign-in-with"), &[("next", next)]);
         html(&SignIn {
-            prefix: &console.config.path,
-            assets: &console.assets,
-            title: if form { "Sign in" } else { "Signing in needs a key of the installation" },
-            forward: "",
             form,
-            confirm: "",
             provider: &console.config.oidc.name,
             begin: if form && console.sign_in.is_some() { &begin } else { "" },
             next,
             problem,
             detail: "Sessions are sealed with a key of the installation. Set HOUSTON_SECRETS_KEY, the same for all processes; \
                      `openssl rand -base64 32` makes one.",
+            ..self.titled(if form { "Sign in" } else { "Signing in needs a key of the installation" })
         })
     }
 
     /// The page of a link: its button signs in.
     fn asked(&self, confirm: &str) -> Response {
-        let console = &self.console.0;
-        html(&SignIn {
-            prefix: &console.config.path,
-            assets: &console.assets,
-            title: "Sign in",
-            forward: "",
-            form: false,
-            confirm,
-            provider: "",
-            begin: "",
-            next: "",
-            problem: "",
-            detail: "",
-        })
+        html(&SignIn { confirm, ..self.titled("Sign in") })
     }
 
     /// That a link does not sign in any more.
@@ -109,20 +109,7 @@ impl Site {
     /// The page after a sign-in. The browser then goes on by itself: a cookie that is this strict is not sent with a redirection
     /// that another program began.
     pub(crate) fn signed_in(&self, forward: &str) -> Response {
-        let console = &self.console.0;
-        html(&SignIn {
-            prefix: &console.config.path,
-            assets: &console.assets,
-            title: "Signed in",
-            forward,
-            form: false,
-            confirm: "",
-            provider: "",
-            begin: "",
-            next: "",
-            problem: "",
-            detail: "The page opens by itself.",
-        })
+        html(&SignIn { forward, detail: "The page opens by itself.", ..self.titled("Signed in") })
     }
 
     /// Where a sign-in leads: a page of the console, never another address.

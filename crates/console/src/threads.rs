@@ -6,7 +6,6 @@ pub(crate) mod show;
 
 use askama::Template;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 use houston_protocol::agentable::AgentableResponse;
@@ -15,8 +14,8 @@ use houston_protocol::page::Page;
 use serde::Deserialize;
 
 use crate::api::Refused;
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{Status, When, cost, line, plural, short, when, with_query};
 use crate::viewer::Viewer;
@@ -95,8 +94,7 @@ struct Threads {
     user_href: String,
     all_href: String,
     threads: Vec<Row>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 /// A kind to choose.
@@ -115,12 +113,8 @@ pub(crate) async fn kinds(viewer: &Viewer) -> Result<Vec<String>, Refused> {
 /// What to say of a kind that does not exist.
 fn unknown(kind: &str, kinds: &[String]) -> Refused {
     let (kind, all) = (line(kind, 60), kinds.join(", "));
-    Refused {
-        status: StatusCode::NOT_FOUND,
-        code: "not_found".to_owned(),
-        detail: format!("There is no kind “{kind}”. The kinds are: {all}."),
-        request_id: String::new(),
-    }
+    let detail = format!("There is no kind “{kind}”. The kinds are: {all}.");
+    Refused::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 /// Why a request for something of a kind was refused: first of all, there may be no such kind. The API has other lists, such as
@@ -158,11 +152,8 @@ async fn first_used(viewer: &Viewer, kinds: &[String]) -> Result<String, Refused
 }
 
 /// `GET {prefix}/threads`.
-pub(crate) async fn show_list(viewer: Viewer, Query(search): Query<Search>) -> Response {
-    match list_page(&viewer, search).await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show_list(viewer: Viewer, Query(search): Query<Search>) -> Answer {
+    Ok(html(&list_page(&viewer, search).await?))
 }
 
 async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Result<Threads, Refused> {
@@ -179,17 +170,15 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
     let path = with_query(&path, &[("limit", "50"), ("user_id", &user), ("cursor", &cursor)]);
     let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
     let now = viewer.console.now();
-    let shell = viewer.shell(Section::Threads, "Threads");
     let choice =
         |name: &String| Kind { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
     Ok(Threads {
-        shell: if cursor.is_empty() { shell.live() } else { shell },
+        shell: viewer.shell(Section::Threads, "Threads").live_if(cursor.is_empty()),
         kinds: kinds.iter().map(choice).collect(),
         user_href: viewer.path(&format!("/users/{user}")),
         all_href: of(&kind, "", ""),
         threads: page.data.iter().map(|agentable| Row::new(viewer, agentable, now)).collect(),
-        older: page.next_cursor.map(|next| of(&kind, &user, &next)).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { of(&kind, &user, "") },
+        pages: Pages::new(page.next_cursor, &cursor, |cursor| of(&kind, &user, cursor)),
         user,
     })
 }

@@ -4,20 +4,18 @@ use askama::Template;
 use axum::Form;
 use axum::extract::Path;
 use axum::http::Method;
-use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, Utc};
-use futures_util::future::join;
+use futures_util::future::try_join;
 use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
 use houston_protocol::run_list::ListedRunResponse;
 use houston_protocol::trigger::{
-    TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen,
+    TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen, UpdateTrigger,
 };
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::api::Refused;
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::runs;
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment};
@@ -84,11 +82,8 @@ struct Schedules {
 }
 
 /// `GET {prefix}/schedules`.
-pub(crate) async fn list(viewer: Viewer) -> Response {
-    match schedules(&viewer).await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn list(viewer: Viewer) -> Answer {
+    Ok(html(&schedules(&viewer).await?))
 }
 
 async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
@@ -142,19 +137,18 @@ struct Firing {
 }
 
 /// `GET {prefix}/triggers/{id}`.
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
-    match page(&viewer, &segment(&id)).await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    Ok(html(&page(&viewer, &segment(&id)).await?))
 }
 
 async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
     let path = format!("/v1/triggers/{id}");
     let firings = format!("{path}/firings");
-    let (of, firings) =
-        join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings)).await;
-    let (of, firings) = (of?, firings?);
+    let (of, firings) = try_join(
+        viewer.api.get::<TriggerResponse>(&path),
+        viewer.api.get::<TriggerFiringList>(&firings),
+    )
+    .await?;
     let (now, user) = (viewer.console.now(), of.user_id.to_string());
     let Effect { what, agentable, text } = then(&of.then);
     Ok(Trigger {
@@ -240,12 +234,10 @@ pub(crate) async fn switch(
     viewer: Viewer,
     Path(id): Path<String>,
     Form(Switched { enabled }): Form<Switched>,
-) -> Response {
-    let id = segment(&id);
-    match viewer.api.run(Method::PATCH, &format!("/v1/triggers/{id}"), &json!({"enabled": enabled})).await {
-        Ok(()) => Redirect::to(&viewer.path(&format!("/triggers/{id}"))).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+) -> Answer {
+    let here = format!("/triggers/{}", segment(&id));
+    let body = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
+    viewer.change(Method::PATCH, &format!("/v1{here}"), &body, &here).await
 }
 
 #[cfg(test)]

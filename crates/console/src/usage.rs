@@ -1,16 +1,14 @@
 //! Who and what spent how much.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Response};
-use chrono::NaiveTime;
 use houston_domain::scope::Scope;
-use houston_protocol::usage::{Budgets, DaySpent, Spent, UsageResponse, UserSpent};
+use houston_protocol::usage::{Budgets, Spent, UsageResponse, UserSpent};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::failure::html;
+use crate::chart::Chart;
+use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, fact, with_query};
@@ -34,9 +32,7 @@ struct Usage {
     total: Vec<Fact>,
     budgets: Vec<Fact>,
     groups: Vec<Group>,
-    /// For the chart: seconds, and the series.
-    x: String,
-    series: String,
+    chart: Chart,
 }
 
 struct Choice {
@@ -72,40 +68,38 @@ struct Row {
 }
 
 /// `GET {prefix}/usage`.
-pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>) -> Response {
+pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>) -> Answer {
     let hours = if hours.is_empty() { "24".to_owned() } else { hours };
-    let usage: UsageResponse = match viewer.api.get(&with_query("/v1/usage", &[("hours", &hours)])).await {
-        Ok(usage) => usage,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let usage: UsageResponse = viewer.api.get(&with_query("/v1/usage", &[("hours", &hours)])).await?;
     let here = viewer.path("/usage");
     let choice = |(value, name): (&'static str, &'static str)| Choice {
         href: with_query(&here, &[("hours", value)]),
         name,
         current: hours == value,
     };
-    let (x, series) = chart(&usage.days);
+    // One day is no course.
+    let days = if usage.days.len() > 1 { usage.days.as_slice() } else { &[] };
+    let chart = Chart::of_costs(days.iter().map(|of| (of.day, of.spent.cost)));
     let shell = viewer.shell(Section::Usage, "Usage");
-    html(&Usage {
-        shell: if x.is_empty() { shell } else { shell.with_charts() },
+    Ok(html(&Usage {
+        shell: if chart.x.is_empty() { shell } else { shell.with_charts() },
         windows: WINDOWS.into_iter().map(choice).collect(),
         capped: usage.capped,
         total: total(&usage.total),
         budgets: budgets(&usage.budgets),
         groups: groups(&viewer, &usage),
-        x,
-        series,
-    })
+        chart,
+    }))
 }
 
 fn total(of: &Spent) -> Vec<Fact> {
     vec![
         fact("Cost", cost(of)),
-        fact("Runs", number(of.runs)),
-        fact("Model calls", number(of.model_calls)),
-        fact("Input tokens", number(of.input_tokens)),
+        fact("Runs", show::count(of.runs)),
+        fact("Model calls", show::count(of.model_calls)),
+        fact("Input tokens", show::count(of.input_tokens)),
         fact("From the cache", cached(of)),
-        fact("Output tokens", number(of.output_tokens)),
+        fact("Output tokens", show::count(of.output_tokens)),
     ]
 }
 
@@ -185,11 +179,11 @@ fn row(name: String, of: &Spent, all: &Spent) -> Row {
         runs_href: String::new(),
         share: format!("{:.1}%", share * 100.0),
         cost: cost(of),
-        runs: number(of.runs),
-        calls: number(of.model_calls),
-        input: number(of.input_tokens),
+        runs: show::count(of.runs),
+        calls: show::count(of.model_calls),
+        input: show::count(of.input_tokens),
         cached: cached(of),
-        output: number(of.output_tokens),
+        output: show::count(of.output_tokens),
     }
 }
 
@@ -205,33 +199,8 @@ fn cached(of: &Spent) -> String {
     }
 }
 
-fn number(count: i64) -> String {
-    show::count(u64::try_from(count).unwrap_or_default())
-}
-
-/// Cost by day, oldest first, if there are several. Days without runs are 0.
-fn chart(days: &[DaySpent]) -> (String, String) {
-    let (Some(first), Some(last)) = (days.first(), days.last()) else {
-        return (String::new(), String::new());
-    };
-    if first.day == last.day {
-        return (String::new(), String::new());
-    }
-    let (mut x, mut values) = (Vec::new(), Vec::new());
-    for day in first.day.iter_days().take_while(|day| *day <= last.day) {
-        let of_day = days.iter().find(|other| other.day == day);
-        x.push(day.and_time(NaiveTime::MIN).and_utc().timestamp());
-        values.push(of_day.and_then(|of| of.spent.cost?.to_f64()).unwrap_or_default());
-    }
-    let series =
-        json!([{"name": "US dollars", "colour": "--accent", "fill": "--accent-soft", "values": values}]);
-    (json!(x).to_string(), series.to_string())
-}
-
 #[cfg(test)]
 mod tests {
-    use chrono::NaiveDate;
-
     use super::*;
 
     fn spent(cost: &str, input_tokens: i64, cache_read_tokens: i64) -> Spent {
@@ -253,17 +222,5 @@ mod tests {
         assert_eq!(of("2.5"), ("$2.50 of $10.00 today".to_owned(), "good"));
         assert_eq!((of("8").1, of("10").1), ("warn", "bad"));
         assert_eq!(of_today(Some("2".parse().unwrap()), None), (String::new(), ""));
-    }
-
-    #[test]
-    fn chart_has_every_day_between() {
-        let day = |day: u32, cost: &str| DaySpent {
-            day: NaiveDate::from_ymd_opt(2026, 11, day).unwrap(),
-            spent: spent(cost, 1, 0),
-        };
-        assert_eq!(chart(&[day(3, "1")]).0, "");
-        let (x, series) = chart(&[day(3, "1"), day(5, "2.5")]);
-        assert_eq!(serde_json::from_str::<Vec<i64>>(&x).unwrap().len(), 3);
-        assert!(series.contains("[1.0,0.0,2.5]"), "{series}");
     }
 }

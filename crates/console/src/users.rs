@@ -2,18 +2,16 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Response};
-use futures_util::future::join4;
+use futures_util::future::try_join4;
 use houston_protocol::page::Page;
 use houston_protocol::trigger::TriggerList;
 use houston_protocol::user::{UserCostsResponse, UserResponse};
-use rust_decimal::prelude::ToPrimitive as _;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::api::Refused;
-use crate::failure::html;
-use crate::query::Query;
+use crate::chart::Chart;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, When, fact, segment, with_query};
 use crate::triggers;
@@ -33,8 +31,7 @@ struct Users {
     shell: Shell,
     search: String,
     users: Vec<Row>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 struct Row {
@@ -49,13 +46,10 @@ struct Row {
 }
 
 /// `GET {prefix}/users`.
-pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Response {
+pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer {
     let Search { external_id, cursor } = search;
     let query = [("limit", "50"), ("external_id", external_id.trim()), ("cursor", &cursor)];
-    let page: Page<UserResponse> = match viewer.api.get(&with_query("/v1/users", &query)).await {
-        Ok(page) => page,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+    let page: Page<UserResponse> = viewer.api.get(&with_query("/v1/users", &query)).await?;
     let (now, here) = (viewer.console.now(), viewer.path("/users"));
     let row = |user: UserResponse| {
         let id = user.id.to_string();
@@ -70,13 +64,12 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Respon
             id,
         }
     };
-    html(&Users {
+    Ok(html(&Users {
         shell: viewer.shell(Section::Users, "Users"),
         users: page.data.into_iter().map(row).collect(),
-        older: page.next_cursor.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
-        newer: if cursor.is_empty() { String::new() } else { here },
+        pages: Pages::of(page.next_cursor, &cursor, &here),
         search: external_id,
-    })
+    }))
 }
 
 #[derive(Template)]
@@ -90,9 +83,7 @@ struct User {
     kinds: Vec<OfKind>,
     triggers: Vec<triggers::Row>,
     days: Vec<Day>,
-    /// For the chart: seconds, and the series.
-    x: String,
-    series: String,
+    chart: Chart,
 }
 
 /// The threads of the user of one kind.
@@ -108,32 +99,27 @@ struct Day {
 }
 
 /// `GET {prefix}/users/{id}`.
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
-    match page(&viewer, &segment(&id)).await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    Ok(html(&page(&viewer, &segment(&id)).await?))
 }
 
 async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
     let path = format!("/v1/users/{id}");
     let (costs_path, triggers_path) = (format!("{path}/costs"), format!("{path}/triggers"));
-    let (user, costs, kinds, triggers) = join4(
+    let (user, costs, kinds, triggers) = try_join4(
         viewer.api.get::<UserResponse>(&path),
         viewer.api.get::<UserCostsResponse>(&costs_path),
         crate::threads::kinds(viewer),
         viewer.api.get::<TriggerList>(&triggers_path),
     )
-    .await;
-    let (user, costs, kinds, triggers) = (user?, costs?, kinds?, triggers?);
+    .await?;
     let now = viewer.console.now();
     let threads = viewer.path("/threads");
     let of_kind =
         |name: String| OfKind { href: with_query(&threads, &[("kind", &name), ("user", id)]), name };
-    let (x, series) = chart(&costs);
     let day = |day: &houston_protocol::user::DayCostResponse| Day {
         day: day.day.to_string(),
-        calls: show::count(u64::try_from(day.model_calls).unwrap_or_default()),
+        calls: show::count(day.model_calls),
         cost: show::cost(day.cost, day.unpriced_calls),
     };
     Ok(User {
@@ -149,23 +135,6 @@ async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
         kinds: kinds.into_iter().map(of_kind).collect(),
         triggers: triggers.data.iter().map(|of| triggers::Row::new(viewer, of, now)).collect(),
         days: costs.days.iter().map(day).collect(),
-        x,
-        series,
+        chart: Chart::of_costs(costs.days.iter().map(|of| (of.day, of.cost))),
     })
-}
-
-/// Cost by day, oldest first. Days without calls are gaps of nothing.
-fn chart(costs: &UserCostsResponse) -> (String, String) {
-    let (Some(first), Some(last)) = (costs.days.last(), costs.days.first()) else {
-        return (String::new(), String::new());
-    };
-    let (mut x, mut values) = (Vec::new(), Vec::new());
-    for day in first.day.iter_days().take_while(|day| *day <= last.day) {
-        let of_day = costs.days.iter().find(|other| other.day == day);
-        x.push(day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp());
-        values.push(of_day.and_then(|day| day.cost?.to_f64()).unwrap_or_default());
-    }
-    let series =
-        json!([{"name": "US dollars", "colour": "--accent", "fill": "--accent-soft", "values": values}]);
-    (json!(x).to_string(), series.to_string())
 }

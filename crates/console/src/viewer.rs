@@ -8,12 +8,13 @@ use houston_domain::id::ApiKeyId;
 use houston_domain::scope::{Scope, Scopes};
 use houston_protocol::key::OwnKeyResponse;
 use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use serde_json::Map;
 use url::form_urlencoded::byte_serialize;
 
-use crate::Console;
-use crate::Site;
 use crate::api::{Api, Refused};
-use crate::failure::Failure;
+use crate::failure::Answer;
+use crate::{Console, Site};
 
 /// A signed-in viewer. A handler that takes one sends others to the sign-in.
 #[derive(Debug, Clone)]
@@ -32,28 +33,33 @@ impl Viewer {
     /// [`Refused`] when the API does not accept the key.
     pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self, Refused> {
         let carry = site.console.0.carry;
-        let api = Api::new(site.api.clone(), key, request, carry).ok_or_else(|| Refused {
-            status: StatusCode::UNAUTHORIZED,
-            code: "unauthorized".to_owned(),
-            detail: "this is no API key".to_owned(),
-            request_id: String::new(),
+        let api = Api::new(site.api.clone(), key, request, carry).ok_or_else(|| {
+            Refused::new(StatusCode::UNAUTHORIZED, "unauthorized", "this is no API key")
         })?;
         let own: OwnKeyResponse = api.get("/v1/key").await?;
         if own.user_id.is_some() {
-            return Err(Refused {
-                status: StatusCode::FORBIDDEN,
-                code: "forbidden".to_owned(),
-                detail: "This key is for one user. The console is for keys of the tenant.".to_owned(),
-                request_id: String::new(),
-            });
+            let detail = "This key is for one user. The console is for keys of the tenant.";
+            return Err(Refused::new(StatusCode::FORBIDDEN, "forbidden", detail));
         }
         let (console, scopes) = (site.console.clone(), own.scopes.into_iter().collect());
         Ok(Self { console, api, key: own.id, scopes })
     }
 
-    /// A page that says what the API refused.
-    pub(crate) fn failed(&self, refused: Refused) -> Failure {
-        Failure::new(&self.console, refused)
+    /// Sends a change, and leads to the page at `to`.
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+        to: &str,
+    ) -> Answer {
+        self.api.run(method, path, body).await?;
+        Ok(Redirect::to(&self.path(to)).into_response())
+    }
+
+    /// Posts what needs no details, and leads to the page at `to`.
+    pub(crate) async fn post(&self, path: &str, to: &str) -> Answer {
+        self.change(Method::POST, path, &Map::new(), to).await
     }
 
     /// Whether the key allows what needs `scope`. Only for what is offered: the API decides.
@@ -90,7 +96,7 @@ impl FromRequestParts<Site> for Viewer {
         match Self::of_key(site, key.expose_secret(), parts).await {
             Ok(viewer) => Ok(viewer),
             Err(refused) if refused.status == StatusCode::UNAUTHORIZED => Err(sign_in_first(site, parts)),
-            Err(refused) => Err(Failure::new(&site.console, refused).into_response()),
+            Err(refused) => Err(refused.into_response()),
         }
     }
 }

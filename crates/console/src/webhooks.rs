@@ -2,19 +2,18 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::http::Method;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Redirect};
 use chrono::{DateTime, Utc};
-use futures_util::future::join;
+use futures_util::future::try_join;
 use houston_domain::webhook;
 use houston_protocol::page::Page;
 use houston_protocol::webhook::{WebhookList, WebhookResponse, WebhookTestResponse};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Map;
 
 use crate::api::Refused;
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment, with_query};
 use crate::viewer::Viewer;
@@ -44,11 +43,8 @@ fn status(of: &WebhookResponse) -> Status {
 }
 
 /// `GET {prefix}/webhooks`.
-pub(crate) async fn list(viewer: Viewer) -> Response {
-    let all: WebhookList = match viewer.api.get("/v1/webhooks").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+pub(crate) async fn list(viewer: Viewer) -> Answer {
+    let all: WebhookList = viewer.api.get("/v1/webhooks").await?;
     let now = viewer.console.now();
     let row = |of: &WebhookResponse| Row {
         status: status(of),
@@ -58,10 +54,10 @@ pub(crate) async fn list(viewer: Viewer) -> Response {
         description: show::line(&of.description, 160),
         at: show::when(of.created_at, now),
     };
-    html(&Webhooks {
+    Ok(html(&Webhooks {
         shell: viewer.shell(Section::Webhooks, "Webhooks"),
         webhooks: all.data.iter().map(row).collect(),
-    })
+    }))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,8 +81,7 @@ struct Webhook {
     facts: Vec<Fact>,
     states: Vec<State>,
     deliveries: Vec<Delivery>,
-    older: String,
-    newer: String,
+    pages: Pages,
 }
 
 /// A state of deliveries to choose.
@@ -109,23 +104,19 @@ struct Delivery {
 }
 
 /// `GET {prefix}/webhooks/{id}`.
-pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): Query<Search>) -> Response {
-    match page(&viewer, &segment(&id), &search).await {
-        Ok(page) => html(&page),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): Query<Search>) -> Answer {
+    Ok(html(&page(&viewer, &segment(&id), &search).await?))
 }
 
 async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Refused> {
     let path = format!("/v1/webhooks/{id}");
     let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
     let deliveries = with_query(&format!("{path}/deliveries"), &query);
-    let (of, page) = join(
+    let (of, page) = try_join(
         viewer.api.get::<WebhookResponse>(&path),
         viewer.api.get::<Page<webhook::Delivery>>(&deliveries),
     )
-    .await;
-    let (of, page) = (of?, page?);
+    .await?;
     let (now, href) = (viewer.console.now(), viewer.path(&format!("/webhooks/{id}")));
     let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
     let state = |name: &'static str| {
@@ -146,8 +137,7 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
         url: of.url,
         states: ["all", "pending", "delivered", "dead"].map(state).into(),
         deliveries: page.data.into_iter().map(|of| delivery(of, now)).collect(),
-        older: page.next_cursor.map(|next| at(&search.state, &next)).unwrap_or_default(),
-        newer: if search.cursor.is_empty() { String::new() } else { at(&search.state, "") },
+        pages: Pages::new(page.next_cursor, &search.cursor, |cursor| at(&search.state, cursor)),
         href,
     })
 }
@@ -173,24 +163,19 @@ fn delivery(of: webhook::Delivery, now: DateTime<Utc>) -> Delivery {
 }
 
 /// `POST {prefix}/webhooks/{id}/test`.
-pub(crate) async fn test(viewer: Viewer, Path(id): Path<String>) -> Response {
-    let id = segment(&id);
-    let tested = viewer.api.post::<WebhookTestResponse>(&format!("/v1/webhooks/{id}/test"), &json!({})).await;
-    let said = match tested {
-        Ok(of) if of.accepted => format!("The test event was accepted within {} ms.", of.duration_ms),
-        Ok(of) => format!("The test event was not accepted: {}.", of.error.unwrap_or_default()),
-        Err(refused) => return viewer.failed(refused).into_response(),
+pub(crate) async fn test(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    let here = format!("/webhooks/{}", segment(&id));
+    let tested: WebhookTestResponse = viewer.api.post(&format!("/v1{here}/test"), &Map::new()).await?;
+    let said = match tested.accepted {
+        true => format!("The test event was accepted within {} ms.", tested.duration_ms),
+        false => format!("The test event was not accepted: {}.", tested.error.unwrap_or_default()),
     };
-    let to = with_query(&viewer.path(&format!("/webhooks/{id}")), &[("tested", &said)]);
-    Redirect::to(&to).into_response()
+    Ok(Redirect::to(&with_query(&viewer.path(&here), &[("tested", &said)])).into_response())
 }
 
 /// `POST {prefix}/webhooks/{id}/redeliver/{delivery}`.
-pub(crate) async fn redeliver(viewer: Viewer, Path((id, delivery)): Path<(String, String)>) -> Response {
+pub(crate) async fn redeliver(viewer: Viewer, Path((id, delivery)): Path<(String, String)>) -> Answer {
     let (id, delivery) = (segment(&id), segment(&delivery));
     let path = format!("/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
-    match viewer.api.run(Method::POST, &path, &json!({})).await {
-        Ok(()) => Redirect::to(&viewer.path(&format!("/webhooks/{id}"))).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+    viewer.post(&path, &format!("/webhooks/{id}")).await
 }

@@ -2,16 +2,13 @@
 
 use askama::Template;
 use axum::extract::{Path, Query};
-use axum::http::Method;
-use axum::response::{IntoResponse as _, Redirect, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::scope::Scope;
 use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::failure::html;
+use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Status, When, segment, with_query};
 use crate::viewer::Viewer;
@@ -40,10 +37,6 @@ struct Queue {
     href: String,
 }
 
-fn number(count: i64) -> String {
-    show::count(u64::try_from(count).unwrap_or_default())
-}
-
 /// The lane that the viewer drains.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Draining {
@@ -60,35 +53,32 @@ fn at_work(of: &QueueResponse) -> i64 {
 fn drained(of: &QueueResponse) -> String {
     let dead = match of.orphaned {
         0 => String::new(),
-        count => format!(" Runs of workers that died, which go on once the lane does: {}.", number(count)),
+        count => format!(" Runs of workers that died, which go on once the lane does: {}.", show::count(count)),
     };
     match at_work(of) {
         0 => format!("The lane {} is drained: none of its runs is at work.{dead}", of.lane),
         running => format!(
             "The lane {} is paused. Runs of it still at work: {}. It is drained once there are none.{dead}",
             of.lane,
-            number(running)
+            show::count(running)
         ),
     }
 }
 
 /// `GET {prefix}/queues`.
-pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Draining>) -> Response {
-    let all: QueuesResponse = match viewer.api.get("/v1/queues").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Draining>) -> Answer {
+    let all: QueuesResponse = viewer.api.get("/v1/queues").await?;
     let whose = match all.data.first().map(|queue| queue.of.as_str()) {
         Some("installation") => "of the whole installation",
         _ => "of this tenant",
     };
     let note = all.data.iter().find(|of| of.lane == drain && of.paused && is_whole(of)).map(drained);
-    html(&Queues {
+    Ok(html(&Queues {
         shell: viewer.shell(Section::Queues, "Queues").live().noting("", note.as_deref()),
         whose,
         can_change: viewer.may(Scope::Installation),
         queues: all.data.into_iter().map(|of| queue(&viewer, of)).collect(),
-    })
+    }))
 }
 
 /// Whether all runs of the lane are counted. A viewer who sees one tenant does not know whether those of others are at work.
@@ -100,7 +90,7 @@ fn state(of: &QueueResponse) -> Status {
     let is_late = of.oldest_age_s >= 60;
     let (text, tone) = match (of.paused, of.depth) {
         (true, _) if at_work(of) > 0 => {
-            let text = format!("draining, {} still at work", number(at_work(of)));
+            let text = format!("draining, {} still at work", show::count(at_work(of)));
             return Status { text, tone: "warn" };
         }
         (true, _) if is_whole(of) => ("paused (drained)", "warn"),
@@ -118,44 +108,37 @@ fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
         href: viewer.path(&format!("/queues/{}", segment(&of.lane))),
         status: state(&of),
         paused: of.paused,
-        depth: format!("{}{more}", number(of.depth)),
+        depth: format!("{}{more}", show::count(of.depth)),
         oldest: if of.depth == 0 { String::new() } else { show::took(TimeDelta::seconds(of.oldest_age_s)) },
-        running: number(of.running),
-        slots: of.slots.map(number).unwrap_or_default(),
-        retrying: number(of.retrying),
-        put_off: number(of.put_off),
-        waiting: number(of.waiting),
-        pending: number(of.scaling.pending_slots),
+        running: show::count(of.running),
+        slots: of.slots.map(show::count).unwrap_or_default(),
+        retrying: show::count(of.retrying),
+        put_off: show::count(of.put_off),
+        waiting: show::count(of.waiting),
+        pending: show::count(of.scaling.pending_slots),
         lane: of.lane,
     }
 }
 
 /// `POST {prefix}/queues/{lane}/pause`.
-pub(crate) async fn pause(viewer: Viewer, Path(lane): Path<String>) -> Response {
-    change(&viewer, &format!("/v1/queues/{}/pause", segment(&lane)), "/queues").await
+pub(crate) async fn pause(viewer: Viewer, Path(lane): Path<String>) -> Answer {
+    viewer.post(&format!("/v1/queues/{}/pause", segment(&lane)), "/queues").await
 }
 
 /// `POST {prefix}/queues/{lane}/drain`: pauses it, and says what is still at work.
-pub(crate) async fn drain_lane(viewer: Viewer, Path(lane): Path<String>) -> Response {
+pub(crate) async fn drain_lane(viewer: Viewer, Path(lane): Path<String>) -> Answer {
     let back = with_query("/queues", &[("drain", &lane)]);
-    change(&viewer, &format!("/v1/queues/{}/pause", segment(&lane)), &back).await
+    viewer.post(&format!("/v1/queues/{}/pause", segment(&lane)), &back).await
 }
 
 /// `POST {prefix}/queues/{lane}/resume`.
-pub(crate) async fn resume(viewer: Viewer, Path(lane): Path<String>) -> Response {
-    change(&viewer, &format!("/v1/queues/{}/resume", segment(&lane)), "/queues").await
+pub(crate) async fn resume(viewer: Viewer, Path(lane): Path<String>) -> Answer {
+    viewer.post(&format!("/v1/queues/{}/resume", segment(&lane)), "/queues").await
 }
 
 /// `POST {prefix}/workers/{id}/drain`.
-pub(crate) async fn drain(viewer: Viewer, Path(id): Path<String>) -> Response {
-    change(&viewer, &format!("/v1/workers/{}/drain", segment(&id)), "/workers").await
-}
-
-async fn change(viewer: &Viewer, path: &str, back: &str) -> Response {
-    match viewer.api.run(Method::POST, path, &json!({})).await {
-        Ok(()) => Redirect::to(&viewer.path(back)).into_response(),
-        Err(refused) => viewer.failed(refused).into_response(),
-    }
+pub(crate) async fn drain(viewer: Viewer, Path(id): Path<String>) -> Answer {
+    viewer.post(&format!("/v1/workers/{}/drain", segment(&id)), "/workers").await
 }
 
 #[derive(Template)]
@@ -179,16 +162,13 @@ struct Worker {
 }
 
 /// `GET {prefix}/workers`.
-pub(crate) async fn workers(viewer: Viewer) -> Response {
-    let all: WorkersResponse = match viewer.api.get("/v1/workers").await {
-        Ok(all) => all,
-        Err(refused) => return viewer.failed(refused).into_response(),
-    };
+pub(crate) async fn workers(viewer: Viewer) -> Answer {
+    let all: WorkersResponse = viewer.api.get("/v1/workers").await?;
     let now = viewer.console.now();
-    html(&Workers {
+    Ok(html(&Workers {
         shell: viewer.shell(Section::Workers, "Workers").live(),
         workers: all.data.into_iter().map(|of| worker(&viewer, of, now)).collect(),
-    })
+    }))
 }
 
 fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
@@ -210,7 +190,7 @@ fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
         name: of.name,
         version: of.version.unwrap_or_default(),
         lanes: of.lanes.join(", "),
-        busy: format!("{}{total}", number(of.slots.busy)),
+        busy: format!("{}{total}", show::count(of.slots.busy)),
         beat: show::when(of.beat_at, now),
         lease: show::when(of.lease_until, now),
         started: show::when(of.started_at, now),
@@ -220,6 +200,8 @@ fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -2,18 +2,16 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use futures_util::future::join;
 use houston_domain::history::{Block, Role};
 use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
 use houston_protocol::session::HistoryEntryResponse;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Place, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, When, plural, segment, with_query};
 use crate::threads;
@@ -21,12 +19,6 @@ use crate::viewer::Viewer;
 
 /// The most characters of a text.
 const MAX_TEXT: usize = 20_000;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Place {
-    #[serde(default)]
-    cursor: String,
-}
 
 #[derive(Template)]
 #[template(path = "history.html")]
@@ -73,21 +65,18 @@ pub(crate) async fn show(
     viewer: Viewer,
     Path((kind, id)): Path<(String, String)>,
     Query(Place { cursor }): Query<Place>,
-) -> Response {
-    let path = format!("/v1/{}/{}/history", plural(&kind), segment(&id));
-    let path = with_query(&path, &[("limit", "50"), ("cursor", &cursor)]);
-    let prompt_path = format!("/v1/{}/{}", plural(&kind), segment(&id));
-    let (page, prompt) = join(viewer.api.get(&path), prompt(&viewer, &prompt_path, &cursor)).await;
+) -> Answer {
+    let owner = format!("/v1/{}/{}", plural(&kind), segment(&id));
+    let path = with_query(&format!("{owner}/history"), &[("limit", "50"), ("cursor", &cursor)]);
+    let (page, prompt) = join(viewer.api.get(&path), prompt(&viewer, &owner, &cursor)).await;
     let page: Page<HistoryEntryResponse> = match page {
         Ok(page) => page,
-        Err(refused) => {
-            return viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response();
-        }
+        Err(refused) => return Err(threads::refused(&viewer, &kind, refused).await),
     };
     let now = viewer.console.now();
     let thread_href = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
     let here = format!("{thread_href}/history");
-    html(&History {
+    Ok(html(&History {
         shell: viewer.shell(Section::Threads, "As the model reads it"),
         prompt,
         entries: page.data.into_iter().map(|of| entry(&viewer, of, now)).collect(),
@@ -95,7 +84,7 @@ pub(crate) async fn show(
         first: if cursor.is_empty() { String::new() } else { here },
         thread_href,
         id,
-    })
+    }))
 }
 
 /// The prompt of the agentable at `path`, on the first page.

@@ -74,9 +74,8 @@ pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
     let title = of.document["goal"].as_str().map(|goal| show::line(goal, 120)).unwrap_or_default();
     let title = if title.trim().is_empty() { "Without a title".to_owned() } else { title };
     let (user, run) = (of.user_id.to_string(), of.run_id.map(|run| run.to_string()).unwrap_or_default());
-    let shell = viewer.shell(Section::Threads, title.clone());
     Ok(Plan {
-        shell: if of.ended_at.is_none() { shell.live() } else { shell },
+        shell: viewer.shell(Section::Threads, title.clone()).live_if(of.ended_at.is_none()),
         title,
         status: super::status(Some(&of.status)),
         user_href: viewer.path(&format!("/users/{user}")),

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Redirect};
 use chrono::{DateTime, Utc};
 use futures_util::future::join4;
 use houston_domain::message::{self, MessageType, Source};
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::{kind_of, plan};
 use crate::api::Refused;
-use crate::failure::html;
-use crate::query::Query;
+use crate::failure::{Answer, html};
+use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
@@ -53,7 +53,7 @@ struct Thread {
     doing: Vec<Fact>,
     created: When,
     rows: Vec<runs::Row>,
-    older_runs: String,
+    older_runs: Pages,
     conversational: bool,
     messages: Vec<Message>,
     earlier: String,
@@ -104,14 +104,14 @@ pub(crate) async fn show(
     viewer: Viewer,
     Path((kind, id)): Path<(String, String)>,
     Query(cursors): Query<Cursors>,
-) -> Response {
+) -> Answer {
     let page = match kind.as_str() {
         plan::KIND => plan::page(&viewer, &id).await.map(|page| html(&page)),
         _ => page(&viewer, &kind, &id, &cursors).await.map(|page| html(&page)),
     };
     match page {
-        Ok(page) => page.into_response(),
-        Err(refused) => viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response(),
+        Err(refused) => Err(threads::refused(&viewer, &kind, refused).await),
+        page => page,
     }
 }
 
@@ -138,11 +138,10 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
     let (user, parent) = (of.user_id.to_string(), of.parent_id.clone().unwrap_or_default());
     let earlier = messages.as_ref().and_then(|page| page.next_cursor.clone());
     let is_newest = cursors.cursor.is_empty() && cursors.runs.is_empty();
-    let shell = viewer.shell(Section::Threads, super::title(&of));
     let mut messages = messages.map(|page| page.data).unwrap_or_default();
     messages.reverse();
     Ok(Thread {
-        shell: if is_newest { shell.live() } else { shell },
+        shell: viewer.shell(Section::Threads, super::title(&of)).live_if(is_newest),
         kind: kind.to_owned(),
         id: of.id.clone(),
         title: super::title(&of),
@@ -160,7 +159,7 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
         doing,
         created: show::when(of.created_at, now),
         rows: runs.data.iter().map(|run| runs::Row::new(viewer, run, now)).collect(),
-        older_runs: runs.next_cursor.map(|next| with_query(&here, &[("runs", &next)])).unwrap_or_default(),
+        older_runs: Pages::new(runs.next_cursor, "", |next| with_query(&here, &[("runs", next)])),
         conversational,
         messages: messages.into_iter().map(|message| Message::new(viewer, message, now)).collect(),
         earlier: earlier.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
@@ -214,13 +213,13 @@ pub(crate) async fn say(
     viewer: Viewer,
     Path((kind, id)): Path<(String, String)>,
     Form(Said { content, key }): Form<Said>,
-) -> Response {
+) -> Answer {
     let path = format!("/v1/{}/{}/messages", plural(&kind), segment(&id));
     match viewer.api.post_once(&path, &json!({"content": content}), &key).await {
         Ok(()) => {
             let to = viewer.path(&format!("/threads/{}/{}", segment(&kind), segment(&id)));
-            Redirect::to(&to).into_response()
+            Ok(Redirect::to(&to).into_response())
         }
-        Err(refused) => viewer.failed(threads::refused(&viewer, &kind, refused).await).into_response(),
+        Err(refused) => Err(threads::refused(&viewer, &kind, refused).await),
     }
 }
