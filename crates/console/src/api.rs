@@ -126,12 +126,7 @@ impl Api {
     }
 
     /// Sends a request whose answer has nothing of interest in its body.
-    pub(crate) async fn run(
-        &self,
-        method: Method,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<(), Refused> {
+    pub(crate) async fn run(&self, method: Method, path: &str, body: &impl Serialize) -> Result<(), Refused> {
         self.sent(method, path, body).await.map(drop)
     }
 

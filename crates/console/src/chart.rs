@@ -35,7 +35,8 @@ impl Chart {
             })
             .unzip();
         let name = "US dollars";
-        let of_costs = json!([{"name": name, "colour": "--accent", "fill": "--accent-soft", "values": values}]);
+        let of_costs =
+            json!([{"name": name, "colour": "--accent", "fill": "--accent-soft", "values": values}]);
         Self::new(&x, &of_costs)
     }
 }

@@ -21,19 +21,9 @@ struct Health {
     checked: When,
     checks: Vec<Check>,
     ready: Vec<Fact>,
-    changes: Vec<Change>,
+    changes: Vec<HealthChangeResponse>,
     has_cells: bool,
     pages: Pages,
-}
-
-/// A check had another status than before.
-struct Change {
-    at: When,
-    status: Status,
-    name: String,
-    /// Empty: there is only one.
-    cell: String,
-    detail: String,
 }
 
 /// A check of the health monitor.
@@ -80,13 +70,6 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
     .await;
     let (health, page) = (health?, page?);
     let (now, here) = (viewer.console.now(), viewer.path("/health"));
-    let change = |of: HealthChangeResponse| Change {
-        at: show::when(of.at, now),
-        status: show::severity(of.status),
-        name: of.check.replace('_', " "),
-        cell: of.cell.unwrap_or_default(),
-        detail: of.detail.unwrap_or_default(),
-    };
     Ok(html(&Health {
         shell: viewer.shell(Section::Health, "Health").live_if(cursor.is_empty()),
         status: show::severity(health.status),
@@ -95,7 +78,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
         checks: checks(&health, if cursor.is_empty() { &page.data } else { &[] }, now),
         ready,
         has_cells: page.data.iter().any(|of| of.cell.is_some()),
-        changes: page.data.into_iter().map(change).collect(),
+        changes: page.data,
         pages: Pages::of(page.next_cursor, &cursor, &here),
     }))
 }

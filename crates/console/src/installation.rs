@@ -2,46 +2,27 @@
 
 use askama::Template;
 use futures_util::future::try_join;
+use houston_domain::team::Team;
 use houston_protocol::agent::AgentResponse;
-use houston_protocol::mcp_server::McpServerList;
+use houston_protocol::mcp_server::{McpServerList, McpServerResponse};
 use houston_protocol::model::{ModelResponse, ModelsResponse};
 use houston_protocol::page::Page;
-use houston_protocol::tool_source::EndpointsList;
+use houston_protocol::tool_source::{EndpointsList, EndpointsResponse};
 use rust_decimal::Decimal;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Status, When, with_query};
+use crate::show::{self, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct Agents {
     shell: Shell,
-    agents: Vec<Agent>,
+    agents: Vec<AgentResponse>,
     pages: Pages,
     teams: Vec<Team>,
-}
-
-struct Agent {
-    status: Status,
-    href: String,
-    name: String,
-    kind: String,
-    is_default: bool,
-    changed: bool,
-    description: String,
-    model: String,
-    tools: String,
-    at: When,
-}
-
-struct Team {
-    name: String,
-    kind: String,
-    agents: String,
-    description: String,
 }
 
 /// `GET {prefix}/agents`.
@@ -49,36 +30,14 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
     let path = with_query("/v1/agents", &[("limit", "50"), ("cursor", &cursor)]);
     let (page, teams) = try_join(
         viewer.api.get::<Page<AgentResponse>>(&path),
-        viewer.api.get::<Page<houston_domain::team::Team>>("/v1/teams?limit=100"),
+        viewer.api.get::<Page<Team>>("/v1/teams?limit=100"),
     )
     .await?;
-    let (now, here) = (viewer.console.now(), viewer.path("/agents"));
-    let agent = |of: AgentResponse| Agent {
-        status: show::switch(of.enabled, "enabled", "disabled"),
-        href: viewer.path(&format!("/agents/{}", of.id)),
-        name: of.name,
-        kind: of.kind,
-        is_default: of.is_default,
-        changed: of.is_default && of.changed,
-        description: show::line(&of.description, 160),
-        model: match (of.provider.as_str(), of.model.as_str()) {
-            ("default", "default") => format!("that of {}", of.use_case),
-            (provider, model) => format!("{provider}/{model}"),
-        },
-        tools: of.tools.len().to_string(),
-        at: show::when(of.updated_at, now),
-    };
-    let team = |of: houston_domain::team::Team| Team {
-        name: of.name,
-        kind: of.kind,
-        agents: of.agents.len().to_string(),
-        description: show::line(&of.description, 160),
-    };
     Ok(html(&Agents {
         shell: viewer.shell(Section::Agents, "Agents"),
-        agents: page.data.into_iter().map(agent).collect(),
-        pages: Pages::of(page.next_cursor, &cursor, &here),
-        teams: teams.data.into_iter().map(team).collect(),
+        agents: page.data,
+        pages: Pages::of(page.next_cursor, &cursor, &viewer.path("/agents")),
+        teams: teams.data,
     }))
 }
 
@@ -152,25 +111,8 @@ pub(crate) fn milliseconds(ms: f64) -> String {
 #[template(path = "tools.html")]
 struct Tools {
     shell: Shell,
-    servers: Vec<Server>,
-    documents: Vec<Document>,
-}
-
-struct Server {
-    status: Status,
-    name: String,
-    url: String,
-    kinds: String,
-    tools: String,
-    login: String,
-}
-
-struct Document {
-    name: String,
-    kinds: String,
-    tools: String,
-    missing: String,
-    at: When,
+    servers: Vec<McpServerResponse>,
+    documents: Vec<EndpointsResponse>,
 }
 
 /// `GET {prefix}/tools`: MCP servers, and documents of HTTP endpoints.
@@ -180,25 +122,9 @@ pub(crate) async fn tools(viewer: Viewer) -> Answer {
         viewer.api.get::<EndpointsList>("/v1/endpoints"),
     )
     .await?;
-    let now = viewer.console.now();
-    let server = |of: houston_protocol::mcp_server::McpServerResponse| Server {
-        status: show::switch(of.enabled, "enabled", "disabled"),
-        name: of.name,
-        url: of.url,
-        kinds: of.kinds.join(", "),
-        tools: of.offered.len().to_string(),
-        login: of.login.unwrap_or_default().replace('_', " "),
-    };
-    let document = |of: houston_protocol::tool_source::EndpointsResponse| Document {
-        name: of.name,
-        kinds: of.kinds.join(", "),
-        tools: of.tools.join(", "),
-        missing: of.missing_secrets.join(", "),
-        at: show::when(of.updated_at, now),
-    };
     Ok(html(&Tools {
         shell: viewer.shell(Section::Tools, "Tools"),
-        servers: servers.data.into_iter().map(server).collect(),
-        documents: documents.data.into_iter().map(document).collect(),
+        servers: servers.data,
+        documents: documents.data,
     }))
 }

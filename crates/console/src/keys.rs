@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::Form;
 use axum::extract::Path;
-use chrono::{DateTime, Utc};
+use houston_domain::id::ApiKeyId;
 use houston_domain::scope::Scope;
 use houston_protocol::key::KeyResponse;
 use houston_protocol::page::Page;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Status, When, segment, with_query};
+use crate::show::{self, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
@@ -31,24 +31,10 @@ struct Keys {
     all: bool,
     active_href: String,
     all_href: String,
-    keys: Vec<Key>,
+    keys: Vec<KeyResponse>,
+    /// That of this session.
+    own: ApiKeyId,
     pages: Pages,
-}
-
-struct Key {
-    status: Status,
-    name: String,
-    id: String,
-    prefix: String,
-    scopes: String,
-    /// Its user, or the issuer whose tokens are accepted in its place.
-    whose: String,
-    created: When,
-    used: When,
-    ends: When,
-    /// Empty: it has ended, or is that of this session.
-    revoke_href: String,
-    is_own: bool,
 }
 
 /// `GET {prefix}/keys`.
@@ -57,7 +43,7 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
     let active = if all { "" } else { "true" };
     let query = [("limit", "100"), ("active", active), ("cursor", search.cursor.as_str())];
     let page: Page<KeyResponse> = viewer.api.get(&with_query("/v1/keys", &query)).await?;
-    let (now, active_href) = (viewer.console.now(), viewer.path("/keys"));
+    let active_href = viewer.path("/keys");
     let all_href = with_query(&active_href, &[("show", "all")]);
     let at = |cursor: &str| {
         with_query(&active_href, &[("show", if all { "all" } else { "" }), ("cursor", cursor)])
@@ -66,33 +52,11 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
         shell: viewer.shell(Section::Keys, "Keys"),
         all,
         pages: Pages::new(page.next_cursor, &search.cursor, at),
-        keys: page.data.into_iter().map(|of| key(&viewer, of, now)).collect(),
+        keys: page.data,
+        own: viewer.key,
         active_href,
         all_href,
     }))
-}
-
-fn key(viewer: &Viewer, of: KeyResponse, now: DateTime<Utc>) -> Key {
-    let tone = match of.status.as_str() {
-        "active" => "good",
-        _ => "idle",
-    };
-    let is_own = of.id == viewer.key;
-    let can_revoke = of.status == "active" && !is_own;
-    let scopes: Vec<&str> = of.scopes.iter().map(|scope| scope.as_str()).collect();
-    Key {
-        status: Status { text: of.status, tone },
-        name: show::line(&of.name, 120),
-        id: of.id.to_string(),
-        prefix: of.prefix,
-        scopes: scopes.join(", "),
-        whose: of.user_id.map(|user| user.to_string()).or(of.issuer).unwrap_or_default(),
-        created: show::when(of.created_at, now),
-        used: show::when_if(of.last_used_at, now),
-        ends: show::when_if(of.revoked_at.or(of.expires_at), now),
-        revoke_href: if can_revoke { viewer.path(&format!("/keys/{}/revoke", of.id)) } else { String::new() },
-        is_own,
-    }
 }
 
 #[derive(Debug, Deserialize)]

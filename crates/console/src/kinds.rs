@@ -6,50 +6,20 @@ use houston_protocol::kind::{KindResponse, KindsResponse};
 
 use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, fact, with_query};
+use crate::show::{self, Fact, fact};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
 #[template(path = "kinds.html")]
 struct Kinds {
     shell: Shell,
-    kinds: Vec<Kind>,
-}
-
-struct Kind {
-    name: String,
-    what: String,
-    facts: Vec<Fact>,
-    tools: String,
-    agents: String,
-    agents_href: String,
-    default_href: String,
-    threads_href: String,
+    kinds: Vec<KindResponse>,
 }
 
 /// `GET {prefix}/kinds`.
 pub(crate) async fn show(viewer: Viewer) -> Answer {
     let all: KindsResponse = viewer.api.get("/v1/kinds").await?;
-    Ok(html(&Kinds {
-        shell: viewer.shell(Section::Kinds, "Kinds"),
-        kinds: all.data.into_iter().map(|of| kind(&viewer, of)).collect(),
-    }))
-}
-
-fn kind(viewer: &Viewer, of: KindResponse) -> Kind {
-    Kind {
-        what: show::line(&of.role, 400),
-        facts: facts(&of),
-        tools: of.tools.join(", "),
-        agents: agents(of.agents, of.enabled_agents),
-        agents_href: viewer.path("/agents"),
-        default_href: of
-            .default_agent_id
-            .map(|agent| viewer.path(&format!("/agents/{agent}")))
-            .unwrap_or_default(),
-        threads_href: with_query(&viewer.path("/threads"), &[("kind", &of.kind)]),
-        name: of.kind,
-    }
+    Ok(html(&Kinds { shell: viewer.shell(Section::Kinds, "Kinds"), kinds: all.data }))
 }
 
 fn facts(of: &KindResponse) -> Vec<Fact> {

@@ -63,44 +63,11 @@ struct Run {
     facts: Vec<Fact>,
     created: When,
     ended: When,
-    questions: Vec<Asked>,
+    questions: Vec<QuestionResponse>,
     reasons: Vec<Reason>,
     contents: bool,
     fall: Waterfall,
-    calls: Vec<Call>,
-}
-
-/// An open question of the run.
-struct Asked {
-    href: String,
-    text: String,
-    asked: When,
-}
-
-struct Call {
-    iteration: String,
-    model: String,
-    input: String,
-    cached: String,
-    output: String,
-    reasoning: String,
-    cost: String,
-    at: When,
-}
-
-impl Call {
-    fn new(call: &ModelCallResponse, now: DateTime<Utc>) -> Self {
-        Self {
-            iteration: call.iteration.to_string(),
-            model: format!("{}/{}", call.provider, call.model),
-            input: show::count(call.usage.input_tokens),
-            cached: show::count(call.usage.cache_read_tokens),
-            output: show::count(call.usage.output_tokens),
-            reasoning: show::count(call.usage.reasoning_tokens),
-            cost: show::dollars(call.cost),
-            at: show::when(call.created_at, now),
-        }
-    }
+    calls: Vec<ModelCallResponse>,
 }
 
 /// `GET {prefix}/runs/{id}`.
@@ -117,16 +84,15 @@ pub(crate) async fn show(
         viewer.api.bytes(&outline),
     )
     .await;
-    let (run, calls) = (run?, calls?);
+    let (run, ModelCallsResponse { data: calls }) = (run?, calls?);
     let now = viewer.console.now();
     let is_open = !run.status.is_terminal();
     let fall = waterfall(&viewer, (&path, is_open), outline, Part { contents, from }, now).await;
     let fall = fall.unwrap_or_else(|refused| Waterfall::without(refused.detail));
-    let mut page = page(&viewer, &run, &calls, (fall, contents), now);
+    let mut page = page(&viewer, &run, calls, (fall, contents), now);
     page.shell = page.shell.noting("warn", why_left(&left));
     if is_open {
-        (page.questions, page.reasons) =
-            join(questions(&viewer, &run, now), reasons(&viewer, &path, now)).await;
+        (page.questions, page.reasons) = join(questions(&viewer, &run), reasons(&viewer, &path, now)).await;
     } else if matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered) {
         page.reasons = reasons(&viewer, &path, now).await;
     }
@@ -136,7 +102,7 @@ pub(crate) async fn show(
 fn page(
     viewer: &Viewer,
     run: &RunResponse,
-    calls: &ModelCallsResponse,
+    calls: Vec<ModelCallResponse>,
     (fall, contents): (Waterfall, bool),
     now: DateTime<Utc>,
 ) -> Run {
@@ -166,7 +132,7 @@ fn page(
         reasons: Vec::new(),
         contents,
         fall,
-        calls: calls.data.iter().map(|call| Call::new(call, now)).collect(),
+        calls,
         href,
         id,
     }
@@ -230,16 +196,10 @@ async fn with_texts(
 }
 
 /// The open questions of the run, among the newest of its tenant.
-async fn questions(viewer: &Viewer, run: &RunResponse, now: DateTime<Utc>) -> Vec<Asked> {
+async fn questions(viewer: &Viewer, run: &RunResponse) -> Vec<QuestionResponse> {
     let page: Result<Page<QuestionResponse>, _> = viewer.api.get("/v1/questions?limit=100").await;
     let all = page.map(|page| page.data).unwrap_or_default();
-    let own = all.into_iter().filter(|question| question.run_id == run.id);
-    own.map(|question| Asked {
-        href: viewer.path(&format!("/waiting/{}", question.id)),
-        text: show::line(&question.text, 200),
-        asked: show::when(question.created_at, now),
-    })
-    .collect()
+    all.into_iter().filter(|question| question.run_id == run.id).collect()
 }
 
 /// `POST {prefix}/runs/{id}/cancel`.
@@ -335,11 +295,7 @@ pub(crate) struct EventsFrom {
 }
 
 /// `GET {prefix}/runs/{id}/events`. A browser that reconnects says where it was (`Last-Event-ID`); the API goes on there.
-pub(crate) async fn events(
-    viewer: Viewer,
-    Path(id): Path<String>,
-    Query(from): Query<EventsFrom>,
-) -> Answer {
+pub(crate) async fn events(viewer: Viewer, Path(id): Path<String>, Query(from): Query<EventsFrom>) -> Answer {
     let run: RunResponse = viewer.api.get(&format!("/v1/runs/{}", segment(&id))).await?;
     let kind = &run.owner.kind;
     let after = from.after.map(|after| format!("?after={after}")).unwrap_or_default();

@@ -188,9 +188,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
         |of: &ListedRunResponse| Row { title: show::line(&of.title, 80), ..Row::new(&viewer, &of.run, now) };
     template.rows = page.data.iter().map(row).collect();
     let here = viewer.path("/runs");
-    template.pages = Pages::new(page.next_cursor, &cursor, |cursor| {
-        with_query(&here, &[("q", &q), ("cursor", cursor)])
-    });
+    template.pages =
+        Pages::new(page.next_cursor, &cursor, |cursor| with_query(&here, &[("q", &q), ("cursor", cursor)]));
     template.shell.live = cursor.is_empty();
     Ok(html(&template))
 }

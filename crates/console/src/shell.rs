@@ -3,16 +3,18 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
 use futures_util::future::join3;
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::health::HealthResponse;
 use houston_protocol::overview::OverviewResponse;
+use houston_protocol::time::Time;
 use serde::Serialize;
 
 use crate::api::MissingCells;
 use crate::assets::Assets;
-use crate::show;
+use crate::show::{self, When};
 use crate::viewer::Viewer;
 
 /// A section of the console.
@@ -75,6 +77,7 @@ pub(crate) struct Shell {
     pub(crate) groups: Vec<Group>,
     pub(crate) notes: Vec<Note>,
     pub(crate) missing: MissingCells,
+    pub(crate) now: DateTime<Utc>,
     pub(crate) live: bool,
     pub(crate) charts: bool,
     pub(crate) every_s: u32,
@@ -129,6 +132,7 @@ impl Viewer {
             ],
             notes: Vec::new(),
             missing: self.api.missing.clone(),
+            now: self.console.now(),
             live: false,
             charts: false,
             every_s: config.refresh_s,
@@ -142,6 +146,16 @@ impl Viewer {
 }
 
 impl Shell {
+    /// An instant, for the macro `time`.
+    pub(crate) fn when(&self, at: Time) -> When {
+        show::when(at, self.now)
+    }
+
+    /// An instant, for the macro `maybe`.
+    pub(crate) fn maybe(&self, at: Option<Time>) -> When {
+        show::when_if(at, self.now)
+    }
+
     /// The page refreshes itself.
     pub(crate) fn live(self) -> Self {
         self.live_if(true)

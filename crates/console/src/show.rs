@@ -1,5 +1,7 @@
 //! How values look: times, durations, amounts, ids, statuses.
 
+use std::fmt;
+
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use houston_domain::health::HealthStatus;
 use houston_domain::run::RunStatus;
@@ -118,12 +120,13 @@ pub(crate) fn cost(sum: Option<Decimal>, unpriced: i32) -> String {
 }
 
 /// The end of an id, which differs most: `run_…3f2a91c0`.
-pub(crate) fn short(id: &str) -> String {
+pub(crate) fn short(id: impl fmt::Display) -> String {
+    let id = id.to_string();
     match id.rsplit_once('_') {
         Some((kind, digits)) if digits.len() > 12 && digits.is_ascii() => {
             format!("{kind}_…{}", &digits[digits.len() - 8..])
         }
-        _ => id.to_owned(),
+        _ => id,
     }
 }
 

@@ -9,6 +9,7 @@ use futures_util::future::try_join;
 use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
 use houston_protocol::run_list::ListedRunResponse;
+use houston_protocol::time::Time;
 use houston_protocol::trigger::{
     TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, TriggerWhen, UpdateTrigger,
 };
@@ -21,35 +22,13 @@ use crate::shell::{Section, Shell};
 use crate::show::{self, Fact, Status, When, fact, segment};
 use crate::viewer::Viewer;
 
-/// A trigger in a list.
-pub(crate) struct Row {
-    pub(crate) status: Status,
-    pub(crate) href: String,
-    pub(crate) name: String,
-    pub(crate) when: String,
-    pub(crate) next: When,
-    pub(crate) last: When,
-    pub(crate) fired: String,
-    pub(crate) refused: String,
-}
-
-impl Row {
-    pub(crate) fn new(viewer: &Viewer, of: &TriggerResponse, now: DateTime<Utc>) -> Self {
-        Self {
-            status: show::switch(of.enabled, "enabled", "paused"),
-            href: viewer.path(&format!("/triggers/{}", of.id)),
-            name: show::line(&of.name, 100),
-            when: show::line(&when(&of.when), 160),
-            next: show::when_if(of.next_at.filter(|_| of.enabled), now),
-            last: show::when_if(of.last_at, now),
-            fired: of.fired.to_string(),
-            refused: of.refused.to_string(),
-        }
-    }
+/// When it is due next.
+pub(crate) fn due(of: &TriggerResponse) -> Option<Time> {
+    of.next_at.filter(|_| of.enabled)
 }
 
 /// When it fires, in words.
-fn when(of: &TriggerWhen) -> String {
+pub(crate) fn when(of: &TriggerWhen) -> String {
     match of {
         TriggerWhen::Cron { cron, zone, .. } => format!("at {cron} ({zone})"),
         TriggerWhen::Keyword { words, regex } => {
@@ -78,7 +57,7 @@ struct Schedules {
     retries_href: String,
     /// Why no runs are listed.
     missing: &'static str,
-    triggers: Vec<Row>,
+    triggers: Vec<TriggerResponse>,
 }
 
 /// `GET {prefix}/schedules`.
@@ -103,7 +82,7 @@ async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
             true => "Runs whose attempt failed are listed here with the time of the next.",
             false => "A list of them needs the scope operate.",
         },
-        triggers: due.data.iter().map(|of| Row::new(viewer, of, now)).collect(),
+        triggers: due.data,
     })
 }
 
@@ -144,11 +123,9 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
 async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
     let path = format!("/v1/triggers/{id}");
     let firings = format!("{path}/firings");
-    let (of, firings) = try_join(
-        viewer.api.get::<TriggerResponse>(&path),
-        viewer.api.get::<TriggerFiringList>(&firings),
-    )
-    .await?;
+    let (of, firings) =
+        try_join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings))
+            .await?;
     let (now, user) = (viewer.console.now(), of.user_id.to_string());
     let Effect { what, agentable, text } = then(&of.then);
     Ok(Trigger {
@@ -168,7 +145,7 @@ async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
         user_short: show::short(&user),
         for_href: made_href(viewer, agentable),
         for_short: show::short(agentable),
-        next: show::when_if(of.next_at.filter(|_| of.enabled), now),
+        next: show::when_if(due(&of), now),
         last: show::when_if(of.last_at, now),
         text: text.to_owned(),
         firings: firings.data.into_iter().map(|of| firing(viewer, of, now)).collect(),

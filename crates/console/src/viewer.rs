@@ -33,9 +33,8 @@ impl Viewer {
     /// [`Refused`] when the API does not accept the key.
     pub(crate) async fn of_key(site: &Site, key: &str, request: &Parts) -> Result<Self, Refused> {
         let carry = site.console.0.carry;
-        let api = Api::new(site.api.clone(), key, request, carry).ok_or_else(|| {
-            Refused::new(StatusCode::UNAUTHORIZED, "unauthorized", "this is no API key")
-        })?;
+        let api = Api::new(site.api.clone(), key, request, carry)
+            .ok_or_else(|| Refused::new(StatusCode::UNAUTHORIZED, "unauthorized", "this is no API key"))?;
         let own: OwnKeyResponse = api.get("/v1/key").await?;
         if own.user_id.is_some() {
             let detail = "This key is for one user. The console is for keys of the tenant.";
@@ -46,13 +45,7 @@ impl Viewer {
     }
 
     /// Sends a change, and leads to the page at `to`.
-    pub(crate) async fn change(
-        &self,
-        method: Method,
-        path: &str,
-        body: &impl Serialize,
-        to: &str,
-    ) -> Answer {
+    pub(crate) async fn change(&self, method: Method, path: &str, body: &impl Serialize, to: &str) -> Answer {
         self.api.run(method, path, body).await?;
         Ok(Redirect::to(&self.path(to)).into_response())
     }

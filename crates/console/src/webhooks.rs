@@ -3,9 +3,8 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
-use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
-use houston_domain::webhook;
+use houston_domain::webhook::Delivery;
 use houston_protocol::page::Page;
 use houston_protocol::webhook::{WebhookList, WebhookResponse, WebhookTestResponse};
 use serde::Deserialize;
@@ -15,23 +14,14 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment, with_query};
+use crate::show::{self, Fact, Status, fact, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
 #[template(path = "webhooks.html")]
 struct Webhooks {
     shell: Shell,
-    webhooks: Vec<Row>,
-}
-
-struct Row {
-    status: Status,
-    href: String,
-    url: String,
-    topics: String,
-    description: String,
-    at: When,
+    webhooks: Vec<WebhookResponse>,
 }
 
 fn status(of: &WebhookResponse) -> Status {
@@ -45,19 +35,7 @@ fn status(of: &WebhookResponse) -> Status {
 /// `GET {prefix}/webhooks`.
 pub(crate) async fn list(viewer: Viewer) -> Answer {
     let all: WebhookList = viewer.api.get("/v1/webhooks").await?;
-    let now = viewer.console.now();
-    let row = |of: &WebhookResponse| Row {
-        status: status(of),
-        href: viewer.path(&format!("/webhooks/{}", of.id)),
-        url: of.url.clone(),
-        topics: of.topics.join(", "),
-        description: show::line(&of.description, 160),
-        at: show::when(of.created_at, now),
-    };
-    Ok(html(&Webhooks {
-        shell: viewer.shell(Section::Webhooks, "Webhooks"),
-        webhooks: all.data.iter().map(row).collect(),
-    }))
+    Ok(html(&Webhooks { shell: viewer.shell(Section::Webhooks, "Webhooks"), webhooks: all.data }))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -91,18 +69,6 @@ struct State {
     name: &'static str,
 }
 
-struct Delivery {
-    status: Status,
-    id: String,
-    topic: String,
-    event: String,
-    attempts: String,
-    answer: String,
-    error: String,
-    at: When,
-    can_redeliver: bool,
-}
-
 /// `GET {prefix}/webhooks/{id}`.
 pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>, Query(search): Query<Search>) -> Answer {
     Ok(html(&page(&viewer, &segment(&id), &search).await?))
@@ -112,12 +78,10 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
     let path = format!("/v1/webhooks/{id}");
     let query = [("limit", "50"), ("state", search.state.as_str()), ("cursor", search.cursor.as_str())];
     let deliveries = with_query(&format!("{path}/deliveries"), &query);
-    let (of, page) = try_join(
-        viewer.api.get::<WebhookResponse>(&path),
-        viewer.api.get::<Page<webhook::Delivery>>(&deliveries),
-    )
-    .await?;
-    let (now, href) = (viewer.console.now(), viewer.path(&format!("/webhooks/{id}")));
+    let (of, page) =
+        try_join(viewer.api.get::<WebhookResponse>(&path), viewer.api.get::<Page<Delivery>>(&deliveries))
+            .await?;
+    let href = viewer.path(&format!("/webhooks/{id}"));
     let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
     let state = |name: &'static str| {
         let value = if name == "all" { "" } else { name };
@@ -136,29 +100,19 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
         ],
         url: of.url,
         states: ["all", "pending", "delivered", "dead"].map(state).into(),
-        deliveries: page.data.into_iter().map(|of| delivery(of, now)).collect(),
+        deliveries: page.data,
         pages: Pages::new(page.next_cursor, &search.cursor, |cursor| at(&search.state, cursor)),
         href,
     })
 }
 
-fn delivery(of: webhook::Delivery, now: DateTime<Utc>) -> Delivery {
-    let tone = match of.state.as_str() {
+/// How a delivery looks.
+fn tone(of: &Delivery) -> &'static str {
+    match of.state.as_str() {
         "delivered" => "good",
         "dead" => "bad",
         _ if of.attempts > 0 => "warn",
         _ => "idle",
-    };
-    Delivery {
-        can_redeliver: of.state != "pending",
-        status: Status { text: of.state, tone },
-        id: of.id.to_string(),
-        topic: of.topic,
-        event: of.event_id,
-        attempts: of.attempts.to_string(),
-        answer: of.status.map(|status| status.to_string()).unwrap_or_default(),
-        error: show::line(&of.error.unwrap_or_default(), 200),
-        at: show::when(of.attempted_at.unwrap_or(of.created_at), now),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::extract::{Path, Query};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use houston_domain::scope::Scope;
 use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use houston_protocol::worker::{WorkerResponse, WorkersResponse};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Status, When, segment, with_query};
+use crate::show::{self, Status, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
@@ -18,23 +18,8 @@ use crate::viewer::Viewer;
 struct Queues {
     shell: Shell,
     whose: &'static str,
-    queues: Vec<Queue>,
+    queues: Vec<QueueResponse>,
     can_change: bool,
-}
-
-struct Queue {
-    lane: String,
-    status: Status,
-    paused: bool,
-    depth: String,
-    oldest: String,
-    running: String,
-    slots: String,
-    retrying: String,
-    put_off: String,
-    waiting: String,
-    pending: String,
-    href: String,
 }
 
 /// The lane that the viewer drains.
@@ -53,7 +38,9 @@ fn at_work(of: &QueueResponse) -> i64 {
 fn drained(of: &QueueResponse) -> String {
     let dead = match of.orphaned {
         0 => String::new(),
-        count => format!(" Runs of workers that died, which go on once the lane does: {}.", show::count(count)),
+        count => {
+            format!(" Runs of workers that died, which go on once the lane does: {}.", show::count(count))
+        }
     };
     match at_work(of) {
         0 => format!("The lane {} is drained: none of its runs is at work.{dead}", of.lane),
@@ -77,7 +64,7 @@ pub(crate) async fn queues(viewer: Viewer, Query(Draining { drain }): Query<Drai
         shell: viewer.shell(Section::Queues, "Queues").live().noting("", note.as_deref()),
         whose,
         can_change: viewer.may(Scope::Installation),
-        queues: all.data.into_iter().map(|of| queue(&viewer, of)).collect(),
+        queues: all.data,
     }))
 }
 
@@ -102,22 +89,9 @@ fn state(of: &QueueResponse) -> Status {
     Status { text: text.to_owned(), tone }
 }
 
-fn queue(viewer: &Viewer, of: QueueResponse) -> Queue {
-    let more = if of.capped { "+" } else { "" };
-    Queue {
-        href: viewer.path(&format!("/queues/{}", segment(&of.lane))),
-        status: state(&of),
-        paused: of.paused,
-        depth: format!("{}{more}", show::count(of.depth)),
-        oldest: if of.depth == 0 { String::new() } else { show::took(TimeDelta::seconds(of.oldest_age_s)) },
-        running: show::count(of.running),
-        slots: of.slots.map(show::count).unwrap_or_default(),
-        retrying: show::count(of.retrying),
-        put_off: show::count(of.put_off),
-        waiting: show::count(of.waiting),
-        pending: show::count(of.scaling.pending_slots),
-        lane: of.lane,
-    }
+/// For how long its oldest has waited.
+fn oldest(of: &QueueResponse) -> String {
+    if of.depth == 0 { String::new() } else { show::took(TimeDelta::seconds(of.oldest_age_s)) }
 }
 
 /// `POST {prefix}/queues/{lane}/pause`.
@@ -145,57 +119,27 @@ pub(crate) async fn drain(viewer: Viewer, Path(id): Path<String>) -> Answer {
 #[template(path = "workers.html")]
 struct Workers {
     shell: Shell,
-    workers: Vec<Worker>,
-}
-
-struct Worker {
-    status: Status,
-    name: String,
-    id: String,
-    version: String,
-    lanes: String,
-    busy: String,
-    beat: When,
-    lease: When,
-    started: When,
-    drain_href: String,
+    workers: Vec<WorkerResponse>,
 }
 
 /// `GET {prefix}/workers`.
 pub(crate) async fn workers(viewer: Viewer) -> Answer {
     let all: WorkersResponse = viewer.api.get("/v1/workers").await?;
-    let now = viewer.console.now();
-    Ok(html(&Workers {
-        shell: viewer.shell(Section::Workers, "Workers").live(),
-        workers: all.data.into_iter().map(|of| worker(&viewer, of, now)).collect(),
-    }))
+    Ok(html(&Workers { shell: viewer.shell(Section::Workers, "Workers").live(), workers: all.data }))
 }
 
-fn worker(viewer: &Viewer, of: WorkerResponse, now: DateTime<Utc>) -> Worker {
-    let is_asked = of.drain_requested_at.is_some() || of.draining_since.is_some();
+/// Whether it ends, or was asked to.
+fn is_draining(of: &WorkerResponse) -> bool {
+    of.drain_requested_at.is_some() || of.draining_since.is_some()
+}
+
+fn health(of: &WorkerResponse) -> Status {
     let tone = match of.status.as_str() {
-        "alive" if is_asked => "warn",
-        "alive" => "good",
-        "draining" => "warn",
+        "alive" if !is_draining(of) => "good",
+        "alive" | "draining" => "warn",
         _ => "bad",
     };
-    let total = of.slots.total.map(|total| format!(" of {total}")).unwrap_or_default();
-    let id = of.id.to_string();
-    Worker {
-        drain_href: match of.status.as_str() {
-            "alive" if !is_asked => viewer.path(&format!("/workers/{id}/drain")),
-            _ => String::new(),
-        },
-        status: Status { text: if is_asked { "draining".to_owned() } else { of.status }, tone },
-        name: of.name,
-        version: of.version.unwrap_or_default(),
-        lanes: of.lanes.join(", "),
-        busy: format!("{}{total}", show::count(of.slots.busy)),
-        beat: show::when(of.beat_at, now),
-        lease: show::when(of.lease_until, now),
-        started: show::when(of.started_at, now),
-        id,
-    }
+    Status { text: if is_draining(of) { "draining".to_owned() } else { of.status.clone() }, tone }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use futures_util::future::join;
 use houston_protocol::plan::{PlanResponse, PlanStepResponse};
+use houston_protocol::question::QuestionResponse;
 use serde_json::Value;
 
 use super::kind_of;
@@ -39,16 +40,10 @@ pub(super) struct Plan {
     due: When,
     ended: When,
     reasons: Vec<Reason>,
-    questions: Vec<Asked>,
+    questions: Vec<QuestionResponse>,
     done: String,
     steps: Vec<Step>,
     output: String,
-}
-
-/// An open question of a step.
-struct Asked {
-    href: String,
-    text: String,
 }
 
 struct Step {
@@ -90,10 +85,10 @@ pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
         ended: show::when_if(of.ended_at, now),
         // One that has ended takes no messages: there is nothing to do.
         reasons: if of.ended_at.is_none() { reasons } else { Vec::new() },
-        questions: of.questions.iter().map(|asked| question(viewer, asked)).collect(),
         done: done(&of.checklist),
         steps: of.steps.iter().map(|of| step(viewer, of, now)).collect(),
         output: of.output.as_ref().map(|output| text(output, MAX_RESULT)).unwrap_or_default(),
+        questions: of.questions,
         id: of.id,
     })
 }
@@ -105,10 +100,6 @@ fn facts(of: &PlanResponse) -> Vec<Fact> {
         fact("Calls of tools and models", of.calls.to_string()),
         fact("Who made it", if of.attached { "waits for it" } else { "goes on meanwhile" }),
     ]
-}
-
-fn question(viewer: &Viewer, of: &houston_protocol::question::QuestionResponse) -> Asked {
-    Asked { href: viewer.path(&format!("/waiting/{}", of.id)), text: show::line(&of.text, 200) }
 }
 
 /// How many steps are done, as the checklist says.
