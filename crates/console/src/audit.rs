@@ -2,14 +2,13 @@
 
 use askama::Template;
 use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
 use houston_domain::audit::AuditRecord;
 use houston_protocol::page::Page;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query, Search, parse};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Status, When, with_query};
+use crate::show::{self, Status, with_query};
 use crate::viewer::Viewer;
 
 /// What may be searched for: the word, and the parameter of the API.
@@ -27,22 +26,8 @@ struct Audit {
     shell: Shell,
     search: String,
     wrong: Vec<String>,
-    records: Vec<Record>,
+    records: Vec<AuditRecord>,
     pages: Pages,
-}
-
-struct Record {
-    at: When,
-    status: Status,
-    operation: String,
-    operation_href: String,
-    target: String,
-    target_href: String,
-    target_short: String,
-    actor: String,
-    actor_href: String,
-    actor_short: String,
-    request: String,
 }
 
 /// `GET {prefix}/audit`.
@@ -58,45 +43,37 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
         }
         Err(refused) => return Err(refused),
     };
-    let (now, here) = (viewer.console.now(), viewer.path("/audit"));
+    let here = viewer.path("/audit");
     let at = |cursor: &str| with_query(&here, &[("q", &q), ("cursor", cursor)]);
     Ok(html(&Audit {
         shell: viewer.shell(Section::Audit, "Audit log").live_if(cursor.is_empty()),
-        records: page.data.into_iter().map(|of| record(of, &here, now)).collect(),
+        records: page.data,
         pages: Pages::new(page.next_cursor, &cursor, at),
         wrong,
         search: q,
     }))
 }
 
-/// The list at `here` of records that have this value. Empty: a search cannot have it.
-fn alike(here: &str, term: &str, value: &str) -> String {
+/// The list of records that have this value. Empty: a search cannot have it.
+fn alike(prefix: &str, term: &str, value: &str) -> String {
     if value.is_empty() || value.contains(char::is_whitespace) {
         return String::new();
     }
-    with_query(here, &[("q", &format!("{term}:{value}"))])
+    with_query(&format!("{prefix}/audit"), &[("q", &format!("{term}:{value}"))])
 }
 
-fn record(of: AuditRecord, here: &str, now: DateTime<Utc>) -> Record {
-    let (text, tone) = match (of.status, of.code) {
+fn outcome(of: &AuditRecord) -> Status {
+    let (text, tone) = match (of.status, &of.code) {
         (0, None) => ("command".to_owned(), "good"),
         (0, Some(code)) => (format!("command: {code}"), "warn"),
         (200..400, _) => ("done".to_owned(), "good"),
         (status, Some(code)) => (format!("{status} {code}"), "warn"),
         (status, None) => (status.to_string(), "warn"),
     };
-    let target = of.target.unwrap_or_default();
-    Record {
-        at: show::when(of.at, now),
-        status: Status { text, tone },
-        operation_href: alike(here, "operation", &of.operation),
-        operation: of.operation.replace('_', " "),
-        target_short: show::short(&show::line(&target, 80)),
-        target_href: alike(here, "target", &target),
-        target,
-        actor_href: alike(here, "actor", &of.actor),
-        actor_short: of.actor_name.map_or_else(|| show::short(&of.actor), |name| show::line(&name, 60)),
-        actor: of.actor,
-        request: of.request_id.unwrap_or_default(),
-    }
+    Status { text, tone }
+}
+
+/// Whose change it was.
+fn who(of: &AuditRecord) -> String {
+    of.actor_name.as_ref().map_or_else(|| show::short(&of.actor), |name| show::line(name, 60))
 }

@@ -96,7 +96,7 @@ fn model(of: ModelResponse) -> Model {
         context: of.limits.context_window.map(show::count).unwrap_or_default(),
         calls: measured.map(|of| show::count(of.calls)).unwrap_or_default(),
         first: measured.map(|of| milliseconds(of.first_event_ms)).unwrap_or_default(),
-        speed: measured.and_then(|of| of.tokens_per_s).map(|speed| format!("{speed:.0}")).unwrap_or_default(),
+        speed: measured.map(|of| speed(of.tokens_per_s)).unwrap_or_default(),
         retires: of.retires_on.unwrap_or_default(),
         id: of.id,
     }
@@ -105,6 +105,11 @@ fn model(of: ModelResponse) -> Model {
 /// A measured time.
 pub(crate) fn milliseconds(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1000.0) }
+}
+
+/// A measured speed.
+pub(crate) fn speed(tokens_per_s: Option<f64>) -> String {
+    tokens_per_s.map(|speed| format!("{speed:.0}")).unwrap_or_default()
 }
 
 #[derive(Template)]

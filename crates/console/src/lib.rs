@@ -23,9 +23,10 @@
 //! among them are unchanged, with their licences beside them.
 //!
 //! # Add a page
-//! 1. A template in `templates/` that extends `page.html`, with fields that are ready to be read: the handler decides how
-//!    times, costs and durations look (`show`).
-//! 2. A file with the handler: it takes a `Viewer`, asks the API, and fills the template.
+//! 1. A template in `templates/` that extends `page.html`. Rows of tables are what the API answers; how times, costs and
+//!    durations look is in `show`, which templates call.
+//! 2. A file with the handler: it takes a `Viewer`, asks the API, and fills the template. What the API refuses, the handler
+//!    returns (`failure`).
 //! 3. A line in `routes` and in `Section`, and the page in the tests of the console in
 //!    `crates/cli/tests/clients`, which look at each in a browser.
 

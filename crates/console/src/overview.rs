@@ -3,11 +3,13 @@
 use askama::Template;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{join_all, join3, try_join4};
+use houston_domain::error_group::ErrorGroup;
 use houston_domain::health::HealthStatus;
 use houston_domain::scope::Scope;
+use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_protocol::health::HealthResponse;
-use houston_protocol::model::ModelsResponse;
+use houston_protocol::model::{ModelResponse, ModelsResponse};
 use houston_protocol::overview::OverviewResponse;
 use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
@@ -18,12 +20,10 @@ use crate::api::Refused;
 use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::health::{Check, checks};
-use crate::installation::milliseconds;
 use crate::query::Query;
-use crate::runs::Group;
 use crate::shell::{Section, Shell};
 use crate::viewer::Viewer;
-use crate::{questions, show, threads};
+use crate::{show, threads};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -35,11 +35,11 @@ struct Overview {
     other: &'static str,
     tiles: Vec<Tile>,
     chart: Chart,
-    groups: Vec<Group>,
+    groups: Vec<ErrorGroup>,
     checks: Vec<Check>,
-    questions: Vec<questions::Row>,
-    models: Vec<Model>,
-    threads: Vec<threads::Row>,
+    questions: Vec<QuestionResponse>,
+    models: Vec<ModelResponse>,
+    threads: Vec<AgentableResponse>,
 }
 
 /// A number with a name.
@@ -50,13 +50,6 @@ struct Tile {
     value: String,
     below: String,
     tone: &'static str,
-}
-
-struct Model {
-    id: String,
-    calls: String,
-    first: String,
-    speed: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,7 +71,7 @@ async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
         for_operators(viewer, of_tenant),
         viewer.api.get::<Page<QuestionResponse>>("/v1/questions?limit=100"),
         viewer.api.get::<ModelsResponse>("/v1/models"),
-        newest(viewer, now),
+        newest(viewer),
     )
     .await?;
     let mut tiles: Vec<Tile> =
@@ -99,18 +92,12 @@ async fn page(viewer: &Viewer, of_tenant: bool) -> Result<Overview, Refused> {
         other,
         tiles,
         chart: counts.as_ref().map(|counts| chart(counts, now)).unwrap_or_default(),
-        groups: groups
-            .map(|all| all.data)
-            .unwrap_or_default()
-            .iter()
-            .take(5)
-            .map(|of| Group::new(viewer, of))
-            .collect(),
+        groups: groups.map(|all| all.data).unwrap_or_default().into_iter().take(5).collect(),
         checks: health
             .map(|health| checks(&health, &[], now).into_iter().filter(bad).collect())
             .unwrap_or_default(),
-        questions: asked.data.iter().take(5).map(|of| questions::Row::new(viewer, of, now)).collect(),
-        models: models.data.iter().filter_map(model).collect(),
+        questions: asked.data.into_iter().take(5).collect(),
+        models: models.data.into_iter().filter(|of| of.measured.is_some()).collect(),
         threads,
     })
 }
@@ -248,18 +235,8 @@ fn questions_tile(viewer: &Viewer, asked: &Page<QuestionResponse>, now: DateTime
     }
 }
 
-fn model(of: &houston_protocol::model::ModelResponse) -> Option<Model> {
-    let measured = of.measured.as_ref()?;
-    Some(Model {
-        id: of.id.clone(),
-        calls: show::count(measured.calls),
-        first: milliseconds(measured.first_event_ms),
-        speed: measured.tokens_per_s.map(|speed| format!("{speed:.0}")).unwrap_or_default(),
-    })
-}
-
 /// The newest agentables of all kinds: their ids have the time of their creation.
-async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>, Refused> {
+async fn newest(viewer: &Viewer) -> Result<Vec<AgentableResponse>, Refused> {
     let kinds = threads::kinds(viewer).await?;
     let mut all = Vec::new();
     for some in kinds.chunks(threads::AT_ONCE) {
@@ -268,5 +245,6 @@ async fn newest(viewer: &Viewer, now: DateTime<Utc>) -> Result<Vec<threads::Row>
         }
     }
     all.sort_by_key(|of| std::cmp::Reverse(of.created_at));
-    Ok(all.iter().take(8).map(|of| threads::Row::new(viewer, of, now)).collect())
+    all.truncate(8);
+    Ok(all)
 }

@@ -7,7 +7,7 @@ use axum::Form;
 use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse as _;
-use chrono::{DateTime, Utc};
+use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, input};
 use houston_domain::scope::Scope;
 use houston_domain::visible::visible;
@@ -25,36 +25,13 @@ use crate::viewer::Viewer;
 #[template(path = "waiting.html")]
 struct Waiting {
     shell: Shell,
-    questions: Vec<Row>,
+    questions: Vec<QuestionResponse>,
     pages: Pages,
 }
 
-/// A question in a list.
-pub(crate) struct Row {
-    pub(crate) kind: &'static str,
-    pub(crate) href: String,
-    pub(crate) text: String,
-    pub(crate) tool: String,
-    pub(crate) for_href: String,
-    pub(crate) for_short: String,
-    pub(crate) asked: When,
-    pub(crate) expires: When,
-}
-
-impl Row {
-    pub(crate) fn new(viewer: &Viewer, question: &QuestionResponse, now: DateTime<Utc>) -> Self {
-        let owner = question.owner.id.public_id(&question.owner.kind);
-        Self {
-            kind: kind(question),
-            href: viewer.path(&format!("/waiting/{}", question.id)),
-            text: show::line(&visible(&question.text), 200),
-            tool: question.approval.as_ref().map(|call| visible(&call.tool)).unwrap_or_default(),
-            for_href: viewer.path(&format!("/threads/{}/{owner}", question.owner.kind)),
-            for_short: show::short(&owner),
-            asked: show::when(question.created_at, now),
-            expires: show::when_if(question.expires_at, now),
-        }
-    }
+/// What is asked, on one line.
+pub(crate) fn text(question: &QuestionResponse) -> String {
+    show::line(&visible(&question.text), 200)
 }
 
 fn kind(question: &QuestionResponse) -> &'static str {
@@ -70,11 +47,10 @@ fn kind(question: &QuestionResponse) -> &'static str {
 pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) -> Answer {
     let path = with_query("/v1/questions", &[("limit", "50"), ("cursor", &cursor)]);
     let page: Page<QuestionResponse> = viewer.api.get(&path).await?;
-    let (now, here) = (viewer.console.now(), viewer.path("/waiting"));
     Ok(html(&Waiting {
         shell: viewer.shell(Section::Waiting, "Waiting").live_if(cursor.is_empty()),
-        questions: page.data.iter().map(|question| Row::new(&viewer, question, now)).collect(),
-        pages: Pages::of(page.next_cursor, &cursor, &here),
+        questions: page.data,
+        pages: Pages::of(page.next_cursor, &cursor, &viewer.path("/waiting")),
     }))
 }
 
@@ -112,8 +88,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
 
 fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question {
     let now = viewer.console.now();
-    let row = Row::new(viewer, question, now);
-    let (run, text) = (question.run_id.to_string(), pretty);
+    let owner = question.owner.id.public_id(&question.owner.kind);
     let call = question.approval.as_ref();
     let has_plain = fields_asked(question).plain_answer(true, None).is_some();
     let (yes, no) = match (call.is_some(), question.kind) {
@@ -125,26 +100,26 @@ fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question
     };
     Question {
         shell: viewer.shell(Section::Waiting, "Question"),
-        href: row.href,
+        href: viewer.path(&format!("/waiting/{}", question.id)),
         text: visible(&question.text),
         state: state(question.state),
         problem: visible(problem),
-        run_href: viewer.path(&format!("/runs/{run}")),
-        run_short: show::short(&run),
-        for_href: row.for_href,
-        for_short: row.for_short,
+        run_href: viewer.path(&format!("/runs/{}", question.run_id)),
+        run_short: show::short(question.run_id),
+        for_href: viewer.path(&format!("/threads/{}/{owner}", question.owner.kind)),
+        for_short: show::short(owner),
         facts: facts(question),
-        asked: row.asked,
-        expires: row.expires,
-        input: call.map(|call| text(&call.input)).unwrap_or_default(),
+        asked: show::when(question.created_at, now),
+        expires: show::when_if(question.expires_at, now),
+        input: call.map(|call| pretty(&call.input)).unwrap_or_default(),
         preview: call.and_then(|call| call.preview.as_deref()).map(visible).unwrap_or_default(),
-        answer: question.answer.as_ref().map(text).unwrap_or_default(),
+        answer: question.answer.as_ref().map(pretty).unwrap_or_default(),
         can_answer: question.state == QuestionState::Open && viewer.may(Scope::Post),
         yes,
         no,
         has_reason: call.is_some(),
         fields: if has_plain { Vec::new() } else { fields(question) },
-        schema: question.schema.as_ref().map(text).unwrap_or_default(),
+        schema: question.schema.as_ref().map(pretty).unwrap_or_default(),
     }
 }
 

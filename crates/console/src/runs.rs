@@ -11,7 +11,7 @@ use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
 use houston_protocol::error_group::ErrorGroupsResponse;
 use houston_protocol::page::Page;
-use houston_protocol::run::RunResponse;
+use houston_protocol::run::{RunError, RunResponse};
 use houston_protocol::run_list::{ChangedRunsResponse, ListedRunResponse};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query, Search, Terms};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, with_query};
+use crate::show::{self, Fact, Status, fact, with_query};
 use crate::viewer::Viewer;
 
 /// The most requests for one change: each changes up to a hundred runs. A page offers to go on with the rest.
@@ -53,62 +53,37 @@ struct Facet {
 /// A run in a list.
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) status: Status,
-    pub(crate) id: String,
-    pub(crate) short: String,
-    pub(crate) href: String,
-    pub(crate) error: String,
-    /// When its next attempt is due.
-    pub(crate) retry: When,
-    pub(crate) for_href: String,
-    pub(crate) for_id: String,
-    pub(crate) for_short: String,
-    /// The title of what it is for, if a list has it.
+    pub(crate) run: RunResponse,
+    /// The title of what it is for; empty: the list has it not.
     pub(crate) title: String,
-    /// As `provider/model`.
-    pub(crate) model: String,
-    pub(crate) model_name: String,
-    pub(crate) took: String,
-    pub(crate) tokens: String,
-    pub(crate) cost: String,
-    pub(crate) at: When,
 }
 
 impl Row {
-    pub(crate) fn new(viewer: &Viewer, run: &RunResponse, now: DateTime<Utc>) -> Self {
-        let id = run.id.to_string();
-        let owner = run.owner.id.public_id(&run.owner.kind);
-        let error = run
-            .error
-            .as_ref()
-            .map(|error| format!("{} {}", error.code, error.message.as_deref().unwrap_or_default()));
-        Self {
-            status: status(run),
-            short: show::short(&id),
-            href: viewer.path(&format!("/runs/{id}")),
-            error: show::line(&error.unwrap_or_default(), 120),
-            retry: show::when_if(run.retry_at, now),
-            for_href: viewer.path(&format!("/threads/{}/{owner}", run.owner.kind)),
-            for_short: show::short(&owner),
-            for_id: owner,
-            title: String::new(),
-            model_name: run
-                .model
-                .as_deref()
-                .map(|id| id.split_once('/').map_or(id, |(_, name)| name).to_owned())
-                .unwrap_or_default(),
-            model: run.model.clone().unwrap_or_default(),
-            took: took(run, now),
-            tokens: show::count(run.usage.input_tokens + run.usage.output_tokens),
-            cost: show::cost(run.cost, run.unpriced_calls),
-            at: show::when(run.started_at.unwrap_or(run.created_at), now),
-            id,
-        }
+    pub(crate) fn of(run: RunResponse) -> Self {
+        Self { run, title: String::new() }
+    }
+
+    /// The id of what it is for.
+    pub(crate) fn owner(&self) -> String {
+        self.run.owner.id.public_id(&self.run.owner.kind)
+    }
+
+    pub(crate) fn tokens(&self) -> String {
+        show::count(self.run.usage.input_tokens + self.run.usage.output_tokens)
     }
 }
 
+pub(crate) fn said(error: &RunError) -> String {
+    show::line(&format!("{} {}", error.code, error.message.as_deref().unwrap_or_default()), 120)
+}
+
+/// A model without its provider.
+pub(crate) fn model_name(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(_, name)| name)
+}
+
 /// The status, with the attempt if it is not the first.
-fn status(run: &RunResponse) -> Status {
+pub(crate) fn status(run: &RunResponse) -> Status {
     let mut status = show::run_status(run.status);
     if run.attempt > 1 {
         status.text.push_str(&format!(" · {}", run.attempt));
@@ -166,7 +141,6 @@ fn facets(viewer: &Viewer, search: &str) -> Vec<Facet> {
 
 /// `GET {prefix}/runs`.
 pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Search>) -> Answer {
-    let now = viewer.console.now();
     let terms = parse(&q);
     let path = terms.path("/v1/runs", &[("limit", "50"), ("cursor", &cursor)]);
     let page: Page<ListedRunResponse> = match viewer.api.get(&path).await {
@@ -184,9 +158,8 @@ pub(crate) async fn show(viewer: Viewer, Query(Search { q, cursor }): Query<Sear
     if page.next_cursor.is_some() {
         template.none = "None of the runs that were looked at match this search. Older ones may.";
     }
-    let row =
-        |of: &ListedRunResponse| Row { title: show::line(&of.title, 80), ..Row::new(&viewer, &of.run, now) };
-    template.rows = page.data.iter().map(row).collect();
+    let row = |of: ListedRunResponse| Row { title: show::line(&of.title, 80), run: of.run };
+    template.rows = page.data.into_iter().map(row).collect();
     let here = viewer.path("/runs");
     template.pages =
         Pages::new(page.next_cursor, &cursor, |cursor| with_query(&here, &[("q", &q), ("cursor", cursor)]));
@@ -360,40 +333,15 @@ struct Errors {
     shell: Shell,
     hours: u32,
     capped: bool,
-    groups: Vec<Group>,
+    groups: Vec<ErrorGroup>,
 }
 
-/// The runs of one cause.
-pub(crate) struct Group {
-    pub(crate) code: String,
-    pub(crate) message: String,
-    pub(crate) count: String,
-    pub(crate) dead: String,
-    pub(crate) retrying: String,
-    pub(crate) first: When,
-    pub(crate) last: When,
-    pub(crate) runs_href: String,
-    pub(crate) sample_href: String,
-}
-
-impl Group {
-    pub(crate) fn new(viewer: &Viewer, of: &ErrorGroup) -> Self {
-        let now = viewer.console.now();
-        // Failed runs have an index; to find those that are retried, all runs are read.
-        let status = if of.retrying == 0 { "status:failed,dead_lettered " } else { "" };
-        let search = format!("{status}error:{} fingerprint:{}", of.code, of.fingerprint);
-        Self {
-            runs_href: with_query(&viewer.path("/runs"), &[("q", &search)]),
-            sample_href: viewer.path(&format!("/runs/{}", of.sample)),
-            code: of.code.clone(),
-            message: show::line(&of.message, 300),
-            count: show::count(of.count),
-            dead: show::count(of.dead_lettered),
-            retrying: show::count(of.retrying),
-            first: show::when(of.first_seen, now),
-            last: show::when(of.last_seen, now),
-        }
-    }
+/// The list of the runs of one cause.
+pub(crate) fn of_cause(prefix: &str, of: &ErrorGroup) -> String {
+    // Failed runs have an index; to find those that are retried, all runs are read.
+    let status = if of.retrying == 0 { "status:failed,dead_lettered " } else { "" };
+    let search = format!("{status}error:{} fingerprint:{}", of.code, of.fingerprint);
+    with_query(&format!("{prefix}/runs"), &[("q", &search)])
 }
 
 /// `GET {prefix}/errors`.
@@ -403,7 +351,7 @@ pub(crate) async fn show_errors(viewer: Viewer) -> Answer {
         shell: viewer.shell(Section::Errors, "Errors").live(),
         hours: all.window_h,
         capped: all.capped,
-        groups: all.data.iter().map(|group| Group::new(&viewer, group)).collect(),
+        groups: all.data,
     }))
 }
 

@@ -6,7 +6,6 @@ pub(crate) mod show;
 
 use askama::Template;
 use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::kind::KindsResponse;
@@ -17,52 +16,20 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{Status, When, cost, line, plural, short, when, with_query};
+use crate::show::{Status, line, plural, with_query};
 use crate::viewer::Viewer;
 
-/// An agentable in a list.
-pub(crate) struct Row {
-    pub(crate) status: Status,
-    pub(crate) href: String,
-    pub(crate) title: String,
-    pub(crate) id: String,
-    pub(crate) short: String,
-    pub(crate) user_href: String,
-    pub(crate) user_short: String,
-    pub(crate) unread: String,
-    pub(crate) cost: String,
-    pub(crate) at: When,
-}
-
-impl Row {
-    pub(crate) fn new(viewer: &Viewer, of: &AgentableResponse, now: DateTime<Utc>) -> Self {
-        let user = of.user_id.to_string();
-        Self {
-            status: status(of.status.as_deref()),
-            href: viewer.path(&format!("/threads/{}/{}", kind_of(&of.id), of.id)),
-            title: title(of),
-            short: short(&of.id),
-            user_href: viewer.path(&format!("/users/{user}")),
-            user_short: short(&user),
-            unread: of.unread.map(|unread| unread.to_string()).unwrap_or_default(),
-            cost: cost(of.cost, of.unpriced_calls),
-            at: when(of.created_at, now),
-            id: of.id.clone(),
-        }
-    }
-}
-
-fn title(of: &AgentableResponse) -> String {
+pub(crate) fn title(of: &AgentableResponse) -> String {
     if of.title.trim().is_empty() { "Without a title".to_owned() } else { line(&of.title, 120) }
 }
 
 /// The kind of an id such as `goal_0190…`.
-fn kind_of(id: &str) -> &str {
+pub(crate) fn kind_of(id: &str) -> &str {
     id.rsplit_once('_').map_or(id, |(kind, _)| kind)
 }
 
 /// Kinds choose their own words; the usual ones have colours.
-fn status(name: Option<&str>) -> Status {
+pub(crate) fn status(name: Option<&str>) -> Status {
     let tone = match name {
         Some("working" | "running") => "busy",
         Some("completed" | "done") => "good",
@@ -93,7 +60,7 @@ struct Threads {
     user: String,
     user_href: String,
     all_href: String,
-    threads: Vec<Row>,
+    threads: Vec<AgentableResponse>,
     pages: Pages,
 }
 
@@ -169,7 +136,6 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
     let path = format!("/v1/{}", plural(&kind));
     let path = with_query(&path, &[("limit", "50"), ("user_id", &user), ("cursor", &cursor)]);
     let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
-    let now = viewer.console.now();
     let choice =
         |name: &String| Kind { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
     Ok(Threads {
@@ -177,7 +143,7 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
         kinds: kinds.iter().map(choice).collect(),
         user_href: viewer.path(&format!("/users/{user}")),
         all_href: of(&kind, "", ""),
-        threads: page.data.iter().map(|agentable| Row::new(viewer, agentable, now)).collect(),
+        threads: page.data,
         pages: Pages::new(page.next_cursor, &cursor, |cursor| of(&kind, &user, cursor)),
         user,
     })

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::Form;
 use axum::extract::Path;
 use axum::http::Method;
-use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
 use houston_domain::scope::Scope;
 use houston_protocol::page::Page;
@@ -72,11 +71,10 @@ async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
         true => viewer.api.get::<Page<_>>("/v1/runs?status=retrying&limit=20").await?.data,
         false => Vec::new(),
     };
-    let now = viewer.console.now();
     let retries = if operates { viewer.path("/runs?q=status:retrying") } else { String::new() };
     Ok(Schedules {
         shell: viewer.shell(Section::Schedules, "Retries and schedules").live(),
-        rows: retried.iter().map(|of| runs::Row::new(viewer, &of.run, now)).collect(),
+        rows: retried.into_iter().map(|of| runs::Row::of(of.run)).collect(),
         retries_href: retries,
         missing: match operates {
             true => "Runs whose attempt failed are listed here with the time of the next.",
@@ -103,16 +101,7 @@ struct Trigger {
     next: When,
     last: When,
     text: String,
-    firings: Vec<Firing>,
-}
-
-/// What became of one time.
-struct Firing {
-    at: When,
-    topic: String,
-    status: Status,
-    made: String,
-    made_href: String,
+    firings: Vec<TriggerFiring>,
 }
 
 /// `GET {prefix}/triggers/{id}`.
@@ -143,12 +132,12 @@ async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
         ],
         user_href: viewer.path(&format!("/users/{user}")),
         user_short: show::short(&user),
-        for_href: made_href(viewer, agentable),
+        for_href: made_href(&viewer.path(""), agentable),
         for_short: show::short(agentable),
         next: show::when_if(due(&of), now),
         last: show::when_if(of.last_at, now),
         text: text.to_owned(),
-        firings: firings.data.into_iter().map(|of| firing(viewer, of, now)).collect(),
+        firings: firings.data,
         name: of.name,
     })
 }
@@ -178,26 +167,20 @@ fn then(of: &TriggerThen) -> Effect<'_> {
     }
 }
 
-fn firing(viewer: &Viewer, of: TriggerFiring, now: DateTime<Utc>) -> Firing {
-    let made = of.made.unwrap_or_default();
-    Firing {
-        at: show::when(of.at, now),
-        topic: of.topic.unwrap_or_default(),
-        status: match of.refusal {
-            Some(refusal) => Status { text: show::line(&refusal, 160), tone: "warn" },
-            None => Status { text: "fired".to_owned(), tone: "good" },
-        },
-        made_href: made_href(viewer, &made),
-        made: show::short(&made),
+/// What became of one time.
+fn outcome(of: &TriggerFiring) -> Status {
+    match &of.refusal {
+        Some(refusal) => Status { text: show::line(refusal, 160), tone: "warn" },
+        None => Status { text: "fired".to_owned(), tone: "good" },
     }
 }
 
-/// The page of a run or an agentable.
-fn made_href(viewer: &Viewer, id: &str) -> String {
+/// The page of a run or an agentable; empty: there is none.
+fn made_href(prefix: &str, id: &str) -> String {
     match id.rsplit_once('_') {
         None => String::new(),
-        Some(("run", _)) => viewer.path(&format!("/runs/{id}")),
-        Some((kind, _)) => viewer.path(&format!("/threads/{kind}/{id}")),
+        Some(("run", _)) => format!("{prefix}/runs/{id}"),
+        Some((kind, _)) => format!("{prefix}/threads/{kind}/{id}"),
     }
 }
 

@@ -6,7 +6,7 @@ mod spans;
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::trace::Line;
 
-use self::spans::{Kind, Span};
+use self::spans::Span;
 use crate::show::{self, Fact};
 
 /// The most steps of a page without texts.
@@ -167,14 +167,14 @@ impl Axis {
         let until = span.end.unwrap_or(end);
         let width = (self.percent(until) - self.percent(span.start)).max(LEAST_WIDTH);
         let x = self.percent(span.start).min(100.0 - LEAST_WIDTH);
-        let is_thin = matches!(span.kind, Kind::Attempt | Kind::Iteration);
+        let is_thin = matches!(span.kind, "attempt" | "iteration");
         let mut facts = vec![show::fact("Began", format!("+ {}", show::took(span.start - self.start)))];
         facts.extend(span.facts);
         let texts = if contents { span.texts } else { Vec::new() };
         Step {
             number,
             depth: span.depth,
-            kind: span.kind.name(),
+            kind: span.kind,
             name: span.name,
             bad: span.bad,
             open: span.end.is_none(),

@@ -42,22 +42,8 @@ pub(super) struct Plan {
     reasons: Vec<Reason>,
     questions: Vec<QuestionResponse>,
     done: String,
-    steps: Vec<Step>,
+    steps: Vec<PlanStepResponse>,
     output: String,
-}
-
-struct Step {
-    status: Status,
-    title: String,
-    path: String,
-    kind: String,
-    attempt: u32,
-    took: String,
-    /// What it returned, or why it failed.
-    outcome: String,
-    /// The thread of the executor that works on it; empty: there is none.
-    task_href: String,
-    question_href: String,
 }
 
 /// The page of a plan.
@@ -86,7 +72,7 @@ pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
         // One that has ended takes no messages: there is nothing to do.
         reasons: if of.ended_at.is_none() { reasons } else { Vec::new() },
         done: done(&of.checklist),
-        steps: of.steps.iter().map(|of| step(viewer, of, now)).collect(),
+        steps: of.steps,
         output: of.output.as_ref().map(|output| text(output, MAX_RESULT)).unwrap_or_default(),
         questions: of.questions,
         id: of.id,
@@ -110,7 +96,7 @@ fn done(checklist: &Value) -> String {
     }
 }
 
-fn step(viewer: &Viewer, of: &PlanStepResponse, now: DateTime<Utc>) -> Step {
+fn state(of: &PlanStepResponse) -> Status {
     let tone = match of.status.as_str() {
         "running" => "busy",
         "retrying" => "warn",
@@ -120,23 +106,22 @@ fn step(viewer: &Viewer, of: &PlanStepResponse, now: DateTime<Utc>) -> Step {
         "cancelled" | "skipped" => "off",
         _ => "idle",
     };
-    let error =
-        of.error.as_ref().map(|error| show::line(&format!("{} {}", error.code, error.message), MAX_STEP));
-    let result = || of.result.as_ref().map(|result| show::line(&text(result, MAX_STEP), MAX_STEP));
+    Status { text: of.status.replace('_', " "), tone }
+}
+
+/// What a step returned, or why it failed.
+fn outcome(of: &PlanStepResponse) -> String {
+    let text = match (&of.error, &of.result) {
+        (Some(error), _) => format!("{} {}", error.code, error.message),
+        (None, Some(result)) => text(result, MAX_STEP),
+        (None, None) => String::new(),
+    };
+    show::line(&text, MAX_STEP)
+}
+
+fn took(of: &PlanStepResponse, now: DateTime<Utc>) -> String {
     let took = of.started_at.map(|start| show::took(of.ended_at.map_or(now, |end| end.0) - start.0));
-    let task = of.task_id.as_deref().map(|task| viewer.path(&format!("/threads/{}/{task}", kind_of(task))));
-    let asked = of.question_id.map(|id| viewer.path(&format!("/waiting/{id}")));
-    Step {
-        status: Status { text: of.status.replace('_', " "), tone },
-        title: show::line(if of.title.is_empty() { &of.path } else { &of.title }, 120),
-        path: show::line(&of.path, 120),
-        kind: of.kind.clone(),
-        attempt: of.attempt,
-        took: took.unwrap_or_default(),
-        outcome: error.or_else(result).unwrap_or_default(),
-        task_href: task.unwrap_or_default(),
-        question_href: asked.unwrap_or_default(),
-    }
+    took.unwrap_or_default()
 }
 
 /// A value as a person reads it.

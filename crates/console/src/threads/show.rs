@@ -158,7 +158,7 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
         reasons,
         doing,
         created: show::when(of.created_at, now),
-        rows: runs.data.iter().map(|run| runs::Row::new(viewer, run, now)).collect(),
+        rows: runs.data.into_iter().map(runs::Row::of).collect(),
         older_runs: Pages::new(runs.next_cursor, "", |next| with_query(&here, &[("runs", next)])),
         conversational,
         messages: messages.into_iter().map(|message| Message::new(viewer, message, now)).collect(),

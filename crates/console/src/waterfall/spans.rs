@@ -14,38 +14,12 @@ use serde_json::Value;
 use super::Text;
 use crate::show::{self, Fact, fact};
 
-/// What a span is, which decides its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Queue,
-    Attempt,
-    Iteration,
-    Model,
-    Tool,
-    Wait,
-    Error,
-}
-
-impl Kind {
-    /// Its name in classes of the stylesheet.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Attempt => "attempt",
-            Self::Iteration => "iteration",
-            Self::Model => "model",
-            Self::Tool => "tool",
-            Self::Wait => "wait",
-            Self::Error => "error",
-        }
-    }
-}
-
 /// A stretch of time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Span {
     pub(super) depth: u8,
-    pub(super) kind: Kind,
+    /// What it is: the name of its colour in the stylesheet.
+    pub(super) kind: &'static str,
     pub(super) name: String,
     pub(super) start: DateTime<Utc>,
     /// `None`: it goes on.
@@ -143,7 +117,7 @@ impl Reading {
             Line::Compressed { at, summary, remaining } => {
                 let name = format!("History compressed, {remaining} entries stay");
                 let texts = vec![Text { name: "Summary", value: summary.clone() }];
-                self.moment(*at, Kind::Iteration, name, texts);
+                self.moment(*at, "iteration", name, texts);
             }
             Line::Before(_) | Line::Message { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_) => {}
         }
@@ -151,7 +125,7 @@ impl Reading {
 
     fn event(&mut self, at: DateTime<Utc>, event: &Event) {
         match event {
-            Event::RunQueued {} => self.wait = Some(self.begin(0, Kind::Queue, "Queued", at)),
+            Event::RunQueued {} => self.wait = Some(self.begin(0, "queue", "Queued", at)),
             Event::AttemptStarted { attempt, iteration, takeover, resumed, .. } => {
                 self.end_all(at);
                 let how = match (takeover, resumed) {
@@ -159,7 +133,7 @@ impl Reading {
                     (_, true) => ", resumed",
                     _ => "",
                 };
-                self.attempt = Some(self.begin(0, Kind::Attempt, format!("Attempt {attempt}{how}"), at));
+                self.attempt = Some(self.begin(0, "attempt", format!("Attempt {attempt}{how}"), at));
                 self.next = Some((*iteration, at));
                 self.asked = Some(at);
             }
@@ -174,7 +148,7 @@ impl Reading {
             Event::RetryScheduled { attempt, of, retry_at, code, message, .. } => {
                 self.fail(at, code, Some(message));
                 self.end_all(at);
-                let wait = self.begin(0, Kind::Wait, format!("Retry {attempt} of {of}"), at);
+                let wait = self.begin(0, "wait", format!("Retry {attempt} of {of}"), at);
                 self.spans[wait].facts.push(fact("Due", retry_at.format("%H:%M:%S%.3f UTC").to_string()));
                 self.wait = Some(wait);
             }
@@ -196,29 +170,24 @@ impl Reading {
         match event {
             Event::ModelFallback { from, to, code, message } => {
                 let texts = vec![Text { name: "Error", value: message.clone() }];
-                self.moment(at, Kind::Error, format!("{from} failed ({code}), {to} was asked"), texts);
+                self.moment(at, "error", format!("{from} failed ({code}), {to} was asked"), texts);
             }
             Event::QuestionAsked(question) => {
-                self.moment(
-                    at,
-                    Kind::Wait,
-                    format!("Asked: {}", show::line(&question.text, 120)),
-                    Vec::new(),
-                );
+                self.moment(at, "wait", format!("Asked: {}", show::line(&question.text, 120)), Vec::new());
             }
             Event::TeamRouted { agent_name, reason, .. } => {
                 let texts = vec![Text { name: "Reason", value: reason.clone() }];
-                self.moment(at, Kind::Iteration, format!("The team picked {agent_name}"), texts);
+                self.moment(at, "iteration", format!("The team picked {agent_name}"), texts);
             }
             Event::TaskStarted { title, .. } => {
-                self.moment(at, Kind::Tool, format!("Task began: {}", show::line(title, 100)), Vec::new());
+                self.moment(at, "tool", format!("Task began: {}", show::line(title, 100)), Vec::new());
             }
             Event::TaskEnded { title, status, .. } => {
                 let name = format!("Task ended ({}): {}", status.as_str(), show::line(title, 100));
-                self.moment(at, Kind::Tool, name, Vec::new());
+                self.moment(at, "tool", name, Vec::new());
             }
             Event::PlanStepStarted { path, title, step, attempt } => {
-                let index = self.begin(1, Kind::Tool, format!("{path} {}", show::line(title, 80)), at);
+                let index = self.begin(1, "tool", format!("{path} {}", show::line(title, 80)), at);
                 let facts = [fact("Step", step.clone()), fact("Attempt", attempt.to_string())];
                 self.spans[index].facts.extend(facts);
                 self.steps.insert(path.clone(), index);
@@ -231,7 +200,7 @@ impl Reading {
                 let index = self.steps.remove(path);
                 self.end(index, at);
                 if let Some(span) = index.and_then(|index| self.spans.get_mut(index)) {
-                    (span.kind, span.bad) = (Kind::Error, true);
+                    (span.kind, span.bad) = ("error", true);
                     span.facts.push(fact("Code", code.clone()));
                     span.facts.push(fact("Error", show::line(message, 400)));
                 }
@@ -250,7 +219,7 @@ impl Reading {
     ) {
         self.iterate();
         let start = self.asked.unwrap_or(at).min(at);
-        let index = self.begin(2, Kind::Model, model.unwrap_or("Model call"), start);
+        let index = self.begin(2, "model", model.unwrap_or("Model call"), start);
         let stop = serde_json::to_value(stop).ok();
         let span = &mut self.spans[index];
         span.end = Some(at);
@@ -278,12 +247,12 @@ impl Reading {
         response: &ToolResponse,
     ) {
         self.iterate();
-        let index = self.begin(2, Kind::Tool, name, start);
+        let index = self.begin(2, "tool", name, start);
         let span = &mut self.spans[index];
         span.end = Some(at);
         span.facts.push(fact("Call", call));
         if let ToolResponse::Failure { code, .. } = response {
-            (span.kind, span.bad) = (Kind::Error, true);
+            (span.kind, span.bad) = ("error", true);
             let code = serde_json::to_value(code).ok();
             span.facts.push(fact("Failed", code.as_ref().and_then(Value::as_str).unwrap_or_default()));
         }
@@ -304,31 +273,25 @@ impl Reading {
         let mut running: Vec<_> = self.called.drain().map(|(_, running)| running).collect();
         running.sort_by_key(|(_, at)| *at);
         if let (true, Some(asked)) = (running.is_empty(), self.asked) {
-            self.begin(2, Kind::Model, "Model call", asked);
+            self.begin(2, "model", "Model call", asked);
         }
         for (name, at) in running {
-            self.begin(2, Kind::Tool, name, at);
+            self.begin(2, "tool", name, at);
         }
     }
 
-    fn begin(&mut self, depth: u8, kind: Kind, name: impl Into<String>, start: DateTime<Utc>) -> usize {
-        self.spans.push(Span {
-            depth,
-            kind,
-            name: name.into(),
-            start,
-            end: None,
-            is_moment: false,
-            bad: false,
-            facts: Vec::new(),
-            texts: Vec::new(),
-            texts_at: None,
-            answer: None,
-        });
+    fn begin(
+        &mut self,
+        depth: u8,
+        kind: &'static str,
+        name: impl Into<String>,
+        start: DateTime<Utc>,
+    ) -> usize {
+        self.spans.push(Span { depth, kind, name: name.into(), start, ..Span::default() });
         self.spans.len() - 1
     }
 
-    fn moment(&mut self, at: DateTime<Utc>, kind: Kind, name: String, texts: Vec<Text>) {
+    fn moment(&mut self, at: DateTime<Utc>, kind: &'static str, name: String, texts: Vec<Text>) {
         if self.attempt.is_some() {
             self.iterate();
         }
@@ -341,7 +304,7 @@ impl Reading {
     /// Begins the iteration that is due, if none is open.
     fn iterate(&mut self) {
         if let (None, Some((number, at))) = (self.iteration, self.next.take()) {
-            self.iteration = Some(self.begin(1, Kind::Iteration, format!("Iteration {number}"), at));
+            self.iteration = Some(self.begin(1, "iteration", format!("Iteration {number}"), at));
         }
     }
 
@@ -352,7 +315,7 @@ impl Reading {
         }
         let start = self.asked.filter(|_| self.attempt.is_some()).unwrap_or(at).min(at);
         let depth = if self.iteration.is_some() { 2 } else { 0 };
-        let index = self.begin(depth, Kind::Error, format!("Failed: {code}"), start);
+        let index = self.begin(depth, "error", format!("Failed: {code}"), start);
         let span = &mut self.spans[index];
         (span.end, span.bad) = (Some(at), true);
         span.facts.extend(message.map(|message| fact("Error", show::line(message, 400))));
@@ -364,7 +327,7 @@ impl Reading {
     /// No worker holds the run from now on.
     fn pause(&mut self, at: DateTime<Utc>, name: &str) {
         self.end_all(at);
-        self.wait = Some(self.begin(0, Kind::Wait, name, at));
+        self.wait = Some(self.begin(0, "wait", name, at));
     }
 
     fn end(&mut self, index: Option<usize>, at: DateTime<Utc>) {
