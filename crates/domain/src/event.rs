@@ -50,7 +50,12 @@ pub enum Event {
         resumed: bool,
     },
     /// The model's reasoning, or text it wrote beside its tool calls.
-    Thought { text: String },
+    Thought {
+        text: String,
+        /// From this character on, the text was streamed as the message of the iteration, which it turned out not to be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        withdrawn_at: Option<u32>,
+    },
     /// The agent sent a message.
     MessageSent { message_id: MessageId },
     /// A tool call is about to be executed, or has been.

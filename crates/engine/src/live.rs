@@ -42,6 +42,18 @@ struct Transcript {
     message: MessageId,
     reasoning: Text,
     content: Text,
+    withdrawn_at: Option<u32>,
+}
+
+/// What an iteration has streamed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Streamed {
+    /// The reasoning, with what was withdrawn.
+    pub reasoning: String,
+    /// The message.
+    pub message: String,
+    /// See [`Event::Thought`](houston_domain::event::Event::Thought).
+    pub withdrawn_at: Option<u32>,
 }
 
 /// A text and its length in characters.
@@ -150,8 +162,8 @@ impl Drop for Registration {
 impl LiveRun {
     /// Begins an iteration. If it writes a message, the message has this id.
     pub fn begin(&self, message: MessageId) {
-        *lock(&self.transcript) =
-            Some(Transcript { message, reasoning: Text::default(), content: Text::default() });
+        let (reasoning, content) = (Text::default(), Text::default());
+        *lock(&self.transcript) = Some(Transcript { message, reasoning, content, withdrawn_at: None });
     }
 
     /// Appends text to the iteration and streams it as a delta.
@@ -163,6 +175,8 @@ impl LiveRun {
         let Some(open) = transcript.as_mut() else { return };
         let (offset, reasoning_chars) = match part {
             Part::Reasoning => (open.reasoning.push(piece), 0),
+            // Streams have another beginning under its id.
+            Part::Message if open.withdrawn_at.is_some() => return,
             Part::Message => (open.content.push(piece), open.reasoning.chars),
         };
         let delta = Delta { message_id: open.message, part, reasoning_chars, offset, text: piece.to_owned() };
@@ -170,12 +184,21 @@ impl LiveRun {
         self.bus.publish(self.agentable, Live::Delta(delta));
     }
 
-    /// Ends the iteration and returns the text it streamed as reasoning and as message.
+    /// What was streamed as the message belongs to the reasoning: streams learn it from the committed event. The iteration
+    /// streams no message.
+    pub fn withdraw(&self) {
+        if let Some(open) = lock(&self.transcript).as_mut().filter(|open| open.content.chars > 0) {
+            let draft = std::mem::take(&mut open.content);
+            open.withdrawn_at = Some(open.reasoning.push(&draft.text));
+        }
+    }
+
+    /// Ends the iteration.
     #[must_use]
-    pub fn end(&self) -> (String, String) {
-        lock(&self.transcript)
-            .take()
-            .map_or_else(Default::default, |open| (open.reasoning.text, open.content.text))
+    pub fn end(&self) -> Streamed {
+        let Some(open) = lock(&self.transcript).take() else { return Streamed::default() };
+        let Transcript { reasoning, content, withdrawn_at, .. } = open;
+        Streamed { reasoning: reasoning.text, message: content.text, withdrawn_at }
     }
 
     /// Streams the text of the open iteration again from its start.

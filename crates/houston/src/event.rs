@@ -16,7 +16,8 @@ use crate::question::Question;
 pub enum Event {
     /// The next piece of the agent's message.
     Text(String),
-    /// The pieces since the last message are void: the attempt broke off, and another one follows.
+    /// The pieces since the last message are void: the attempt broke off, and another one follows; or calls followed, so that they
+    /// were no message.
     TextDiscarded,
     /// A complete message of the agent; its pieces came before.
     Message(String),

@@ -93,7 +93,14 @@ impl Reader {
             Durable::MessageSent { message_id } => {
                 self.message(message_id, body.map(|body| body.content).unwrap_or_default());
             }
-            Durable::Thought { text } => self.events.push_back(Event::Thinking(text)),
+            Durable::Thought { text, withdrawn_at } => {
+                if withdrawn_at.is_some() {
+                    self.discard();
+                    // What follows of it is late.
+                    self.open = None;
+                }
+                self.events.push_back(Event::Thinking(text));
+            }
             Durable::ToolCalled { call_id, name, input, .. } => {
                 self.events.push_back(Event::ToolCalled { call: call_id, name, input });
             }

@@ -5,8 +5,8 @@
 //! Postgres:
 //! - A delta is sent only if it continues, character by character, the text this client has.
 //! - The durable event that ends a text brings the missing rest of it.
-//! - A text that will not be completed, because its attempt broke off, is closed, and a snapshot of the thread removes
-//!   it.
+//! - A text that will not be completed, because its attempt broke off or it was withdrawn, is closed, and a snapshot of the
+//!   thread removes it.
 //!
 //! A run that waits for a person ends as AG-UI has it, with its questions as interrupts, and starts again, under the same id,
 //! with the next event.
@@ -198,6 +198,8 @@ impl Cursor {
             (Part::Message, Open::Nothing) if !iteration.thought_committed && delta.reasoning_chars > 0 => {
                 return self.gap();
             }
+            // Its turn is committed: a message comes whole, and what was withdrawn does not come again.
+            (Part::Message, Open::Nothing) if iteration.thought_committed => return DeltaOutcome::Handled,
             (Part::Message, _) => 0,
         };
         if delta.offset > has {
@@ -275,7 +277,7 @@ impl Cursor {
             (Effect::Skip, _) => Vec::new(),
             (Effect::Pass, _) | (_, None) => render::frames(context, event),
             (Effect::Complete, Some(message)) => match (self.at.open, &event.event) {
-                (Open::Reasoning(chars), Durable::Thought { text }) => {
+                (Open::Reasoning(chars), Durable::Thought { text, .. }) => {
                     render::reasoning_end(timestamp, EntityId::Reasoning(message), text, chars)
                 }
                 (Open::Text(chars), _) => {
@@ -424,11 +426,14 @@ impl Cursor {
         match (self.at.open, &event.event) {
             (Open::Nothing, _) => Effect::Pass,
             (_, event) if event.is_transparent() => Effect::Pass,
-            (Open::Reasoning(chars), Durable::Thought { text }) => match ends(chars, text) {
+            (Open::Reasoning(chars), Durable::Thought { text, .. }) => match ends(chars, text) {
                 // Snapshots have no reasoning, so the reasoning that was sent cannot be replaced.
                 Effect::Replace => Effect::Complete,
                 effect => effect,
             },
+            // The text was none of the message, and is shown as reasoning, unless that has begun and ended before.
+            (Open::Text(_), Durable::Thought { withdrawn_at: Some(0), .. }) => Effect::Void,
+            (Open::Text(_), Durable::Thought { withdrawn_at: Some(_), .. }) => Effect::Replace,
             (Open::Thought | Open::Text(_), Durable::Thought { .. }) => Effect::Skip,
             (Open::Thought, _) => Effect::Pass,
             // Tools may run before the message of the same model call is committed.

@@ -61,7 +61,7 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::StepFinished { iteration, .. } => {
             step_end(timestamp, context).into_iter().chain([step_start(timestamp, iteration + 1)]).collect()
         }
-        Durable::Thought { text } => thought(timestamp, context, text),
+        Durable::Thought { text, .. } => thought(timestamp, context, text),
         Durable::MessageSent { message_id } => sent(timestamp, *message_id, committed),
         Durable::ToolCalled { call_id, name, input, message_id, .. } => {
             tool_called(timestamp, *message_id, call_id, name, input)

@@ -174,7 +174,7 @@ impl TestRun<'_> {
         let entries = vec![Entry::assistant(vec![call]), Entry::user(vec![result])];
         let next_message_id = self.api.state.ids.next();
         let finished = Event::StepFinished { iteration: self.iteration, next_message_id };
-        let events = vec![Event::Thought { text: thought.into() }, called, returned];
+        let events = vec![Event::Thought { text: thought.into(), withdrawn_at: None }, called, returned];
         self.commit(
             events,
             vec![message],

@@ -63,7 +63,7 @@ fn silent(mut line: Line) -> Option<Line> {
             Event::MessagePosted { .. } | Event::MessageSent { .. } => return None,
             Event::ToolCalled { input, .. } => *input = json!({}),
             Event::ToolReturned { content, .. } => content.clear(),
-            Event::Thought { text } => text.clear(),
+            Event::Thought { text, .. } => text.clear(),
             _ => {}
         },
         Line::Tool { input, response, .. } => {

@@ -198,6 +198,12 @@ impl AgentRun {
         self.policy.conversational && self.policy.expects_reply
     }
 
+    /// Whether the text of a turn without tool calls is the agent's message, however it replies.
+    #[must_use]
+    pub fn is_answered_by_text(&self) -> bool {
+        self.expects_reply() && !self.message_sent
+    }
+
     /// Whether the agent has sent a message since the user last wrote.
     #[must_use]
     pub fn message_sent(&self) -> bool {
@@ -371,7 +377,7 @@ impl AgentRun {
         let is_reply = match self.policy.reply {
             // A task has no user; its final text becomes a message of its thread.
             Reply::Text => self.expects_reply() || (natural && !self.policy.conversational),
-            Reply::SendMessage => self.expects_reply() && natural && !self.message_sent,
+            Reply::SendMessage => natural && self.is_answered_by_text(),
         };
         let text = |block: &Block| match block {
             Block::Text { text, .. } => Some(text.clone()),

@@ -326,7 +326,8 @@ mod tests {
             message_id,
         };
         let reported = Event::ErrorShown { message_id, content: secret.into(), metadata: Value::Null };
-        for event in [called, returned, reported, Event::Thought { text: secret.into() }] {
+        for event in [called, returned, reported, Event::Thought { text: secret.into(), withdrawn_at: None }]
+        {
             let outline = Value::Object(event.outline());
             assert!(!outline.to_string().contains("hunter2"), "{outline}");
         }

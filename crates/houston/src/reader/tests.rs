@@ -102,6 +102,19 @@ fn text_of_a_broken_attempt_is_discarded() {
 }
 
 #[test]
+fn text_that_calls_follow_is_discarded() {
+    let mut reader = Reader::new(run(), 0);
+    feed(&mut reader, started(7, 1), None);
+    reader.delta(&delta(7, 0, "Let me"));
+    let thought = "Let me look.".to_owned();
+    feed(&mut reader, Durable::Thought { text: thought.clone(), withdrawn_at: Some(0) }, None);
+    reader.delta(&delta(7, 0, "Let me look."));
+    feed(&mut reader, sent(8), Some("Found."));
+    let expected = [text("Let me"), Event::TextDiscarded, Event::Thinking(thought), text("Found.")];
+    assert_eq!(events(&mut reader)[..4], expected);
+}
+
+#[test]
 fn message_with_another_text_replaces_what_was_streamed() {
     let mut reader = Reader::new(run(), 0);
     feed(&mut reader, started(7, 1), None);

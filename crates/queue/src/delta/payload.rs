@@ -69,7 +69,7 @@ pub(super) fn weight(live: &Live) -> usize {
 fn texts(committed: &Committed) -> usize {
     use houston_domain::event::Event;
     let event = match &committed.event {
-        Event::Thought { text } => text.len(),
+        Event::Thought { text, .. } => text.len(),
         Event::ToolCalled { input, .. } => json(input),
         Event::ToolReturned { content, .. } => content.len(),
         Event::RetryScheduled { message, .. } | Event::ModelFallback { message, .. } => message.len(),
@@ -116,7 +116,7 @@ mod tests {
             seq: 1,
             run_id: RunId(Uuid::from_u128(4)),
             at: chrono::DateTime::UNIX_EPOCH,
-            event: Event::Thought { text },
+            event: Event::Thought { text, withdrawn_at: None },
             body: None,
         }])
     }

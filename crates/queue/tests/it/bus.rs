@@ -46,7 +46,7 @@ fn committed(seq: i64, text: &str) -> Live {
         seq,
         run_id: RunId(Uuid::from_u128(3)),
         at: chrono::DateTime::UNIX_EPOCH,
-        event: Event::Thought { text: text.into() },
+        event: Event::Thought { text: text.into(), withdrawn_at: None },
         body: None,
     }])
 }

@@ -38,7 +38,7 @@ async fn turn(test: &TestStore, goal: AgentableId) {
     test.post_to(goal, "hi").await.unwrap();
     let claimed = test.claim_of(goal).await.unwrap();
     // A step whose event is stored, and an end that follows from the run.
-    let event = Event::Thought { text: "hm".into() };
+    let event = Event::Thought { text: "hm".into(), withdrawn_at: None };
     let step = test.step(&claimed, RunTransition::Continue { read: false, event: Some(event) });
     done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     done(test.runs().commit(&claimed.fence, &answer(test, &claimed, "hello")).await.unwrap());

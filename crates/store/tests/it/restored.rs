@@ -16,7 +16,7 @@ const AHEAD: u64 = 5_000_000;
 async fn turn(test: &TestStore) {
     test.post_to(test.goal, "hi").await.unwrap();
     let claimed = test.claim_of(test.goal).await.unwrap();
-    let event = Event::Thought { text: "hm".into() };
+    let event = Event::Thought { text: "hm".into(), withdrawn_at: None };
     let step = test.step(&claimed, RunTransition::Continue { read: false, event: Some(event) });
     done(test.runs().commit(&claimed.fence, &step).await.unwrap());
     done(test.runs().commit(&claimed.fence, &answer(test, &claimed, "hello")).await.unwrap());

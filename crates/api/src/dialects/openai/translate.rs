@@ -156,8 +156,11 @@ impl Translator {
     /// A durable event, before its frames.
     pub(crate) fn committed(&mut self, committed: &Committed) {
         match &committed.event {
-            Durable::Thought { text } => {
-                self.items.confirm_reasoning(text);
+            Durable::Thought { text, withdrawn_at } => {
+                // What was withdrawn as a message comes again as reasoning.
+                if *withdrawn_at != Some(0) {
+                    self.items.confirm_reasoning(text);
+                }
                 self.thought = Some(text.clone());
             }
             Durable::MessageSent { message_id } => {

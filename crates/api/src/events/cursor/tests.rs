@@ -174,8 +174,11 @@ fn check(stream: &TestStream) {
                 | Durable::StepFinished { next_message_id, .. },
                 _,
             ) => reasoning = Some(EntityId::Reasoning(*next_message_id).to_string()),
-            (Durable::Thought { text }, _) => {
-                assert_eq!(client.reasonings.get(reasoning.as_ref().unwrap()), Some(text));
+            (Durable::Thought { text, withdrawn_at }, _) => {
+                let has = client.reasonings.get(reasoning.as_ref().unwrap()).unwrap();
+                // What is withdrawn after reasoning that has ended is not added to it.
+                let ended = withdrawn_at.filter(|at| *at > 0).map(|at| text.chars().take(at as usize));
+                assert!(has == text || ended.is_some_and(|ended| has.chars().eq(ended)), "{has}");
             }
             (Durable::ToolCalled { message_id, input, .. }, _) => {
                 arguments.insert(message_id.to_string(), input.to_string());
@@ -270,4 +273,74 @@ proptest! {
             prop_assert_eq!(&replay(id), &all[number + 1..]);
         }
     }
+}
+
+/// The frames of an iteration that streams `text` after `thinking`, and withdraws the text, each as its id, type and text.
+fn withdrawal(thinking: &str, text: &str) -> Vec<(String, String, String)> {
+    let message = MessageId(uuid::Uuid::from_u128(7));
+    let chars = |text: &str| u32::try_from(text.chars().count()).unwrap();
+    let begun = Durable::AttemptStarted {
+        attempt: 1,
+        iteration: 1,
+        next_message_id: message,
+        takeover: false,
+        resumed: false,
+    };
+    let thought = Durable::Thought { text: format!("{thinking}{text}"), withdrawn_at: Some(chars(thinking)) };
+    let committed = |seq, event| Committed {
+        seq,
+        run_id: uuid::Uuid::nil().into(),
+        at: chrono::DateTime::UNIX_EPOCH,
+        event,
+        body: None,
+    };
+    let delta = |part, reasoning_chars, text: &str| Delta {
+        message_id: message,
+        part,
+        reasoning_chars,
+        offset: 0,
+        text: text.to_owned(),
+    };
+    let mut cursor = Cursor::new("goal_1", Position::after(0), None);
+    cursor.durable(&committed(1, begun), &Needed::default(), &mut |_, _| {});
+    let mut frames = Vec::new();
+    let mut emit = |at: Position, event: &Event<'_>| {
+        let event = serde_json::to_value(event).unwrap();
+        let of = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        frames.push((at.to_string(), of("type"), of("delta")));
+    };
+    let message = delta(Part::Message, chars(thinking), text);
+    cursor.delta(&delta(Part::Reasoning, 0, thinking), &mut emit);
+    cursor.delta(&message, &mut emit);
+    let thought = committed(2, thought);
+    assert!(cursor.snapshot_before(&thought).is_some(), "the thread replaces what the client has");
+    cursor.durable(&thought, &Needed::default(), &mut emit);
+    // It is late, or was requested before.
+    assert_eq!(cursor.delta(&message, &mut emit), DeltaOutcome::Handled);
+    frames
+}
+
+#[test]
+fn withdrawn_text_ends_and_becomes_reasoning() {
+    let frame = |id: &str, kind: &str, delta: &str| (id.to_owned(), kind.to_owned(), delta.to_owned());
+    let expected = [
+        frame("1:0", "TEXT_MESSAGE_START", ""),
+        frame("1:4", "TEXT_MESSAGE_CONTENT", "I go"),
+        frame("1:4f1", "TEXT_MESSAGE_END", ""),
+        frame("1:4f2", "MESSAGES_SNAPSHOT", ""),
+        frame("1:4f3", "REASONING_MESSAGE_START", ""),
+        frame("1:4f4", "REASONING_MESSAGE_CONTENT", "I go"),
+        frame("2", "REASONING_MESSAGE_END", ""),
+    ];
+    assert_eq!(withdrawal("", "I go"), expected);
+    let expected = [
+        frame("1:r0", "REASONING_MESSAGE_START", ""),
+        frame("1:r2", "REASONING_MESSAGE_CONTENT", "Hm"),
+        frame("1:d", "REASONING_MESSAGE_END", ""),
+        frame("1:0", "TEXT_MESSAGE_START", ""),
+        frame("1:4", "TEXT_MESSAGE_CONTENT", "I go"),
+        frame("1:4f1", "TEXT_MESSAGE_END", ""),
+        frame("2", "MESSAGES_SNAPSHOT", ""),
+    ];
+    assert_eq!(withdrawal("Hm", "I go"), expected);
 }

@@ -16,10 +16,10 @@ use houston_domain::step::RunTransition;
 use houston_domain::storable::{storable, storable_value};
 use serde_json::Value;
 
-use super::turn::Streamed;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::driver::{Decision, DrivenRun, Driver, Then};
 use crate::error::Interrupted;
+use crate::live::Streamed;
 use crate::run::journal::DrivenParts;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;

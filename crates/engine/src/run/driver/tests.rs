@@ -6,6 +6,7 @@ mod focus;
 mod hook;
 mod oversight;
 mod pausing;
+mod plain_text;
 mod policy;
 mod searched;
 mod shown;

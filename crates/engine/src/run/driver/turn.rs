@@ -24,6 +24,7 @@ use uuid::Uuid;
 use super::typed::Judged;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
+use crate::live::Streamed;
 use crate::prompt::analysis::forced_tool;
 use crate::run::journal::{add_message, ending_status, show_error};
 use crate::run::model_turn::ModelOutcome;
@@ -50,13 +51,6 @@ pub(super) enum Turn {
     Executing(ExternalCalls, Held, Responses),
 }
 
-/// What streams have received of an answer.
-#[derive(Default)]
-pub(super) struct Streamed {
-    reasoning: String,
-    message: String,
-}
-
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Calls the model and commits its answer. What precedes and follows the call is boxed, so that a run that waits for its
     /// model does not hold the memory for it.
@@ -74,13 +68,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         self.force_call();
         self.model.show_inert(self.tools.must_be_inert());
+        self.model.expect_text(self.run.is_answered_by_text());
         self.model.raise(self.oversight.raises);
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
         self.run.has_waited(std::mem::take(&mut self.journal.waited));
         match outcome {
-            ModelOutcome::Answered { answer, usage, reasoning, message } => {
-                let turn = Box::pin(self.answered(*answer, usage, Streamed { reasoning, message })).await?;
+            ModelOutcome::Answered { answer, usage, streamed } => {
+                let turn = Box::pin(self.answered(*answer, usage, streamed)).await?;
                 let flow = self.finish_turn(turn).await?;
                 if flow.is_continue() && self.model.has_fetched() {
                     // What was read after the answer may have an offer of its own.
@@ -226,13 +221,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
         streamed: Streamed,
         mend: Option<MessageBlock>,
     ) -> Result<Turn, Interrupted> {
-        let Streamed { reasoning, message: streamed } = streamed;
+        let Streamed { reasoning, message: streamed, withdrawn_at } = streamed;
         let mut step = self.journal.next_step();
         step.frames.extend(mend);
         step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
         step.entries.extend(turn.entry);
         if !reasoning.trim().is_empty() {
-            step.events.push(Event::Thought { text: reasoning });
+            step.events.push(Event::Thought { text: reasoning, withdrawn_at });
         }
         let said = step.entries.iter().map(Entry::text).collect::<String>();
         self.tools.note_written(&self.journal, &turn.calls);
@@ -259,8 +254,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         for (nth, content) in plans.messages.iter().enumerate() {
             let content = self.model.shown(content);
-            // The first has the id of the streamed message, if it begins with the streamed text.
-            let is_streamed = nth == 0 && content.starts_with(&streamed);
+            // The first has the id of the streamed message, if it begins with the streamed text and nothing was withdrawn.
+            let is_streamed = nth == 0 && withdrawn_at.is_none() && content.starts_with(&streamed);
             let id = if is_streamed { self.journal.next_message } else { self.journal.new_id() };
             add_message(&mut step, id, content, self.label());
         }

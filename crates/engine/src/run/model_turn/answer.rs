@@ -5,6 +5,7 @@ use houston_domain::agent::Reply;
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agent::partial_json::StringProperty;
 use houston_domain::event::Part;
+use houston_domain::history::Block;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, StopReason};
 use houston_domain::overseer::{RepeatedText, Repetition};
 use houston_domain::submission::SubmittedCall;
@@ -23,7 +24,24 @@ pub(super) struct Answerer {
     pub(super) first: Option<Instant>,
     /// What streams show, if addresses in it must lead nowhere.
     pub(super) shown: Option<Box<Shown>>,
+    pub(super) plain: Plain,
 }
+
+/// What text outside of `send_message` is, where that is how an agent replies.
+#[derive(Debug, Default)]
+pub(super) enum Plain {
+    /// Reasoning: nobody waits for an answer, or a call has followed.
+    #[default]
+    Thought,
+    /// It may be the answer, and is not streamed yet.
+    Held(String),
+    /// The answer, unless a call follows: then what was streamed of it is withdrawn.
+    Answer,
+}
+
+/// How many characters of text are held, because a call may follow. What a model says before its calls is rarely longer, and text
+/// that was streamed must be withdrawn then, as that of an attempt that broke off: streams end it and replace the whole thread.
+const HELD_CHARS: usize = 160;
 
 /// What has come instead of an answer, or the answer.
 pub(super) enum Read {
@@ -55,7 +73,7 @@ pub(super) async fn read(
     let mut bytes = 0;
     let mut repetition = Repetition::new(repeated);
     let mut chunks = stream.ready_chunks(64);
-    let mut writer = Writer { live, reply, sending: None, message_begun: false };
+    let mut writer = Writer { live, reply, sending: None, message_begun: false, plain: &mut answerer.plain };
     while let Some(events) = chunks.next().await {
         let mut done = None;
         let mut pending = Pending::default();
@@ -84,10 +102,18 @@ pub(super) async fn read(
             let message = format!("the model's answer is longer than {most} bytes: it was cut off");
             return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
         }
-        if let (Some(turn), Some(shown)) = (&done, answerer.shown.as_deref_mut())
+        if let Some(turn) = &done
             && turn.stop != StopReason::Paused
         {
-            pending.finish(shown, live);
+            let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
+            let shown = &mut answerer.shown;
+            match turn.content.iter().any(is_call) {
+                true => writer.call_follows(&mut pending, shown.as_deref_mut()),
+                false => writer.answer(&mut pending, shown.as_deref_mut()),
+            }
+            if let Some(shown) = shown {
+                pending.finish(shown, live);
+            }
         }
         pending.flush(live);
         houston_faults::fault!("C7").map_err(|error| broken(error.into()))?;
@@ -165,28 +191,62 @@ struct Writer<'l> {
     /// Index of the `send_message` call that is being written, and the decoder of its `content`.
     sending: Option<(usize, StringProperty)>,
     message_begun: bool,
+    plain: &'l mut Plain,
 }
 
 impl Writer<'_> {
+    /// A call follows: the text before it is not the answer.
+    fn call_follows(&mut self, pending: &mut Pending, shown: Option<&mut Shown>) {
+        match std::mem::take(self.plain) {
+            Plain::Thought => {}
+            Plain::Held(text) => pending.add(Part::Reasoning, &text, self.live, shown),
+            Plain::Answer => {
+                if let Some(shown) = shown {
+                    pending.finish(shown, self.live);
+                }
+                pending.flush(self.live);
+                self.live.withdraw();
+            }
+        }
+    }
+
+    /// The text that is held is the answer.
+    fn answer(&mut self, pending: &mut Pending, shown: Option<&mut Shown>) {
+        if let Plain::Held(text) = &mut *self.plain
+            && !text.trim().is_empty()
+        {
+            pending.add(Part::Message, text, self.live, shown);
+            *self.plain = Plain::Answer;
+        }
+    }
+
     fn take(&mut self, event: Event, pending: &mut Pending, shown: Option<&mut Shown>) {
         match event {
-            Event::Thinking(text) if !self.message_begun => {
+            Event::Thinking(text) if !self.message_begun && !matches!(self.plain, Plain::Answer) => {
                 pending.add(Part::Reasoning, &text, self.live, shown)
             }
-            Event::Text(text) => match self.reply {
-                Reply::Text => {
+            Event::Text(text) => match (self.reply, &mut *self.plain) {
+                (Reply::Text, _) => {
                     self.message_begun = true;
                     pending.add(Part::Message, &text, self.live, shown);
                 }
-                Reply::SendMessage if !self.message_begun => {
+                (Reply::SendMessage, Plain::Answer) => pending.add(Part::Message, &text, self.live, shown),
+                (Reply::SendMessage, Plain::Held(held)) => {
+                    held.push_str(&text);
+                    if held.trim().chars().nth(HELD_CHARS).is_some() {
+                        self.answer(pending, shown);
+                    }
+                }
+                (Reply::SendMessage, Plain::Thought) if !self.message_begun => {
                     pending.add(Part::Reasoning, &text, self.live, shown)
                 }
-                Reply::SendMessage => {}
+                (Reply::SendMessage, Plain::Thought) => {}
             },
-            Event::ToolStart { index, name, .. }
-                if self.reply == Reply::SendMessage && name == SEND_MESSAGE && self.sending.is_none() =>
-            {
-                self.sending = Some((index, StringProperty::new("content")));
+            Event::ToolStart { index, name, .. } if self.reply == Reply::SendMessage => {
+                self.call_follows(pending, shown);
+                if name == SEND_MESSAGE && self.sending.is_none() {
+                    self.sending = Some((index, StringProperty::new("content")));
+                }
             }
             Event::ToolArguments { index, json } => {
                 if let Some((_, content)) = self.sending.as_mut().filter(|(sending, _)| *sending == index) {

@@ -30,11 +30,11 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use self::answer::{Answerer, Bounds, Read, read};
+use self::answer::{Answerer, Bounds, Plain, Read, read};
 use self::attachments::{Attachments, Images, Insertion, inserted};
 use self::refused::{Refused, SentFile, refused_by, without};
 use crate::error::Interrupted;
-use crate::live::LiveRun;
+use crate::live::{LiveRun, Streamed};
 use crate::observer::Observed;
 use crate::run::journal::Journal;
 use crate::run::signals::Stop;
@@ -56,6 +56,8 @@ pub(crate) struct ModelTurn {
     attachments: Box<Attachments>,
     /// Whether addresses in what the user is shown of the next answer must lead nowhere.
     inert: bool,
+    /// Whether the text of the next answer is the message, if it has no calls.
+    is_answered_by_text: bool,
 }
 
 /// What requests contain around the history.
@@ -108,8 +110,8 @@ const MAX_PAUSES: usize = 8;
 
 /// How a model call ended.
 pub(crate) enum ModelOutcome {
-    /// The model has answered. `reasoning` and `message` are what streams have received of the answer.
-    Answered { answer: Box<Answer>, usage: Usage, reasoning: String, message: String },
+    /// The model has answered.
+    Answered { answer: Box<Answer>, usage: Usage, streamed: Streamed },
     /// The call failed. Streams may have `streamed` a part of an answer, which is taken back.
     Failed { error: ModelError, streamed: bool },
     /// The provider answers later.
@@ -148,7 +150,8 @@ impl ModelTurn {
             hurries: false,
             offer: None,
         });
-        Self { setup, live, frame, answering, budget, images, attachments, inert: false }
+        let is_answered_by_text = false;
+        Self { setup, live, frame, answering, budget, images, attachments, inert: false, is_answered_by_text }
     }
 
     /// The model that answered last.
@@ -217,6 +220,11 @@ impl ModelTurn {
     /// Whether addresses in what the user is shown of the next answer must lead nowhere.
     pub(crate) fn show_inert(&mut self, inert: bool) {
         self.inert = inert;
+    }
+
+    /// Whether the text of the next answer is the message, if it has no calls.
+    pub(crate) fn expect_text(&mut self, is_answered_by_text: bool) {
+        self.is_answered_by_text = is_answered_by_text;
     }
 
     /// A text of the last answer as the user is shown it.
@@ -355,7 +363,9 @@ impl ModelTurn {
         let (began, owed) = (Instant::now(), journal.owed());
         let pause = self.frame.answered.map(|answered| (began - answered).as_secs());
         self.frame.pauses.extend(pause.map(|pause| u32::try_from(pause).unwrap_or(u32::MAX)));
-        let mut answerer = Answerer { shown, ..Answerer::default() };
+        let takes_text = self.is_answered_by_text && self.frame.forced.is_none();
+        let plain = if takes_text { Plain::Held(String::new()) } else { Plain::Thought };
+        let mut answerer = Answerer { shown, plain, ..Answerer::default() };
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
@@ -387,7 +397,7 @@ impl ModelTurn {
         };
         (self.frame.more, self.frame.answered) = (None, Some(Instant::now()));
         journal.has_waited(Duration::from_millis(waited_ms.into_inner()));
-        let (reasoning, message) = self.live.end();
+        let streamed = self.live.end();
         let timed_out = answerer.switches.iter().filter(|switch| switch.code == ModelErrorCode::Timeout);
         timed_out.for_each(|switch| journal.has_hung(&switch.from));
         journal.switches.extend(answerer.switches);
@@ -410,7 +420,7 @@ impl ModelTurn {
                 let first = answerer.first.map(|first| first - began);
                 chat.answered(&self.answering.model, &answer, &usage, first);
                 observe(journal, &span, Observed::ModelCallEnded { model: &self.answering, usage: &usage });
-                ModelOutcome::Answered { answer, usage, reasoning, message }
+                ModelOutcome::Answered { answer, usage, streamed }
             }
             Ok(Err(error)) => {
                 chat.failed(error.code.as_str());
@@ -423,7 +433,7 @@ impl ModelTurn {
                     &span,
                     Observed::ModelCallFailed { model: self.setup.model.description(), error: &error },
                 );
-                ModelOutcome::Failed { error, streamed: !(reasoning.is_empty() && message.is_empty()) }
+                ModelOutcome::Failed { error, streamed: streamed != Streamed::default() }
             }
             Err(stop) => {
                 let model = self.setup.model.description();

@@ -60,11 +60,10 @@ async fn nothing(_: &Process) {}
 async fn answer_is_streamed_and_priced() {
     let mut call = Call::new(says("Hello, you."));
     let (outcome, text) = call.run(nothing).await;
-    let Ok(ModelOutcome::Answered { answer, usage, reasoning, message }) = outcome else {
-        panic!("no answer")
-    };
+    let Ok(ModelOutcome::Answered { answer, usage, streamed }) = outcome else { panic!("no answer") };
     assert_eq!(answer.content, [Block::text("Hello, you.")]);
-    assert_eq!(text, format!("{reasoning}{message}"), "streams received what the turn is committed with");
+    let committed = format!("{}{}", streamed.reasoning, streamed.message);
+    assert_eq!(text, committed, "streams received what the turn is committed with");
     assert!(!text.is_empty());
     assert_eq!((usage.input_tokens, usage.output_tokens), (USAGE.input_tokens, USAGE.output_tokens));
     assert!(usage.cost.is_some(), "claude-sonnet-4-5 has a price");
@@ -104,7 +103,7 @@ async fn cancelled_call_is_closed_half_way() {
     assert!(matches!(outcome, Ok(ModelOutcome::Stopped(Stop::Cancelled))));
     assert_eq!(text, "Hel");
     assert!(call.model.was_dropped.load(Ordering::Relaxed), "the connection to the provider is closed");
-    assert_eq!(call.process.registration.live.end(), (String::new(), String::new()));
+    assert_eq!(call.process.registration.live.end(), Streamed::default());
     assert_eq!(call.estimated, [true], "the provider is paid for it");
 }
 

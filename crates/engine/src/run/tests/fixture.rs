@@ -30,7 +30,7 @@ use super::memory_storage::MemoryStorage;
 use super::pausing_tool::{self, Pausing};
 use super::scripted_code::code;
 pub(in crate::run) use super::scripted_model::{
-    Script, ScriptedModel, USAGE, calls_tools, calls_with, gone, only_thinks, says, submitted,
+    Script, ScriptedModel, USAGE, begins_with, calls_tools, calls_with, gone, only_thinks, says, submitted,
 };
 use super::test_config::config;
 use crate::driver::Driver;

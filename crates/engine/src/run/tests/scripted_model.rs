@@ -163,6 +163,12 @@ pub(in crate::run) fn says(text: &str) -> Script {
     Script::Events(vec![Ok(Event::Text(text.to_owned())), Ok(Event::Done(Box::new(answer)))])
 }
 
+/// These events, and then those.
+pub(in crate::run) fn begins_with(first: impl IntoIterator<Item = Event>, then: Script) -> Script {
+    let Script::Events(events) = then else { panic!("it ends otherwise") };
+    Script::Events(first.into_iter().map(Ok).chain(events).collect())
+}
+
 /// No answer yet: it comes later.
 pub(in crate::run) fn submitted(id: &str) -> Script {
     let call = SubmittedCall {

@@ -31,6 +31,8 @@ pub(crate) struct Iteration {
     keeps_thought: bool,
     /// Whether a fallback model answered.
     falls_back: bool,
+    /// Whether the text is withdrawn, because calls follow.
+    withdrawn: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +61,13 @@ fn chunks() -> impl Strategy<Value = Vec<String>> {
 fn iteration() -> impl Strategy<Value = Iteration> {
     let excess = prop_oneof![6 => Just(String::new()), 1 => Just("…?".to_owned())];
     let (keeps_thought, falls_back) = (proptest::bool::weighted(0.9), proptest::bool::weighted(0.2));
-    (chunks(), chunks(), excess, 0..3usize, keeps_thought, falls_back).prop_map(
-        |(reasoning, text, excess, tools, keeps_thought, falls_back)| {
-            let excess = if text.is_empty() { String::new() } else { excess };
-            Iteration { reasoning, text, excess, tools, keeps_thought, falls_back }
+    let withdrawn = proptest::bool::weighted(0.2);
+    (chunks(), chunks(), excess, 0..3usize, (keeps_thought, falls_back, withdrawn)).prop_map(
+        |(reasoning, text, excess, tools, (keeps_thought, falls_back, withdrawn))| {
+            let withdrawn = withdrawn && !text.is_empty();
+            let excess = if text.is_empty() || withdrawn { String::new() } else { excess };
+            let tools = if withdrawn { tools.max(1) } else { tools };
+            Iteration { reasoning, text, excess, tools, keeps_thought, falls_back, withdrawn }
         },
     )
 }
@@ -100,6 +105,7 @@ pub(crate) fn forgotten_thought() -> Script {
         tools: 2,
         keeps_thought: false,
         falls_back: false,
+        withdrawn: false,
     };
     let end = End::Finish { status: RunStatus::Completed, notice: false };
     (vec![vec![Attempt { iterations: vec![whole], end, cut: 0 }]], vec![false])
@@ -280,7 +286,7 @@ impl Recorder {
     fn stream(&mut self, iteration: &Iteration, most: usize) -> bool {
         let Some(message_id) = self.message else { return true };
         let count = |text: &str| u32::try_from(text.chars().count()).unwrap();
-        let reasoning_chars = iteration.reasoning.iter().map(|chunk| count(chunk)).sum();
+        let reasoning_chars = count(&iteration.reasoning.concat());
         let mut pieces = Vec::new();
         let parts =
             [(Part::Reasoning, &iteration.reasoning, 0), (Part::Message, &iteration.text, reasoning_chars)];
@@ -318,8 +324,13 @@ impl Recorder {
             };
             events.push((routed, None));
         }
-        if !iteration.reasoning.is_empty() && iteration.keeps_thought {
-            events.push((Durable::Thought { text: iteration.reasoning.concat() }, None));
+        let reasoning = iteration.reasoning.concat();
+        if iteration.withdrawn {
+            let withdrawn_at = u32::try_from(reasoning.chars().count()).ok();
+            let text = reasoning + &iteration.text.concat();
+            events.push((Durable::Thought { text, withdrawn_at }, None));
+        } else if !reasoning.is_empty() && iteration.keeps_thought {
+            events.push((Durable::Thought { text: reasoning, withdrawn_at: None }, None));
         }
         for message_id in cells {
             let (call_id, name) = ("call_1_1".to_owned(), "create_note".to_owned());
@@ -359,7 +370,8 @@ impl Recorder {
                 events.push((event, None));
             }
         }
-        if let (false, Some(message_id)) = (iteration.text.is_empty(), self.message) {
+        let has_message = !iteration.text.is_empty() && !iteration.withdrawn;
+        if let (true, Some(message_id)) = (has_message, self.message) {
             let body = message_body(Source::Agent, iteration.text.concat());
             events.push((Durable::MessageSent { message_id }, Some(body)));
         }
