@@ -28,6 +28,7 @@ use crate::caller::Caller;
 use crate::dialects::threads::{Asker, NewMessage, Thread, find_or_create};
 use crate::error::ApiError;
 use crate::events::position::Position;
+use crate::events::stream::AgUi;
 use crate::events::{Options, client_position, open};
 use crate::request::agentable_path::AgentablePath;
 use crate::request::body::{Creation, WithImages};
@@ -68,6 +69,7 @@ async fn run(
     if named.is_some_and(|id| id != path.public_id() && is_own_id(&app, id)) {
         return Err(ApiError::field("/threadId", "names another conversation than the address"));
     }
+    let dialect = AgUi { given: given(&input.messages) };
     let at = match client_position(&headers, None)? {
         Some(at) => Some(at),
         None => {
@@ -77,7 +79,7 @@ async fn run(
         }
     };
     drop(permit);
-    open(app, caller, path, at, &Options::with_interrupts()).await
+    open(app, caller, path, at, &Options::with_interrupts(), dialect).await
 }
 
 /// Whether it is an id of Houston, and not one that a client has made up.
@@ -111,18 +113,19 @@ async fn run_thread(
     headers: HeaderMap,
     WithImages { creation: Creation { value: input, key: _ }, permit }: WithImages<RunAgentInput>,
 ) -> Result<Response, ApiError> {
-    let given = client_position(&headers, None)?;
+    let position = client_position(&headers, None)?;
+    let dialect = AgUi { given: given(&input.messages) };
     let id = input.thread_id.as_deref();
     let id = id.ok_or_else(|| ApiError::field("/threadId", "missing field `threadId`"))?;
     app.streams.reserve(asker.caller())?;
     let thread = find_or_create(&app, &asker, &target, ("/threadId", id)).await?;
-    let at = match given {
+    let at = match position {
         Some(at) => Some(at),
         None => begin(&thread, input).await?,
     };
     drop(permit);
     let Thread { app, caller, path } = thread;
-    open(app, caller, path, at, &Options::with_interrupts()).await
+    open(app, caller, path, at, &Options::with_interrupts(), dialect).await
 }
 
 /// Does what the client asks for. Returns where its stream begins: with what follows the wait that was answered, or with the
@@ -288,6 +291,11 @@ fn new_results(messages: &[InputMessage]) -> Result<Vec<CallResult>, ApiError> {
     Ok(results)
 }
 
+/// The calls of which the request has new results.
+fn given(messages: &[InputMessage]) -> Box<[MessageId]> {
+    new_results(messages).into_iter().flatten().map(|result| result.cell).collect()
+}
+
 /// Whether a message has an id of Houston's.
 fn is_own(id: &str) -> bool {
     id.parse::<EntityId>().is_ok()
@@ -355,9 +363,12 @@ pub(crate) fn checked(question: &Question, answer: Value, pointer: &str) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use houston_protocol::agui::{Event, Role};
+    use houston_protocol::sse::SseEncoder;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::events::stream::Dialect as _;
 
     fn messages(list: Value) -> Vec<InputMessage> {
         serde_json::from_value(list).unwrap()
@@ -404,6 +415,31 @@ mod tests {
         assert_eq!(found.unwrap(), expected);
         assert!(
             results(json!([{"id": "c", "role": "tool", "toolCallId": "call_1", "content": "x"}])).is_err()
+        );
+    }
+
+    #[test]
+    fn results_that_a_client_gives_are_not_sent_to_it() {
+        let cells = [1, 2].map(|number| MessageId(uuid::Uuid::from_u128(number)));
+        let call = EntityId::Message(cells[0]).to_string();
+        let asked = json!([{"id": "c", "role": "tool", "toolCallId": call, "content": "seen"}]);
+        let (mut dialect, mut frames) = (AgUi { given: given(&messages(asked)) }, SseEncoder::default());
+        for (cell, seq) in cells.into_iter().zip(5..) {
+            let event = Event::ToolCallResult {
+                timestamp: None,
+                message_id: EntityId::Result(cell),
+                tool_call_id: EntityId::Message(cell),
+                content: "seen".into(),
+                role: Role::Tool,
+                metadata: None,
+            };
+            dialect.push(Position::after(seq), &event, &mut frames);
+        }
+        let written = String::from_utf8(frames.take().unwrap()).unwrap();
+        assert_eq!(
+            (written.matches("data:").count(), written.starts_with("id: 6\n")),
+            (1, true),
+            "{written}"
         );
     }
 }

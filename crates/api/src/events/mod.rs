@@ -84,7 +84,7 @@ async fn get(
     Query(options): Query<Options>,
 ) -> Result<Response, ApiError> {
     let given = client_position(&headers, options.after.as_deref())?;
-    open(app, caller, path, given, &options).await
+    open(app, caller, path, given, &options, AgUi::default()).await
 }
 
 /// The client's position: from `Last-Event-ID`, which is newer, or from `after`.
@@ -107,6 +107,7 @@ pub(crate) async fn open(
     path: AgentablePath,
     given: Option<Position>,
     options: &Options,
+    dialect: AgUi,
 ) -> Result<Response, ApiError> {
     let url = path.url_path();
     let location = |at: Position| {
@@ -114,7 +115,7 @@ pub(crate) async fn open(
         let interrupts = if options.interrupts { "&interrupts=true" } else { "" };
         format!("{url}/events?after={at}{follow}{interrupts}")
     };
-    open_as(app, caller, path, given, options, (AgUi, location)).await
+    open_as(app, caller, path, given, options, (dialect, location)).await
 }
 
 /// Opens a stream at the client's position, or at the beginning of the open or latest run. `location`, which gets the

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use houston_domain::event::{Committed, Live, LiveItem};
-use houston_domain::id::AgentableId;
-use houston_protocol::agui::{Event, Interrupt, Outcome};
+use houston_domain::id::{AgentableId, MessageId};
+use houston_protocol::agui::{EntityId, Event, Interrupt, Outcome};
 use houston_protocol::sse::{HEARTBEAT, SseEncoder};
 use houston_queue::{Received, Subscription};
 use houston_store::{Error, TenantStore};
@@ -411,11 +411,19 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
 ///
 /// Calls of the client's own tools are no interrupts there: a client carries out the calls that have no result when a run has ended
 /// with success, and sends the results as messages with the next one. It would refuse to send them while they are interrupts.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AgUi;
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgUi {
+    /// Calls whose results came with the request for the stream: its client has them, under ids of its own.
+    pub(crate) given: Box<[MessageId]>,
+}
 
 impl Dialect for AgUi {
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) {
+        if let Event::ToolCallResult { tool_call_id: EntityId::Message(cell), .. } = event
+            && self.given.contains(cell)
+        {
+            return;
+        }
         let calls_client = |outcome: &Outcome<'_>| match outcome {
             Outcome::Interrupt { interrupts } => interrupts.iter().any(Interrupt::is_client_call),
             Outcome::Success | Outcome::Cancelled => false,

@@ -43,6 +43,13 @@ async function run(client, { content, resume, onEvent, ...offered } = {}) {
   return { events, end, results: events.filter(({ type }) => type === 'TOOL_CALL_RESULT') };
 }
 
+// The results of calls that a reader is sent who comes later.
+async function recorded({ path }) {
+  const stream = await fetch(`${url}${path}/events?after=0`, { headers });
+  const lines = (await stream.text()).split('\n').filter((line) => line.startsWith('data: '));
+  return lines.map((line) => JSON.parse(line.slice(6))).filter(({ type }) => type === 'TOOL_CALL_RESULT');
+}
+
 const conversationOf = ({ end }) => ({ id: end.threadId, path: `/v1/goals/${end.threadId}` });
 
 async function assertSame(client, conversation) {
@@ -98,13 +105,15 @@ test('ag_ui_threads: tools of the client in one agent: calls, errors and message
     const gone = await run(client, { tools: [showMap] });
     assert.equal(gone.end.outcome.type, 'success');
     assert.equal(gone.end.runId, end.runId, "Houston's run went on");
-    assert.deepEqual(gone.results.map(({ toolCallId }) => toolCallId), [call.toolCallId]);
+    assert.deepEqual(gone.results, [], 'the client has it');
+    const result = (await recorded(conversationOf(gone))).at(-1);
+    assert.equal(result.toolCallId, call.toolCallId);
     const read = `<untrusted source="the client's tool show_map">\n{"seen":"${place}"}\n</untrusted>`;
-    assert(gone.results[0].content.includes(read), gone.results[0].content);
+    assert(result.content.includes(read), result.content);
   }
   const failing = await asked(client, 'Atlantis');
   client.addMessage(answered(failing.call, { content: '', error: 'no such place' }));
-  const { results: [failed] } = await run(client, { tools: [showMap] });
+  const failed = (await recorded(conversationOf(await run(client, { tools: [showMap] })))).at(-1);
   assert.match(failed.content, /no such place/);
   assert(failed.metadata.houston.is_error);
   const again = await run(client, { content: 'thanks' });
@@ -127,7 +136,7 @@ test('ag_ui_threads: a call of the client beside one that a person must allow, i
   const gone = await run(client, { resume, tools: [showMap] });
   assert.equal(gone.end.outcome.type, 'success');
   assert.equal(gone.end.runId, begun.end.runId);
-  assert.equal(gone.results.length, 2);
+  assert.equal(gone.results.length, 1, 'that of the call that was allowed');
 });
 
 test('ag_ui_threads: a result that is sent again, and one that an answer elsewhere has made old', async () => {
@@ -141,8 +150,9 @@ test('ag_ui_threads: a result that is sent again, and one that an answer elsewhe
   };
   const gone = await answering();
   assert.equal(gone.end.runId, end.runId, "Houston's run went on");
-  assert.match(gone.results[0].content, /the map shows Rome/);
-  assert.deepEqual((await answering()).results, gone.results, 'a repeated request gets the same');
+  assert.deepEqual(gone.results, []);
+  assert.deepEqual((await answering()).end, gone.end, 'a repeated request gets the same');
+  assert.match((await recorded(conversationOf(gone)))[0].content, /the map shows Rome/);
   await asked(agent(options));
   const { end: after, results: [superseded] } = await run(agent(options), { content: 'never mind' });
   assert.equal(after.outcome.type, 'success');
@@ -172,8 +182,8 @@ test('ag_ui_threads: cut off while a tool of the client waits and goes on, nothi
     conversation = conversationOf(begun);
     client.addMessage(answered(begun.call, { content: `it shows ${place}` }));
     const { results } = await run(client, {});
-    assert.equal(results.length, 1);
-    assert.match(results[0].content, new RegExp(`it shows ${place}`));
+    assert(results.length <= 1, 'once, if the stream was resumed before it');
+    assert.match((await recorded(conversation)).at(-1).content, new RegExp(`it shows ${place}`));
   }
   await until(() => proxy.cuts > 0, 'a cut');
   assert.equal((await thread(conversation)).filter(({ source }) => source === 'user').length, 3);
