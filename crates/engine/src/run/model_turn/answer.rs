@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use crate::live::LiveRun;
 use crate::setup::guards::Shown;
 
-/// The model that answers, and the fallbacks before it, where several models may answer.
+/// The model that answers, and the fallbacks before it, where several models may answer. Boxed, because it is held while the run
+/// waits for its model.
 #[derive(Default)]
 pub(super) struct Answerer {
     pub(super) answering: Option<Box<Description>>,
@@ -23,7 +24,7 @@ pub(super) struct Answerer {
     /// When the first piece of the answer came.
     pub(super) first: Option<Instant>,
     /// What streams show, if addresses in it must lead nowhere.
-    pub(super) shown: Option<Box<Shown>>,
+    pub(super) shown: Option<Shown>,
     pub(super) plain: Plain,
 }
 
@@ -94,7 +95,7 @@ pub(super) async fn read(
                             "the model's answer repeated the same text again and again: it was cut off";
                         return Err(ModelError::new(ModelErrorCode::InvalidResponse, message));
                     }
-                    writer.take(event, &mut pending, answerer.shown.as_deref_mut());
+                    writer.take(event, &mut pending, answerer.shown.as_mut());
                 }
             }
         }
@@ -108,8 +109,8 @@ pub(super) async fn read(
             let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
             let shown = &mut answerer.shown;
             match turn.content.iter().any(is_call) {
-                true => writer.call_follows(&mut pending, shown.as_deref_mut()),
-                false => writer.answer(&mut pending, shown.as_deref_mut()),
+                true => writer.call_follows(&mut pending, shown.as_mut()),
+                false => writer.answer(&mut pending, shown.as_mut()),
             }
             if let Some(shown) = shown {
                 pending.finish(shown, live);

@@ -359,13 +359,13 @@ impl ModelTurn {
         offer: &Offer,
         tokens: u64,
     ) -> Result<ModelOutcome, Interrupted> {
-        let shown = self.inert.then(|| Box::new(Shown::new(Arc::clone(&self.setup.guards))));
+        let shown = self.inert.then(|| Shown::new(Arc::clone(&self.setup.guards)));
         let (began, owed) = (Instant::now(), journal.owed());
         let pause = self.frame.answered.map(|answered| (began - answered).as_secs());
         self.frame.pauses.extend(pause.map(|pause| u32::try_from(pause).unwrap_or(u32::MAX)));
         let takes_text = self.is_answered_by_text && self.frame.forced.is_none();
         let plain = if takes_text { Plain::Held(String::new()) } else { Plain::Thought };
-        let mut answerer = Answerer { shown, plain, ..Answerer::default() };
+        let mut answerer = Box::new(Answerer { shown, plain, ..Answerer::default() });
         self.live.begin(journal.next_message);
         let asked = self.setup.model.description();
         let span =
