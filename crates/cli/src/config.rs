@@ -3,8 +3,13 @@
 //! (`HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS=30`).
 //!
 //! # Add a setting
-//! Add the key with a comment to `jobs/<file>.toml`, and the field to the config struct of the code that reads it.
-//! Unknown keys are errors, so that a typo cannot be taken for a setting.
+//! 1. Add the key to `jobs/<file>.toml`; its comment says what it does, and why it has that value.
+//! 2. Add the field to the struct of that section. Which numbers are allowed is said there
+//!    ([`houston_domain::setting`]): `#[serde(deserialize_with = "positive")]`. For times, the end of the name is enough
+//!    (`_ms`, `_s`, `_hours`, `_days`). A rule about two settings belongs to the struct's `check`.
+//!
+//! What operators would tune gets a key. What nobody tunes stays a constant beside its use. Unknown keys are errors, so that a
+//! typo cannot be taken for a setting.
 
 mod cells;
 mod error;
@@ -14,13 +19,13 @@ mod layers;
 mod mcp;
 mod models;
 mod outside;
-mod rules;
 pub(crate) mod secrets;
 mod skills;
 mod storage;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod times;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -32,7 +37,7 @@ use houston_domain::agentable::AgentType;
 use houston_domain::budget::Budget;
 use houston_domain::custom_table::TablePresets;
 use houston_domain::fallback::Fallbacks;
-use houston_domain::guard::{GuardSettings, Layer};
+use houston_domain::guard::{GuardSettings, Layer, LayerKind};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::overseer;
 use houston_domain::plan::{Limits as PlanLimits, Templates};
@@ -42,11 +47,12 @@ use houston_domain::retry::DelayedRetry;
 use houston_domain::schedule::{CheckInConfig, FeedConfig};
 use houston_domain::sealed::SecretKeys;
 use houston_domain::session::SessionArchive;
+use houston_domain::setting::WrongSetting;
 use houston_domain::skill::BundledSkill;
 use houston_domain::task::TaskLimits;
 use houston_engine::Drivers;
 use houston_engine::config::{ContextConfig, TeamsConfig, WatchdogConfig};
-use houston_llm::{BreakerPolicy, RetryBudgetPolicy};
+use houston_llm::{BreakerPolicy, Provider, RetryBudgetPolicy};
 use houston_mcp::McpSettings;
 use houston_store::Fairness;
 use houston_tools::PdfReader;
@@ -155,6 +161,46 @@ pub(crate) struct Settings {
     pub(crate) console: houston_console::Config,
 }
 
+impl Settings {
+    /// Checks what more than one setting decides, or the environment, each beside the struct that it is about.
+    fn check(&self) -> Result<(), WrongSetting> {
+        let Orchestrator { lease, sweep, worker, context, .. } = &self.orchestrator;
+        for (section, checked) in [
+            ("/mcp", self.mcp.check()),
+            ("/console", self.console.check()),
+            ("", self.check_cells()),
+            ("/overseer", self.overseer.check()),
+            ("/models", self.models.check()),
+            ("", self.check_names()),
+            ("/orchestrator/lease", lease.check()),
+            ("/orchestrator/sweep", sweep.check(lease)),
+            ("/orchestrator/worker", worker.check()),
+            ("/orchestrator/context", context.check()),
+            ("/agent_check_in/limits", self.agent_check_in.limits.check()),
+            ("/web", self.web.check()),
+            ("/workspaces", self.workspaces.check()),
+            ("/webhooks", self.webhooks.check()),
+            ("/health_monitor/tick", self.health_monitor.tick.check()),
+            ("/server", self.server.check()),
+        ] {
+            checked.map_err(|wrong| wrong.below(section))?;
+        }
+        Ok(())
+    }
+
+    /// `HOUSTON_MODEL`, and the names of providers.
+    fn check_names(&self) -> Result<(), WrongSetting> {
+        if let Some(model) = &self.model {
+            let checked = ModelSelection::One(model.clone()).check();
+            checked.map_err(|reason| WrongSetting::new("/model", reason))?;
+        }
+        self.providers.keys().try_for_each(|name| match Provider::named(name) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(WrongSetting::new(format!("/providers/{name}"), error.message)),
+        })
+    }
+}
+
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -214,15 +260,19 @@ pub(crate) fn load<'f>(
     }
     layers.add_variables(std::env::vars_os());
     let settings: Settings = layers.read()?;
-    rules::check(&settings, &layers)?;
-    let guards = rules::guards(&settings, &layers)?;
+    times::check(&settings, |key| layers.origin(key))?;
+    settings.check().map_err(|wrong| layers.refuse(wrong.key(), wrong.reason))?;
+    let guards = Layer::compile(LayerKind::Installation, "jobs/guards.toml", &settings.guards);
+    let guards = guards.map(Arc::new).map_err(|error| layers.refuse("guards", error.to_string()))?;
     let mcp = mcp::Mcp::load(&settings.mcp, &folders);
     let tools: Vec<String> = tools.iter().chain(mcp.servers.tools()).cloned().collect();
     settings.packs.check(&tools, &mcp.servers, &layers)?;
     templates::check_tables(&settings.tables, &settings.knowledge.tables, &layers)?;
     tools::check(&settings.tools, &tools, &layers)?;
     let kinds = kinds::load(&folders, &tools, &mcp.servers, &settings.packs)?;
-    rules::check_times_of_kinds(&kinds)?;
+    for (name, Kind { agent_type, origin }) in &kinds {
+        times::check(&BTreeMap::from([(format!("agents.{name}"), agent_type)]), |_| origin.clone())?;
+    }
     mcp.servers.check_kinds(&kinds, &layers)?;
     let skills = settings.skills.load(&folders, &layers)?;
     let templates = Arc::new(templates::load(&folders, &tools)?);

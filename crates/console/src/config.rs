@@ -1,5 +1,6 @@
 //! The settings in `jobs/console.toml`.
 
+use houston_domain::setting::{WrongSetting, within};
 use serde::{Deserialize, Serialize};
 
 use crate::oidc::settings::Oidc;
@@ -14,9 +15,11 @@ pub struct Config {
     pub path: String,
     /// Its own address, `host:port`; empty: that of the API.
     pub address: String,
-    /// Hours after which a viewer signs in again.
+    /// Hours after which a viewer signs in again; at most 30 days.
+    #[serde(deserialize_with = "within::<1, 720, _, _>")]
     pub session_hours: u32,
     /// Seconds after which a live page asks for itself again.
+    #[serde(deserialize_with = "within::<1, 3600, _, _>")]
     pub refresh_s: u32,
     /// What is beside the name on each page, such as the name of the environment.
     pub badge: String,
@@ -24,26 +27,12 @@ pub struct Config {
     pub oidc: Oidc,
 }
 
-/// A setting that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct InvalidConfig {
-    /// The key, as in `path`.
-    pub key: &'static str,
-    /// What is wrong, and what is allowed.
-    pub reason: String,
-}
-
-/// The longest session: 30 days.
-const MAX_SESSION_HOURS: u32 = 720;
-
 impl Config {
     /// Checks what types cannot say.
     ///
     /// # Errors
-    /// [`InvalidConfig`] for the first key that is wrong.
-    pub fn check(&self) -> Result<(), InvalidConfig> {
-        let invalid = |key, reason: &str| Err(InvalidConfig { key, reason: reason.to_owned() });
+    /// [`WrongSetting`] for the first key that is wrong.
+    pub fn check(&self) -> Result<(), WrongSetting> {
         let is_plain = |part: &str| {
             !part.is_empty()
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte))
@@ -51,21 +40,15 @@ impl Config {
         let segments = self.path.strip_prefix('/').unwrap_or_default();
         let first = segments.split('/').next().unwrap_or_default();
         if !segments.split('/').all(is_plain) || segments.contains("..") {
-            return invalid(
-                "path",
+            return Err(WrongSetting::new(
+                "/path",
                 "must begin with `/`, not end with it, and have only letters, digits, `-` and `_`",
-            );
+            ));
         }
         if ["v1", "approve", "hooks", "mcp", "compat", "ag-ui", "a2a"].contains(&first) {
-            return invalid("path", "the API has this path; `/console` is free");
+            return Err(WrongSetting::new("/path", "the API has this path; `/console` is free"));
         }
-        if !(1..=MAX_SESSION_HOURS).contains(&self.session_hours) {
-            return invalid("session_hours", "must be from 1 to 720");
-        }
-        if !(1..=3600).contains(&self.refresh_s) {
-            return invalid("refresh_s", "must be from 1 to 3600");
-        }
-        self.oidc.check()
+        self.oidc.check().map_err(|wrong| wrong.below("/oidc"))
     }
 }
 
@@ -91,9 +74,7 @@ mod tests {
             assert_eq!(config(path).check(), Ok(()), "{path}");
         }
         for path in ["", "/", "console", "/console/", "/v1/console", "/a b", "/a/../b", "/{x}"] {
-            assert_eq!(config(path).check().unwrap_err().key, "path", "{path}");
+            assert_eq!(config(path).check().unwrap_err().pointer, "/path", "{path}");
         }
-        let long = Config { session_hours: 721, ..config("/console") };
-        assert_eq!(long.check().unwrap_err().key, "session_hours");
     }
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use chrono::TimeDelta;
+use houston_domain::agent::limits::{Limit, Limits};
 use houston_protocol::kind::{KindResponse, KindsResponse};
 
 use crate::failure::{Answer, html};
@@ -28,24 +29,28 @@ fn facts(of: &KindResponse) -> Vec<Fact> {
         "agents" => "by agents only",
         _ => "by clients of the API",
     };
-    let entries = match of.limits.max_history_entries {
-        0 => "no limit".to_owned(),
-        entries => show::count(entries),
-    };
-    let seconds = i64::try_from(of.limits.max_duration_s).unwrap_or(i64::MAX / 1000);
-    vec![
+    let mut facts = vec![
         fact("Talks with a user", if of.conversational { "yes" } else { "no" }),
         fact("Created", created_by),
         fact("Lane", of.lane.as_str()),
         fact("Statuses", of.statuses.join(", ")),
         fact("Creates tasks of", of.creates.join(", ")),
         fact("Model by default", format!("that of {}", of.use_case)),
-        fact("Model calls of a run", show::count(of.limits.max_iterations)),
-        fact("Same tool in a row", show::count(of.limits.max_same_tool)),
-        fact("Time of an attempt", show::took(TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX))),
-        fact("Entries of a session", entries),
-        fact("Tokens of an answer", show::count(of.limits.max_output_tokens)),
-    ]
+    ];
+    let limits = Limits::ALL.iter().zip(of.limits.values());
+    facts.extend(limits.map(|(limit, value)| fact(limit.label, shown(limit, value))));
+    facts
+}
+
+fn shown(limit: &Limit, value: u64) -> String {
+    match value {
+        0 if limit.is_optional => "no limit".to_owned(),
+        seconds if limit.name.ends_with("_s") => {
+            let seconds = i64::try_from(seconds).ok().and_then(TimeDelta::try_seconds);
+            show::took(seconds.unwrap_or(TimeDelta::MAX))
+        }
+        count => show::count(count),
+    }
 }
 
 /// `3 agents`, `3 agents, 2 of them enabled`.

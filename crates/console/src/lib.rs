@@ -82,7 +82,7 @@ use crate::assets::Assets;
 use crate::oidc::SignIn;
 use crate::sign_in::Links;
 
-pub use config::{Config, InvalidConfig};
+pub use config::Config;
 pub use oidc::settings::{Group, Oidc, Role};
 pub use oidc::{Awaited, KEY_OF, Outside, Question, Reply, WantedKey};
 

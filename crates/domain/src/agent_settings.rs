@@ -132,13 +132,7 @@ mod tests {
         toml::from_str(include_str!("../../../jobs/agents/goal.toml")).unwrap()
     }
 
-    const LIMITS: Limits = Limits {
-        max_iterations: 20,
-        max_same_tool: 5,
-        max_duration_s: 600,
-        max_history_entries: 0,
-        max_output_tokens: 1000,
-    };
+    const LIMITS: Limits = Limits { max_output_tokens: 1000, ..Limits::USUAL };
 
     #[test]
     fn default_settings_leave_a_kind_unchanged() {

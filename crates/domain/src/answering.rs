@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::names::names;
+use crate::setting::WrongSetting;
 
 /// The most characters of the name of a form: what all providers accept.
 pub const MAX_NAME_CHARS: usize = 64;
@@ -18,28 +19,6 @@ pub const MAX_STOPS: usize = 4;
 pub const MAX_STOP_BYTES: usize = 200;
 /// The highest temperature: what the provider with the widest range accepts.
 pub const MAX_TEMPERATURE: f64 = 2.0;
-
-/// A setting that cannot be used, and where: a JSON Pointer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {reason}")]
-pub struct WrongSetting {
-    /// Where, such as `/temperature`.
-    pub pointer: String,
-    /// Why, and what is allowed.
-    pub reason: String,
-}
-
-impl WrongSetting {
-    pub(crate) fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), reason: reason.into() }
-    }
-
-    /// The same, seen from outside: its place begins with `outer`.
-    #[must_use]
-    pub fn below(self, outer: &str) -> Self {
-        Self { pointer: format!("{outer}{}", self.pointer), ..self }
-    }
-}
 
 names! {
     /// How much a model thinks before it answers.

@@ -5,6 +5,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use crate::local_time::{LocalTime, instant, within_hours};
+use crate::setting::{WrongSetting, positive};
 
 /// Maximum length of the reason of a check-in, in bytes: the agent reads it when it is woken.
 pub const MAX_REASON_BYTES: usize = 2_000;
@@ -43,6 +44,7 @@ pub struct CheckInRequest {
 #[serde(deny_unknown_fields)]
 pub struct CheckInLimits {
     /// Pending check-ins of one agentable.
+    #[serde(deserialize_with = "positive")]
     pub max_pending: i64,
     /// Minimum delay from now, in seconds: an agent must not keep itself busy.
     pub min_delay_s: i64,
@@ -52,6 +54,24 @@ pub struct CheckInLimits {
     pub earliest: LocalTime,
     /// End of the day in the user's time zone; a check-in from then on is moved to the next morning.
     pub latest: LocalTime,
+}
+
+impl CheckInLimits {
+    /// Checks that some delay and some time of day are allowed.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that leaves none.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        if self.earliest >= self.latest {
+            let reason = format!("must be before latest ({})", self.latest);
+            return Err(WrongSetting::new("/earliest", reason));
+        }
+        if self.min_delay_s > self.max_delay_s {
+            let reason = format!("must be at most max_delay_s ({})", self.max_delay_s);
+            return Err(WrongSetting::new("/min_delay_s", reason));
+        }
+        Ok(())
+    }
 }
 
 /// A time that is not allowed for a check-in.

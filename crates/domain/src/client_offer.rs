@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::agent::limits::LimitChanges;
-use crate::answering::{Output, Sampling, WrongSetting, is_name, name_rule};
+use crate::answering::{Output, Sampling, is_name, name_rule};
 use crate::focus::{Focus, FocusRef};
 use crate::model_policy::ModelPolicy;
 use crate::question::input::CLIENT_PREFIX;
+use crate::setting::WrongSetting;
 use crate::tool_schema::read;
 
 /// The most tools that a client offers.
@@ -129,7 +130,7 @@ impl ClientOffer {
         let Self { tools, context, focus, output, sampling, limits, .. } = self;
         output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output"))?;
         sampling.check().map_err(|wrong| wrong.below("/sampling"))?;
-        limits.check().map_err(|wrong| wrong.below("/limits"))?;
+        limits.check(None).map_err(|wrong| wrong.below("/limits"))?;
         if tools.len() > MAX_TOOLS {
             let reason = format!("has {} tools; at most {MAX_TOOLS} are allowed", tools.len());
             return Err(WrongSetting::new("/tools", reason));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::answering::WrongSetting;
+use crate::setting::WrongSetting;
 use crate::tool_call::EffectClass;
 
 /// The most characters of a type.

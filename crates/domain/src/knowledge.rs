@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::custom_table::TableLimits;
+use crate::setting::positive;
 use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
@@ -166,22 +167,30 @@ impl KnowledgeKind {
 #[serde(deny_unknown_fields)]
 pub struct KnowledgeLimits {
     /// Notes of one agentable. Calls that create notes at the same moment may exceed it by a few.
+    #[serde(deserialize_with = "positive")]
     pub max_notes: u32,
     /// Learnings of one agentable.
+    #[serde(deserialize_with = "positive")]
     pub max_learnings: u32,
     /// Memories of one user.
+    #[serde(deserialize_with = "positive")]
     pub max_memories: u32,
     /// Custom instructions of one user.
+    #[serde(deserialize_with = "positive")]
     pub max_custom_instructions: u32,
     /// Feed items of one user.
+    #[serde(deserialize_with = "positive")]
     pub max_feed_items: u32,
     /// Snippets of one user.
+    #[serde(deserialize_with = "positive")]
     pub max_snippets: u32,
     /// Todos of one user, those that are done among them.
     pub max_todos: u32,
     /// Entries of each of the five lists of a profile.
+    #[serde(deserialize_with = "positive")]
     pub max_profile_entries: u32,
     /// Characters of each text in a list that a tool returns; other tools read the whole text.
+    #[serde(deserialize_with = "positive")]
     pub excerpt_chars: i32,
     /// Files of one workspace.
     pub files: FileLimits,

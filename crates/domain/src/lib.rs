@@ -91,6 +91,7 @@ pub mod scope;
 pub mod sealed;
 pub mod session;
 pub mod settable;
+pub mod setting;
 pub mod shared_state;
 pub mod skill;
 pub mod snippet;

@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::agent::limits::LimitChanges;
+use crate::agent::limits::{KindLimits, LimitChanges, Limits};
 use crate::answering::{Effort, Output, Sampling};
 use crate::conversation::Conversation;
 use crate::custom_table::{Field, FieldType};
@@ -23,6 +23,25 @@ use crate::time::Time;
 /// An object without other properties than those that are described.
 fn closed() -> ObjectBuilder {
     object().additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// The limits of a run, each with its description; `is_change`: each may be left out.
+fn limits(description: &str, is_change: bool) -> ObjectBuilder {
+    Limits::ALL.iter().fold(object().description(Some(description)), |limits, limit| {
+        let no_limit = if limit.is_optional && !is_change { "; 0: no limit." } else { "." };
+        let format = if limit.bits > 32 { KnownFormat::Int64 } else { KnownFormat::Int32 };
+        let number = ObjectBuilder::new()
+            .schema_type(if is_change {
+                SchemaType::from_iter([Type::Integer, Type::Null])
+            } else {
+                Type::Integer.into()
+            })
+            .format(Some(SchemaFormat::KnownFormat(format)))
+            .minimum(Some(0))
+            .description(Some(limit.what.replace('.', no_limit)));
+        let limits = limits.property(limit.name, number);
+        if is_change { limits } else { limits.required(limit.name) }
+    })
 }
 
 macro_rules! described {
@@ -66,6 +85,14 @@ described! {
             .property("effort", Effort::schema())
             .property("stop", ArrayBuilder::new().items(text()).max_items(Some(4)).description(Some("Texts that end the answer.")))
     };
+    KindLimits as "KindLimits" => limits(
+        "What a run of a kind may use at most; an agent may have lower limits.\n\n```json\n{\"max_iterations\": 20, \"max_same_tool\": 5, \"max_duration_s\": 300, \"max_history_entries\": 0, \"max_output_tokens\": 4000}\n```",
+        false,
+    );
+    LimitChanges as "LimitChanges" => limits(
+        "The limits of its kind that an agent overrides; never above those. `{\"max_iterations\": 10}`.",
+        true,
+    );
     Output as "Output" => closed()
         .property("name", text().max_length(Some(64)).description(Some("Its name, for providers that want one: letters, digits, `_` and `-`.")))
         .property("schema", object().description(Some("The JSON Schema of an object, at most 32 KiB.")))
@@ -127,22 +154,6 @@ mod open {
         /// The message has more characters than this.
         longer_than: Option<u32>,
     }
-
-    /// The limits of its kind that an agent overrides; never above those. `{"max_iterations": 10}`.
-    #[derive(ToSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    pub(super) struct LimitChanges {
-        /// Model calls of one run.
-        max_iterations: Option<u32>,
-        /// Turns in a row that ask for the same single tool.
-        max_same_tool: Option<u32>,
-        /// Duration of one attempt, in seconds.
-        max_duration_s: Option<u64>,
-        /// Entries of the open session's history.
-        max_history_entries: Option<u64>,
-        /// Tokens the model may write in one answer.
-        max_output_tokens: Option<u32>,
-    }
 }
 
 macro_rules! described_openly {
@@ -157,4 +168,4 @@ macro_rules! described_openly {
     )*};
 }
 
-described_openly! { Router Condition LimitChanges }
+described_openly! { Router Condition }

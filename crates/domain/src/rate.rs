@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::setting::within;
+
 /// The limits: `jobs/rates.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,7 @@ pub struct Quota {
     /// The units; 0: no limit.
     pub quota: u32,
     /// The time, in seconds.
+    #[serde(deserialize_with = "within::<1, 86_400, _, _>")]
     pub window_s: u32,
 }
 
@@ -36,6 +39,7 @@ pub struct TokenQuota {
     /// The tokens; 0: no limit.
     pub quota: u32,
     /// The time, in seconds.
+    #[serde(deserialize_with = "within::<1, 86_400, _, _>")]
     pub window_s: u32,
     /// How many a run is admitted with at least.
     pub floor: u32,

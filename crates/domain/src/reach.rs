@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::frame::escape;
+use crate::setting::positive;
 
 /// The `type` in the metadata of a message that an agent posted to another conversation.
 pub const AGENT_MESSAGE: &str = "agent_message";
@@ -35,14 +36,19 @@ pub const MAX_POST_BYTES: usize = 8 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct ReachLimits {
     /// Messages that one run may post.
+    #[serde(deserialize_with = "positive")]
     pub max_posts_per_run: i64,
     /// Messages that all agents of one user may post within an hour.
+    #[serde(deserialize_with = "positive")]
     pub max_posts_per_hour: i64,
     /// How many agents a message may pass: 1, and an agent that was woken by a message of an agent posts none.
+    #[serde(deserialize_with = "positive")]
     pub max_hops: i32,
     /// Conversations that one run may make.
+    #[serde(deserialize_with = "positive")]
     pub max_made_per_run: i64,
     /// Conversations that all agents of one user may make within an hour.
+    #[serde(deserialize_with = "positive")]
     pub max_made_per_hour: i64,
 }
 

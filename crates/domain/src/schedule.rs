@@ -11,16 +11,20 @@ use crate::check_in::CheckInLimits;
 use crate::frame::{attribute, escape};
 use crate::local_time::LocalTime;
 use crate::mode::Mode;
+use crate::setting::positive;
 
 /// How Postgres is polled for due work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PollSettings {
     /// Interval between two queries, in ms.
+    #[serde(deserialize_with = "positive")]
     pub every_ms: u64,
     /// Maximum number of runs that one query starts.
+    #[serde(deserialize_with = "positive")]
     pub batch: i64,
     /// Seconds until due work is tried again when its agent is busy.
+    #[serde(deserialize_with = "positive")]
     pub retry_after_s: u64,
 }
 
@@ -58,10 +62,13 @@ pub struct FeedConfig {
 #[serde(deny_unknown_fields)]
 pub struct FeedLimits {
     /// Number of agentables, starting with the most recently active.
+    #[serde(deserialize_with = "positive")]
     pub agentables: i64,
     /// Number of notes and number of messages of each agentable, starting with the newest.
+    #[serde(deserialize_with = "positive")]
     pub per_agentable: i64,
     /// Characters of each text.
+    #[serde(deserialize_with = "positive")]
     pub chars: i32,
 }
 

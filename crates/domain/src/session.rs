@@ -16,6 +16,7 @@ use crate::inner_call::inner_call;
 use crate::local_time::instant;
 use crate::names::names;
 use crate::owner::Owner;
+use crate::setting::positive;
 use crate::time::Time;
 
 /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
@@ -32,20 +33,27 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub struct SessionArchive {
     /// How long a session must be without messages before it is closed, in ms.
+    #[serde(deserialize_with = "positive")]
     pub quiet_ms: u64,
     /// Interval at which Postgres is searched for sessions to close, in ms.
+    #[serde(deserialize_with = "positive")]
     pub every_ms: u64,
     /// Sessions that one sweep closes.
+    #[serde(deserialize_with = "positive")]
     pub batch: i64,
     /// Summaries that one worker writes at once.
+    #[serde(deserialize_with = "positive")]
     pub summaries_at_once: u32,
     /// Seconds until another worker may write a summary that was not finished.
+    #[serde(deserialize_with = "positive")]
     pub summary_lease_s: u64,
     /// Maximum number of attempts at a summary.
     pub summary_attempts: i32,
     /// Tokens of the session that the model reads for a summary.
+    #[serde(deserialize_with = "positive")]
     pub summary_input_tokens: u64,
     /// Tokens of a summary.
+    #[serde(deserialize_with = "positive")]
     pub summary_output_tokens: u32,
     /// Entries, starting with the first, from which an extract is taken.
     pub extract_entries: i32,
@@ -54,16 +62,21 @@ pub struct SessionArchive {
     /// Characters of each text in an extract.
     pub extract_chars: i32,
     /// Characters of each tool input and result that the model reads for a summary.
+    #[serde(deserialize_with = "positive")]
     pub summary_tool_chars: usize,
     /// Summaries in each prompt.
     pub prompt_summaries: i32,
     /// Characters of each summary in a prompt.
+    #[serde(deserialize_with = "positive")]
     pub prompt_summary_chars: i32,
     /// Sessions that one search of an agent finds.
+    #[serde(deserialize_with = "positive")]
     pub search_sessions: i32,
     /// Entries of a session that an agent reads at once.
+    #[serde(deserialize_with = "positive")]
     pub read_entries: u32,
     /// Characters of each text in those entries.
+    #[serde(deserialize_with = "positive")]
     pub read_chars: usize,
 }
 

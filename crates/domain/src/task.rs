@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::frame::{attribute, escape};
 use crate::id::{NoteId, RunId};
 use crate::run::RunStatus;
+use crate::setting::positive;
 
 /// Maximum length of the instructions of a task, in bytes: they are the first message it reads.
 pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
@@ -39,14 +40,19 @@ pub const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct TaskLimits {
     /// Levels of tasks below an agentable that is not a task; 1: tasks cannot create tasks.
+    #[serde(deserialize_with = "positive")]
     pub max_depth: i32,
     /// Open tasks of one agentable.
+    #[serde(deserialize_with = "positive")]
     pub max_open: i32,
     /// Tasks that one run may create.
+    #[serde(deserialize_with = "positive")]
     pub max_per_run: i32,
     /// Characters of the note with the result of a task that wrote no note itself.
+    #[serde(deserialize_with = "positive")]
     pub note_chars: i32,
     /// Characters of the result in the report to the agent that created the task.
+    #[serde(deserialize_with = "positive")]
     pub report_chars: i32,
     /// Titles of the task's notes in that report.
     pub report_notes: i32,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::answering::Output;
 use crate::id::{AgentId, TeamId};
 use crate::names::names;
+use crate::setting::positive;
 use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
@@ -20,12 +21,16 @@ const MAX_REGEX_DEPTH: u32 = 50;
 #[serde(deny_unknown_fields)]
 pub struct TeamLimits {
     /// Agents of one tenant.
+    #[serde(deserialize_with = "positive")]
     pub agents_per_tenant: u32,
     /// Teams of one tenant.
+    #[serde(deserialize_with = "positive")]
     pub teams_per_tenant: u32,
     /// Agents of one team.
+    #[serde(deserialize_with = "positive")]
     pub agents_per_team: usize,
     /// Rules of one router.
+    #[serde(deserialize_with = "positive")]
     pub rules_per_team: usize,
 }
 
@@ -40,10 +45,13 @@ impl Default for TeamLimits {
 #[serde(deny_unknown_fields)]
 pub struct RuleLimits {
     /// Bytes of one compiled regular expression. The time of a match is in proportion to this times `regex_chars`.
+    #[serde(deserialize_with = "positive")]
     pub regex_bytes: usize,
     /// Characters of a message that a regular expression is matched against, from its beginning.
+    #[serde(deserialize_with = "positive")]
     pub regex_chars: usize,
     /// CPU time that all rules of one message may take, in ms. It is checked between two rules.
+    #[serde(deserialize_with = "positive")]
     pub budget_ms: u64,
 }
 

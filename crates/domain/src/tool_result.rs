@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::setting::WrongSetting;
+
 /// `[context.results]` of `jobs/orchestrator.toml`, in bytes.
 ///
 /// ```toml
@@ -24,6 +26,25 @@ pub struct ResultLimits {
 impl Default for ResultLimits {
     fn default() -> Self {
         Self { inline_bytes: 16_384, beginning_bytes: 2_048, page_bytes: 8_192 }
+    }
+}
+
+impl ResultLimits {
+    /// Checks that preview and page leave room for what Houston says about them.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the one that does not.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let inline = self.inline_bytes;
+        if self.page_bytes < 1024 || self.page_bytes + 512 > inline {
+            let reason = format!("must be from 1024 to inline_bytes ({inline}) minus 512");
+            return Err(WrongSetting::new("/page_bytes", reason));
+        }
+        if self.beginning_bytes + 512 > inline {
+            let reason = format!("must be at most inline_bytes ({inline}) minus 512");
+            return Err(WrongSetting::new("/beginning_bytes", reason));
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::id::DeliveryId;
+use crate::setting::positive;
 use crate::time::Time;
 
 /// Maximum number of webhooks of a tenant.
@@ -51,6 +52,7 @@ pub struct Delivery {
 #[serde(deny_unknown_fields)]
 pub struct DeliveryRetry {
     /// Seconds before the second attempt.
+    #[serde(deserialize_with = "positive")]
     pub first_s: u64,
     /// By what each further wait is longer.
     pub factor: u32,
@@ -59,6 +61,7 @@ pub struct DeliveryRetry {
     /// Share of the wait, in percent, by which it is made longer at random, so that many do not come at once.
     pub jitter_percent: u8,
     /// Attempts after which a delivery is dead.
+    #[serde(deserialize_with = "positive")]
     pub attempts: i32,
     /// Days after which a delivery is dead, however few attempts it had.
     pub days: u32,

@@ -2,6 +2,7 @@
 
 use houston_domain::agent::limits::Limits;
 use houston_domain::agent::token_budget::TokenBudget;
+use houston_domain::agentable::MAX_TITLE_CHARS;
 use houston_domain::attachment::ContextAttachments;
 use houston_domain::budget::Budget;
 use houston_domain::check_in::CheckInLimits;
@@ -11,6 +12,7 @@ use houston_domain::overseer;
 use houston_domain::plan::Limits as PlanLimits;
 use houston_domain::reach::ReachLimits;
 use houston_domain::retry::DelayedRetry;
+use houston_domain::setting::{WrongSetting, positive, within};
 use houston_domain::task::TaskLimits;
 use houston_domain::team::{RuleLimits, TeamLimits};
 use houston_domain::tool_result::ResultLimits;
@@ -56,14 +58,18 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct TeamsConfig {
     /// Characters of a message that rules and the router's model read; regular expressions read fewer.
+    #[serde(deserialize_with = "positive")]
     pub message_chars: usize,
     /// Texts of the conversation before that message which the router's model reads, the last ones.
     pub earlier_texts: usize,
     /// Characters of each of these texts, and of a role that stands in for a missing description.
+    #[serde(deserialize_with = "positive")]
     pub earlier_chars: usize,
     /// Milliseconds the model may take to pick; after that the default agent answers.
+    #[serde(deserialize_with = "positive")]
     pub timeout_ms: u64,
     /// Tokens the model may write to pick.
+    #[serde(deserialize_with = "positive")]
     pub max_output_tokens: u32,
     /// How many agents, teams and rules there may be.
     pub limits: TeamLimits,
@@ -116,11 +122,31 @@ pub struct ContextConfig {
     pub focus: FocusConfig,
 }
 
+impl ContextConfig {
+    /// Checks that parts are not larger than their whole.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let budget = &self.budget_tokens;
+        if let Some(share) = budget.oversized_share() {
+            let reason = format!("must be at most total ({}), of which it is a part", budget.total);
+            return Err(WrongSetting::new(format!("/budget_tokens/{share}"), reason));
+        }
+        if u64::from(self.compression.summary_tokens) * 4 > budget.history {
+            let reason = format!("must be at most a quarter of budget_tokens.history ({})", budget.history);
+            return Err(WrongSetting::new("/compression/summary_tokens", reason));
+        }
+        self.results.check().map_err(|wrong| wrong.below("/results"))
+    }
+}
+
 /// What context providers say about the focuses of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FocusConfig {
     /// Milliseconds for which a run waits for a provider.
+    #[serde(deserialize_with = "positive")]
     pub wait_ms: u64,
     /// Seconds for which an answer is used without asking again.
     pub fresh_s: u64,
@@ -137,6 +163,7 @@ impl Default for FocusConfig {
 #[serde(deny_unknown_fields)]
 pub struct ApprovalConfig {
     /// Seconds until a call that nobody has decided is refused.
+    #[serde(deserialize_with = "positive")]
     pub expire_after_s: u64,
 }
 
@@ -151,10 +178,13 @@ impl Default for ApprovalConfig {
 #[serde(deny_unknown_fields)]
 pub struct CompressionConfig {
     /// Last turns that are kept word for word. A turn is a user message with everything up to the next one.
+    #[serde(deserialize_with = "positive")]
     pub keep_turns: usize,
     /// Size of the history after a compression, in percent of its budget.
+    #[serde(deserialize_with = "within::<10, 90, _, _>")]
     pub target_percent: u64,
     /// Tokens of a summary.
+    #[serde(deserialize_with = "positive")]
     pub summary_tokens: u32,
     /// Characters of each text or result that the summarising model reads.
     pub read_chars: usize,
@@ -173,10 +203,13 @@ impl Default for CompressionConfig {
 #[serde(deny_unknown_fields)]
 pub struct TitleConfig {
     /// Characters of a title that Houston writes.
+    #[serde(deserialize_with = "within::<1, { MAX_TITLE_CHARS as u64 }, _, _>")]
     pub max_chars: usize,
     /// Messages of the user after which a title is written.
+    #[serde(deserialize_with = "positive")]
     pub after_messages: u32,
     /// Messages of the thread that the model reads, the first ones.
+    #[serde(deserialize_with = "positive")]
     pub read_messages: u32,
     /// Characters of each.
     pub read_chars: u32,
@@ -187,6 +220,7 @@ pub struct TitleConfig {
     /// Seconds between two searches for titles left behind by a worker that died.
     pub sweep_s: u64,
     /// Titles that one search takes.
+    #[serde(deserialize_with = "positive")]
     pub batch: u32,
 }
 

@@ -91,5 +91,5 @@ pub use listed::Listed;
 pub use pins::{Pin, Pins};
 pub use pool::Pool;
 pub use server::Server;
-pub use settings::{McpSettings, Protocol, ServerSettings, SettingsError, ToolOverride, Trust};
+pub use settings::{McpSettings, Protocol, ServerSettings, ToolOverride, Trust};
 pub use surroundings::Surroundings;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::http::HeaderName;
 use houston_domain::guard::{Level, Risk};
+use houston_domain::setting::{WrongSetting, within};
 use houston_domain::tool_call::EffectClass;
 use houston_web::ListedHost;
 use serde::{Deserialize, Serialize};
@@ -49,16 +50,22 @@ pub struct McpSettings {
 #[serde(deny_unknown_fields)]
 pub struct McpLimits {
     /// Seconds from the start of a process until it has listed its tools.
+    #[serde(deserialize_with = "within::<1, 600, _, _>")]
     pub start_s: u64,
     /// Seconds of one call, unless its server says otherwise.
+    #[serde(deserialize_with = "within::<1, 3600, _, _>")]
     pub call_s: u64,
     /// Seconds without a call after which a process is stopped.
+    #[serde(deserialize_with = "within::<1, 86_400, _, _>")]
     pub idle_s: u64,
     /// The most bytes of one message of a server.
+    #[serde(deserialize_with = "within::<1, { 16 << 20 }, _, _>")]
     pub answer_bytes: usize,
     /// The most servers that may be enabled.
+    #[serde(deserialize_with = "within::<1, 64, _, _>")]
     pub processes: usize,
     /// How many processes may be starting at once.
+    #[serde(deserialize_with = "within::<1, 64, _, _>")]
     pub starts: usize,
 }
 
@@ -163,16 +170,6 @@ pub struct ToolOverride {
     pub sends_out: Option<bool>,
 }
 
-/// A setting that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct SettingsError {
-    /// The key below `mcp`, as `servers.time.command`.
-    pub key: String,
-    /// What is wrong, and what is allowed.
-    pub reason: String,
-}
-
 fn yes() -> bool {
     true
 }
@@ -186,24 +183,9 @@ impl McpSettings {
     /// Checks what the types do not.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first setting that is wrong.
-    pub fn check(&self) -> Result<(), SettingsError> {
-        let refuse = |key: String, reason: String| Err(SettingsError { key, reason });
-        let McpLimits { start_s, call_s, idle_s, answer_bytes, processes, starts } = self.limits;
-        let (answer_bytes, processes, starts) = (answer_bytes as u64, processes as u64, starts as u64);
-        for (key, value, most) in [
-            ("start_s", start_s, 600),
-            ("call_s", call_s, 3600),
-            ("idle_s", idle_s, 86_400),
-            ("answer_bytes", answer_bytes, 16 << 20),
-            ("processes", processes, 64),
-            ("starts", starts, 64),
-        ] {
-            if !(1..=most).contains(&value) {
-                return refuse(format!("limits.{key}"), format!("is {value}; allowed are 1 to {most}"));
-            }
-        }
-        self.tenants.check()?;
+    /// [`WrongSetting`] for the first setting that is wrong.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        self.tenants.check().map_err(|wrong| wrong.below("/tenants"))?;
         for (name, server) in &self.servers {
             server.check(name)?;
         }
@@ -213,7 +195,7 @@ impl McpSettings {
                 "{enabled} servers are enabled; limits.processes allows {}: each is a process of its own in every worker",
                 self.limits.processes
             );
-            return refuse("servers".to_owned(), reason);
+            return Err(WrongSetting::new("/servers", reason));
         }
         Ok(())
     }
@@ -264,10 +246,13 @@ impl ServerSettings {
 #[serde(deny_unknown_fields)]
 pub struct TenantLimits {
     /// Connections of one tenant in one process.
+    #[serde(deserialize_with = "within::<1, 65_536, _, _>")]
     pub connections: usize,
     /// Connections of all tenants in one process.
+    #[serde(deserialize_with = "within::<1, 65_536, _, _>")]
     pub connections_of_all: usize,
     /// The most bytes of one message of such a server.
+    #[serde(deserialize_with = "within::<1, { 16 << 20 }, _, _>")]
     pub answer_bytes: usize,
     /// Addresses in networks of the operator's own that these servers may have, too.
     pub hosts: Vec<String>,
@@ -291,26 +276,15 @@ impl Default for TenantLimits {
 
 impl TenantLimits {
     /// # Errors
-    /// [`SettingsError`] for the first setting that is wrong.
-    fn check(&self) -> Result<(), SettingsError> {
-        let refuse = |key: &str, reason: String| Err(SettingsError { key: format!("tenants.{key}"), reason });
-        for (key, value) in
-            [("connections", self.connections), ("connections_of_all", self.connections_of_all)]
-        {
-            if !(1..=65_536).contains(&value) {
-                return refuse(key, format!("is {value}; allowed are 1 to 65536"));
-            }
-        }
-        if !(1..=16 << 20).contains(&self.answer_bytes) {
-            let why = format!("is {}; allowed are 1 to 16777216", self.answer_bytes);
-            return refuse("answer_bytes", why);
-        }
+    /// [`WrongSetting`] for the first setting that is wrong.
+    fn check(&self) -> Result<(), WrongSetting> {
+        let refuse = |pointer, reason| Err(WrongSetting::new(pointer, reason));
         let is_address = |url: &String| url.starts_with("https://") || url.starts_with("http://");
         if let Some(url) = self.public_url.iter().find(|url| !is_address(url)) {
-            return refuse("public_url", format!("`{url}` is no address like https://houston.example.com"));
+            return refuse("/public_url", format!("`{url}` is no address like https://houston.example.com"));
         }
         match self.hosts.iter().find_map(|url| Some((url, ListedHost::of(url).err()?))) {
-            Some((url, refusal)) => refuse("hosts", format!("`{url}`: {refusal}")),
+            Some((url, refusal)) => refuse("/hosts", format!("`{url}`: {refusal}")),
             None => Ok(()),
         }
     }
@@ -339,10 +313,10 @@ impl ServerSettings {
     /// Checks the settings of the server `name`.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first setting that is wrong.
-    pub fn check(&self, name: &str) -> Result<(), SettingsError> {
-        let refuse =
-            |key: &str, reason: String| Err(SettingsError { key: format!("servers.{name}{key}"), reason });
+    /// [`WrongSetting`] for the first setting that is wrong.
+    pub fn check(&self, name: &str) -> Result<(), WrongSetting> {
+        let at = format!("/servers/{}", name.replace('/', "~1"));
+        let refuse = |key: &str, reason: String| Err(WrongSetting::new(format!("{at}{key}"), reason));
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let edges = name.starts_with('-') || name.ends_with('-');
         if name.is_empty() || name.len() > MAX_NAME || edges || !name.chars().all(is_name) {
@@ -355,13 +329,13 @@ impl ServerSettings {
             return refuse(key, reason);
         }
         if self.call_s.is_some_and(|seconds| !(1..=3600).contains(&seconds)) {
-            return refuse(".call_s", "must be from 1 to 3600".into());
+            return refuse("/call_s", "must be from 1 to 3600".into());
         }
         let checkable = |tool: &&ToolOverride| tool.effect == Some(EffectClass::Checkable);
         if self.tools.values().any(|tool| checkable(&tool)) {
             let reason =
                 "MCP cannot tell whether a call was carried out: allowed are read, idempotent and effect";
-            return refuse(".tools", reason.to_owned());
+            return refuse("/tools", reason.to_owned());
         }
         Ok(())
     }
@@ -371,17 +345,17 @@ impl ServerSettings {
         if self.command.trim().is_empty() {
             let reason = "is empty: name the program to start, as `npx` or `/usr/bin/server`, or the `url` of a server \
                           over HTTP";
-            return Some((".command", reason.to_owned()));
+            return Some(("/command", reason.to_owned()));
         }
         // A relative path would mean another program in another folder.
         if self.command.contains('/') && !self.command.starts_with('/') {
             let reason = "must be the name of a program in PATH, or an absolute path";
-            return Some((".command", reason.to_owned()));
+            return Some(("/command", reason.to_owned()));
         }
         let of_http = [
-            (".bearer", self.bearer.is_some()),
-            (".headers", !self.headers.is_empty()),
-            (".private", self.private),
+            ("/bearer", self.bearer.is_some()),
+            ("/headers", !self.headers.is_empty()),
+            ("/private", self.private),
         ];
         let reason = "belongs to a server over HTTP, with a `url`: a program gets its secrets by `env`";
         of_http.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| (key, reason.to_owned()))
@@ -392,10 +366,10 @@ impl ServerSettings {
         let has_command = !self.command.is_empty() || !self.args.is_empty();
         if has_command || !self.env.is_empty() || !self.set.is_empty() {
             let reason = "a server has either a `url`, or a `command` with args, env and set";
-            return Some((".url", reason.to_owned()));
+            return Some(("/url", reason.to_owned()));
         }
         if let Err(refusal) = houston_web::ListedHost::of(url) {
-            return Some((".url", refusal.to_string()));
+            return Some(("/url", refusal.to_string()));
         }
         let is_wrong = |name: &&String| {
             let name = name.to_ascii_lowercase();
@@ -404,16 +378,16 @@ impl ServerSettings {
                 || (name == "authorization" && self.bearer.is_some())
         };
         let wrong = self.headers.keys().find(is_wrong)?;
-        Some((".headers", format!("`{wrong}` is no name of a header, or one that Houston sets")))
+        Some(("/headers", format!("`{wrong}` is no name of a header, or one that Houston sets")))
     }
 
     /// A variable whose name is wrong: its key, and the reason.
     fn wrong_variable(&self) -> Option<(&'static str, String)> {
         let named = |key, names: Vec<_>| names.into_iter().map(move |name: &String| (key, name));
-        let mut all = named(".env", self.env.iter().collect())
-            .chain(named(".set", self.set.keys().collect()))
-            .chain(named(".bearer", self.bearer.iter().collect()))
-            .chain(named(".headers", self.headers.values().collect()));
+        let mut all = named("/env", self.env.iter().collect())
+            .chain(named("/set", self.set.keys().collect()))
+            .chain(named("/bearer", self.bearer.iter().collect()))
+            .chain(named("/headers", self.headers.values().collect()));
         all.find_map(|(key, name)| match name.as_str() {
             // They are Houston's to set, and one of them could make the process load code of someone else.
             "PATH" | "HOME" => Some((key, format!("{name} is set by Houston: leave it out"))),
@@ -481,7 +455,7 @@ mod tests {
             }
         }
         let error = checked(&LIMITS.replace("answer_bytes = 1000", "answer_bytes = 99000000")).unwrap_err();
-        assert!(error.contains("limits.answer_bytes") && error.contains("16777216"), "{error}");
+        assert!(error.contains("99000000") && error.contains("16777216"), "{error}");
     }
 
     #[test]

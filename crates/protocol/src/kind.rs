@@ -1,5 +1,6 @@
 //! The kinds of agentables of the installation, which its files define.
 
+use houston_domain::agent::limits::KindLimits;
 use houston_domain::id::AgentId;
 use serde::{Deserialize, Serialize};
 
@@ -48,24 +49,4 @@ pub struct KindResponse {
     pub enabled_agents: i64,
     /// The agent that answers where no other is chosen.
     pub default_agent_id: Option<AgentId>,
-}
-
-/// What a run of a kind may use at most; an agent may have lower limits.
-///
-/// ```json
-/// {"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 300, "max_history_entries": 0, "max_output_tokens": 4000}
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KindLimits {
-    /// Model calls of one run.
-    pub max_iterations: u32,
-    /// Turns in a row that ask for the same single tool.
-    pub max_same_tool: u32,
-    /// Duration of one attempt, in seconds.
-    pub max_duration_s: u64,
-    /// Entries of the open session's history; 0: no limit.
-    pub max_history_entries: u64,
-    /// Tokens the model may write in one answer.
-    pub max_output_tokens: u32,
 }

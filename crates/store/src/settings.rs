@@ -3,6 +3,7 @@
 //! extract of a closed session, and the limits for messages that an application posts by SQL alone.
 
 use houston_domain::session::SessionArchive;
+use houston_domain::setting::positive;
 use houston_domain::task::TaskLimits;
 use houston_domain::unread::ReadLimits;
 use houston_domain::workspace::FileLimits;
@@ -25,12 +26,16 @@ use crate::error::Result;
 #[serde(deny_unknown_fields)]
 pub struct Fairness {
     /// Maximum number of runs of one user that are held at once, over all workers.
+    #[serde(deserialize_with = "positive")]
     pub max_running: u16,
     /// Maximum number of unread messages of one user, over all their agentables; more are refused.
+    #[serde(deserialize_with = "positive")]
     pub max_pending: u32,
     /// Maximum number of messages read at once; they become one entry of the history.
+    #[serde(deserialize_with = "positive")]
     pub read_messages: u16,
     /// Maximum bytes of text read at once; a longer message is read alone.
+    #[serde(deserialize_with = "positive")]
     pub read_bytes: u32,
 }
 

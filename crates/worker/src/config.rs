@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use houston_domain::setting::{WrongSetting, positive, within};
 use houston_queue::{HintSettings, Slots};
 use houston_store::Sizes;
 use houston_store::trigger_firing::FiringLimits;
@@ -18,20 +19,41 @@ pub struct LeaseConfig {
     /// Seconds without a renewal after which a worker counts as dead.
     pub ttl_s: u64,
     /// Seconds between renewals.
+    #[serde(deserialize_with = "positive")]
     pub renew_s: u64,
     /// Milliseconds between two checks of the lease's connection. A broken one is replaced at once.
+    #[serde(deserialize_with = "positive")]
     pub look_ms: u64,
     /// Seconds for which a worker trusts its last renewal, by its own boot-time clock; less than `ttl_s`.
     pub trust_s: u64,
     /// Deaths of workers in a row, without a committed step between, after which a message is given up.
+    #[serde(deserialize_with = "positive")]
     pub max_crashes: i32,
     /// Claims in a row without a committed step after which a message is given up, even if no worker died.
+    #[serde(deserialize_with = "positive")]
     pub max_claims: i32,
     /// Milliseconds such a message waits for a worker that was taken for dead but is alive.
     pub doubt_ms: u64,
 }
 
 impl LeaseConfig {
+    /// Checks that a worker renews its lease before it stops trusting it, and stops before others take it for dead.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the time that is too long.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        if self.trust_s >= self.ttl_s {
+            return Err(WrongSetting::new("/trust_s", format!("must be less than ttl_s ({})", self.ttl_s)));
+        }
+        if self.renew_s >= self.trust_s {
+            return Err(WrongSetting::new(
+                "/renew_s",
+                format!("must be less than trust_s ({})", self.trust_s),
+            ));
+        }
+        Ok(())
+    }
+
     /// Time after a restart of Postgres within which each living worker has its advisory lock again: one check of its
     /// connection, and the time to reconnect.
     #[must_use]
@@ -62,17 +84,39 @@ pub struct SweepConfig {
     pub erase_rows: i64,
 }
 
+impl SweepConfig {
+    /// Checks that a worker has the time to notice a broken connection.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the time that is too short.
+    pub fn check(&self, lease: &LeaseConfig) -> Result<(), WrongSetting> {
+        if self.grace_ms <= lease.look_ms {
+            let reason = format!("must be more than lease.look_ms ({})", lease.look_ms);
+            return Err(WrongSetting::new("/grace_ms", reason));
+        }
+        if self.suspect_ms < self.grace_ms {
+            let reason = format!("must be at least grace_ms ({})", self.grace_ms);
+            return Err(WrongSetting::new("/suspect_ms", reason));
+        }
+        Ok(())
+    }
+}
+
 /// `[worker]`: slots, connections, and time to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerConfig {
     /// Runs driven at once.
+    #[serde(deserialize_with = "positive")]
     pub slots: usize,
     /// Percent of the slots for background runs and maintenance; the others are reserved for interactive runs.
+    #[serde(deserialize_with = "within::<1, 100, _, _>")]
     pub background_percent: u8,
     /// Percent of the slots for maintenance.
+    #[serde(deserialize_with = "positive")]
     pub maintenance_percent: u8,
     /// Database connections of the process.
+    #[serde(deserialize_with = "positive")]
     pub database_connections: u32,
     /// Percent of them for runs, and for background work; the others are for requests.
     pub run_connections_percent: u8,
@@ -86,6 +130,26 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// Checks that shares are not larger than their whole.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the share that is too large.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let connections =
+            u32::from(self.run_connections_percent) + u32::from(self.background_connections_percent);
+        if connections > 90 {
+            let reason =
+                "must be at most 90 together with background_connections_percent: requests need the rest";
+            return Err(WrongSetting::new("/run_connections_percent", reason));
+        }
+        let background = self.background_percent;
+        if self.maintenance_percent > background {
+            let reason = format!("must be at most background_percent ({background}), of which it is a part");
+            return Err(WrongSetting::new("/maintenance_percent", reason));
+        }
+        Ok(())
+    }
+
     /// How many database connections each purpose has.
     #[must_use]
     pub fn connections(&self) -> Sizes {
@@ -115,26 +179,17 @@ pub struct TriggersConfig {
     /// Seconds between two looks for triggers while there are none.
     pub idle_s: u64,
     /// Events of one read, and triggers that one look fires.
+    #[serde(deserialize_with = "positive")]
     pub page: i64,
     /// How often one trigger fires in an hour.
+    #[serde(deserialize_with = "positive")]
     pub per_hour: i32,
     /// Seconds after which a time counts as missed.
+    #[serde(deserialize_with = "positive")]
     pub grace_s: u32,
 }
 
 impl TriggersConfig {
-    /// What breaks a rule: its key and what is allowed.
-    #[must_use]
-    pub fn violation(&self) -> Option<(&'static str, String)> {
-        let least = [
-            ("triggers.page", self.page),
-            ("triggers.per_hour", i64::from(self.per_hour)),
-            ("triggers.grace_s", i64::from(self.grace_s)),
-        ];
-        let zero = least.into_iter().find(|(_, value)| *value < 1);
-        zero.map(|(key, _)| (key, "must be at least 1".to_owned()))
-    }
-
     pub(crate) fn limits(&self) -> FiringLimits {
         FiringLimits { per_hour: self.per_hour, grace: TimeDelta::seconds(i64::from(self.grace_s)) }
     }
@@ -145,18 +200,5 @@ impl TriggersConfig {
 
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_s.max(1))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shipped_settings_are_allowed() {
-        let shipped: TriggersConfig = toml::from_str(include_str!("../../../jobs/triggers.toml")).unwrap();
-        assert_eq!(shipped.violation(), None);
-        let none = TriggersConfig { per_hour: 0, ..shipped };
-        assert_eq!(none.violation().unwrap().0, "triggers.per_hour");
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use houston_domain::agent::limits::Limits;
 use houston_domain::agentable::AgentType;
-use houston_protocol::kind::{KindLimits, KindResponse, KindsResponse};
+use houston_protocol::kind::{KindResponse, KindsResponse};
 use houston_queue::Lane;
 use houston_store::agent::AgentsOfKind;
 
@@ -52,13 +52,7 @@ fn response(kind: &AgentType, limits: Limits, agents: Option<&AgentsOfKind>) -> 
         tools: kind.tools.clone(),
         creates: kind.creates.clone(),
         use_case: kind.use_case.clone(),
-        limits: KindLimits {
-            max_iterations: limits.max_iterations,
-            max_same_tool: limits.max_same_tool,
-            max_duration_s: limits.max_duration_s,
-            max_history_entries: u64::try_from(limits.max_history_entries).unwrap_or(u64::MAX),
-            max_output_tokens: limits.max_output_tokens,
-        },
+        limits: limits.into(),
         agents: agents.map_or(0, |of_kind| of_kind.agents),
         enabled_agents: agents.map_or(0, |of_kind| of_kind.enabled),
         default_agent_id: agents.and_then(|of_kind| of_kind.default_agent),

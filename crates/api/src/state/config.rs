@@ -1,9 +1,10 @@
 //! The settings in `jobs/server.toml`.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use houston_domain::image::MAX_IMAGE_BYTES;
+use houston_domain::setting::{WrongSetting, positive};
 use houston_domain::statistics::Bounds;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
     /// Maximum size of a request body, in bytes.
+    #[serde(deserialize_with = "positive")]
     pub max_body_bytes: usize,
     /// Milliseconds of silence after which a stream sends a heartbeat.
     pub heartbeat_ms: u64,
@@ -136,15 +138,34 @@ impl Default for ClientsConfig {
 #[serde(deny_unknown_fields)]
 pub struct ConversationConfig {
     /// Maximum size of an exported, imported or forked conversation, in bytes.
+    #[serde(deserialize_with = "positive")]
     pub max_bytes: usize,
     /// Maximum bytes of such conversations in memory at once in this process; one tenant may hold half of them.
     pub max_bytes_at_once: usize,
     /// Seconds within which an export, import or fork is answered.
     pub timeout_s: u64,
     /// Number of latest runs that statistics cover.
+    #[serde(deserialize_with = "positive")]
     pub stats_runs: u32,
     /// Number of latest messages that statistics cover.
+    #[serde(deserialize_with = "positive")]
     pub stats_messages: u32,
+}
+
+impl Config {
+    /// Checks the address.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] when it is none.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        match self.address.parse::<SocketAddr>() {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let reason = "must be an address and a port, such as 127.0.0.1:8080";
+                Err(WrongSetting::new("/address", reason))
+            }
+        }
+    }
 }
 
 impl ConversationConfig {

@@ -327,13 +327,7 @@ fn sources(agent_types: BTreeMap<String, AgentType>) -> AgentSources {
         providers: vec![provider("openai", false), provider("custom", true)],
         overseer: houston_domain::overseer::Settings::default(),
         nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
-        limits: Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 1000,
-        },
+        limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
         read_files: Arc::new(move || Ok(agent_types.clone())),
     }
 }

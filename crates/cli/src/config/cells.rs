@@ -1,6 +1,7 @@
 //! `jobs/cells.toml`: the servers of each cell.
 
 use houston_domain::cell::{CellName, Cells, InvalidCells, ShardRange};
+use houston_domain::setting::WrongSetting;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
@@ -108,6 +109,26 @@ impl CellSettings {
 }
 
 impl Settings {
+    /// Checks the ranges of cells, and that the environment has no addresses beside them.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the cells.
+    pub(super) fn check_cells(&self) -> Result<(), WrongSetting> {
+        if !self.has_cells() {
+            return Ok(());
+        }
+        let wrong = |reason| WrongSetting::new("/cells/cells", reason);
+        self.cells.checked().map_err(|error| wrong(error.to_string()))?;
+        let beside =
+            [("DATABASE_URL", environment("DATABASE_URL")), ("HOUSTON_REDIS_URL", self.redis_url.clone())];
+        match beside.into_iter().find(|(_, url)| url.as_ref().is_some_and(|url| !url.is_empty())) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(wrong(format!("each cell has its own addresses: {name} must not be set beside cells")))
+            }
+        }
+    }
+
     /// Whether `jobs/cells.toml` or the environment names cells.
     pub(crate) fn has_cells(&self) -> bool {
         !self.cells.cells.is_empty()

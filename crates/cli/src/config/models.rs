@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use houston_llm::profile::Changes;
+use houston_domain::setting::WrongSetting;
+use houston_llm::profile::{self, Changes};
 use houston_llm::{Need, Secret, Strategy, Wire, parse_choice, redacted_address};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -44,6 +45,25 @@ pub(crate) struct Models {
 }
 
 impl Models {
+    /// Checks the names of models, and their qualities.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is wrong.
+    pub(super) fn check(&self) -> Result<(), WrongSetting> {
+        for (use_case, selection) in self.set() {
+            selection.check().map_err(|reason| WrongSetting::new(format!("/{use_case}"), reason))?;
+        }
+        if let Some(pattern) = self.profiles.keys().find(|pattern| !profile::is_pattern(pattern)) {
+            let pointer = format!("/profiles/{}", pattern.replace('/', "~1"));
+            return Err(WrongSetting::new(pointer, "is not `provider/model`, with * for any characters"));
+        }
+        if let Some((name, _)) = self.quality.iter().find(|(_, rank)| !(1..=100).contains(*rank)) {
+            let pointer = format!("/quality/{}", name.replace('/', "~1"));
+            return Err(WrongSetting::new(pointer, "must be from 1 to 100"));
+        }
+        Ok(())
+    }
+
     /// The use cases that are set, and their models.
     pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, &ModelSelection)> {
         let selection = [

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use houston_domain::setting::{WrongSetting, positive, within};
 use houston_tools::outside::{Provider, SearchSettings, Web};
 use houston_web::json_api::{Endpoint, from_openapi, from_toml};
 use houston_web::{Limits, ListedHost};
@@ -21,7 +22,9 @@ pub(super) const ENDPOINTS: &str = "endpoints";
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebSettings {
     hosts: Vec<String>,
+    #[serde(deserialize_with = "positive")]
     timeout_s: u64,
+    #[serde(deserialize_with = "positive")]
     max_bytes: usize,
     search: Search,
 }
@@ -46,14 +49,19 @@ enum SearchProvider {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SandboxSettings {
     /// Children at once.
+    #[serde(deserialize_with = "positive")]
     pub(crate) children: usize,
+    #[serde(deserialize_with = "within::<1, { houston_sandbox::MAX_TIME.as_secs() }, _, _>")]
     time_s: u64,
     /// How many tools code may call in one call.
+    #[serde(deserialize_with = "within::<1, 1000, _, _>")]
     pub(crate) calls: usize,
     /// What runs commands of the system.
     pub(crate) shell: ShellProgram,
+    #[serde(deserialize_with = "within::<1, 300, _, _>")]
     shell_time_s: u64,
-    /// How many snippets of a user may be tools.
+    /// How many snippets of a user may be tools: what a model can choose from.
+    #[serde(deserialize_with = "within::<0, 50, _, _>")]
     pub(crate) snippet_tools: u32,
 }
 
@@ -68,14 +76,6 @@ pub(crate) enum ShellProgram {
 }
 
 impl SandboxSettings {
-    /// The most that `calls` may be.
-    const MAX_CALLS: usize = 1000;
-    /// The most that `snippet_tools` may be: what a model can choose from.
-    const MAX_SNIPPET_TOOLS: u32 = 50;
-
-    /// The most that `shell_time_s` may be.
-    const MAX_SHELL_TIME: u64 = 300;
-
     /// How long a command of the system may run.
     pub(crate) fn shell_time(self) -> Duration {
         Duration::from_secs(self.shell_time_s)
@@ -84,25 +84,6 @@ impl SandboxSettings {
     /// How long code may run unless the call says otherwise.
     pub(crate) fn time(self) -> Duration {
         Duration::from_secs(self.time_s)
-    }
-
-    /// What breaks a rule: its key and what is allowed.
-    pub(super) fn violation(self) -> Option<(&'static str, String)> {
-        let most = houston_sandbox::MAX_TIME.as_secs();
-        if self.children == 0 {
-            return Some(("sandbox.children", "must be at least 1".to_owned()));
-        }
-        if !(1..=Self::MAX_CALLS).contains(&self.calls) {
-            return Some(("sandbox.calls", format!("must be from 1 to {}", Self::MAX_CALLS)));
-        }
-        if self.snippet_tools > Self::MAX_SNIPPET_TOOLS {
-            return Some(("sandbox.snippet_tools", format!("must be from 0 to {}", Self::MAX_SNIPPET_TOOLS)));
-        }
-        if !(1..=Self::MAX_SHELL_TIME).contains(&self.shell_time_s) {
-            return Some(("sandbox.shell_time_s", format!("must be from 1 to {}", Self::MAX_SHELL_TIME)));
-        }
-        let is_allowed = (1..=most).contains(&self.time_s);
-        (!is_allowed).then(|| ("sandbox.time_s", format!("must be from 1 to {most}")))
     }
 }
 
@@ -129,23 +110,20 @@ impl WebSettings {
         Self { hosts: Vec::new(), ..self.clone() }.web()
     }
 
-    /// What breaks a rule: its key and what is allowed.
-    pub(super) fn violation(&self) -> Option<(&'static str, String)> {
+    /// Checks the addresses.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is wrong.
+    pub(super) fn check(&self) -> Result<(), WrongSetting> {
         let wrong = |url: &String| ListedHost::of(url).err().map(|refusal| format!("`{url}`: {refusal}"));
         if let Some(reason) = self.hosts.iter().find_map(wrong) {
-            return Some(("web.hosts", reason));
-        }
-        if self.timeout_s == 0 || self.max_bytes == 0 {
-            let key = if self.timeout_s == 0 { "web.timeout_s" } else { "web.max_bytes" };
-            return Some((key, "must be at least 1".to_owned()));
+            return Err(WrongSetting::new("/hosts", reason));
         }
         let Search { provider, url } = &self.search;
-        if let Some(reason) = (!url.is_empty()).then(|| wrong(url)).flatten() {
-            return Some(("web.search.url", reason));
-        }
         let needs_url = matches!(provider, SearchProvider::Some(Provider::Searxng));
-        let example = "searxng needs the address of your server, for example http://localhost:8888";
-        (needs_url && url.is_empty()).then(|| ("web.search.url", example.to_owned()))
+        let missing = "searxng needs the address of your server, for example http://localhost:8888";
+        let reason = if url.is_empty() { needs_url.then(|| missing.to_owned()) } else { wrong(url) };
+        reason.map_or(Ok(()), |reason| Err(WrongSetting::new("/search/url", reason)))
     }
 }
 
@@ -227,11 +205,14 @@ path = "/orders"
             let text = format!("hosts = {hosts}\ntimeout_s = 20\nmax_bytes = 9\n[search]\n{search}");
             toml::from_str(&text).unwrap()
         };
-        let key = |settings: WebSettings| settings.violation().map(|(key, _)| key);
+        let key = |settings: WebSettings| settings.check().err().map(|wrong| wrong.key());
         assert_eq!(key(settings(r#"["http://127.0.0.1:8080"]"#, "provider = 'none'\nurl = ''")), None);
-        assert_eq!(key(settings(r#"["wiki"]"#, "provider = 'none'\nurl = ''")), Some("web.hosts"));
-        assert_eq!(key(settings("[]", "provider = 'searxng'\nurl = ''")), Some("web.search.url"));
-        assert_eq!(key(settings("[]", "provider = 'tavily'\nurl = 'ftp://x'")), Some("web.search.url"));
+        assert_eq!(key(settings(r#"["wiki"]"#, "provider = 'none'\nurl = ''")), Some("hosts".to_owned()));
+        assert_eq!(key(settings("[]", "provider = 'searxng'\nurl = ''")), Some("search.url".to_owned()));
+        assert_eq!(
+            key(settings("[]", "provider = 'tavily'\nurl = 'ftp://x'")),
+            Some("search.url".to_owned())
+        );
         assert_eq!(key(settings("[]", "provider = 'brave'\nurl = ''")), None);
     }
 }

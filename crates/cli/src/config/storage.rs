@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use houston_domain::setting::WrongSetting;
 use houston_folder::{Root, RootError};
 use houston_objects::{AddressError, Objects};
 use serde::{Deserialize, Serialize};
@@ -46,11 +47,16 @@ impl WorkspaceSettings {
         self.is_set().then(|| Root::open(Path::new(&self.root)).map(Arc::new)).transpose()
     }
 
-    /// What breaks a rule: its key and what is allowed. Whether the folder is there is looked at by the commands that use it.
-    pub(super) fn violation(&self) -> Option<(&'static str, String)> {
-        let is_relative = self.is_set() && Path::new(&self.root).is_relative();
-        let reason = "must be an absolute path, such as /var/lib/houston/workspaces, or empty";
-        is_relative.then(|| ("workspaces.root", reason.to_owned()))
+    /// Checks the path. Whether the folder is there is looked at by the commands that use it.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] when it is relative.
+    pub(super) fn check(&self) -> Result<(), WrongSetting> {
+        if self.is_set() && Path::new(&self.root).is_relative() {
+            let reason = "must be an absolute path, such as /var/lib/houston/workspaces, or empty";
+            return Err(WrongSetting::new("/root", reason));
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn tools() -> Vec<String> {
 #[test]
 fn built_in_settings_load() {
     let loaded = load(None, &tools()).unwrap();
-    assert_eq!(loaded.settings.orchestrator.limits.max_iterations, 20);
+    assert_eq!(loaded.settings.orchestrator.limits, Limits::USUAL);
     assert_eq!(loaded.kinds.len(), 5);
     assert!(loaded.kinds["goal"].agent_type.conversational);
     let context = loaded.settings.orchestrator.context;
@@ -89,4 +89,42 @@ fn rate_limits_are_on_unless_it_is_a_machine_of_ones_own() {
     std::fs::write(folder.path().join("rates.toml"), "[tokens]\nwindow_s = 0").unwrap();
     let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
     assert!(error.contains("rates.tokens.window_s") && error.contains("86400"), "{error}");
+}
+
+#[test]
+fn context_settings_must_fit_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, parts) in [
+        ("[context.budget_tokens]\nhistory = 50000", ["budget_tokens.history", "total (48000)"]),
+        (
+            "[context.compression]\nsummary_tokens = 9000",
+            ["summary_tokens", "a quarter of budget_tokens.history"],
+        ),
+        ("[context.results]\npage_bytes = 16384", ["page_bytes", "inline_bytes (16384)"]),
+        ("[context.titles]\nafter = 4", ["`after`", "after_messages"]),
+        ("[context.titles]\nmax_chars = 201", ["titles.max_chars", "from 1 to 200"]),
+    ] {
+        std::fs::write(folder.path().join("orchestrator.toml"), text).unwrap();
+        let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn limits_of_knowledge_and_teams_are_read_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("knowledge.toml", "max_notes = 7");
+    write("teams.toml", "[limits]\nagents_per_team = 3");
+    let loaded = load(Some(folder.path()), &tools()).unwrap();
+    assert_eq!(loaded.settings.knowledge.max_notes, 7);
+    assert_eq!(loaded.settings.teams.limits.agents_per_team, 3);
+    let entries = loaded.entries();
+    assert!(entries.iter().any(|entry| {
+        entry.key == "knowledge.max_notes" && entry.value == "7" && entry.origin.ends_with("knowledge.toml")
+    }));
+
+    write("knowledge.toml", "max_notes = 0");
+    let error = load(Some(folder.path()), &tools()).unwrap_err().to_string();
+    assert!(error.contains("knowledge.max_notes") && error.contains("at least 1"), "{error}");
 }

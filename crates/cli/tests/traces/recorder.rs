@@ -53,13 +53,7 @@ fn message_id() -> MessageId {
 
 impl Recorder {
     pub(crate) fn new() -> Self {
-        let limits = Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 4096,
-        };
+        let limits = Limits::USUAL;
         let header = Header {
             format: FORMAT.to_owned(),
             version: VERSION,

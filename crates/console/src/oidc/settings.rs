@@ -1,9 +1,8 @@
 //! The settings below `[oidc]` in `jobs/console.toml`: the provider, and what its groups may do.
 
 use houston_domain::scope::{Scope, Scopes};
+use houston_domain::setting::WrongSetting;
 use serde::{Deserialize, Serialize};
-
-use crate::InvalidConfig;
 
 /// Addresses without TLS are taken only where the answer cannot be changed on its way.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
@@ -91,28 +90,28 @@ impl Oidc {
         self.groups.iter().find(|of| groups.contains(&of.group))
     }
 
-    pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
-        let invalid = |key, reason: &str| Err(InvalidConfig { key, reason: reason.to_owned() });
+    pub(crate) fn check(&self) -> Result<(), WrongSetting> {
+        let invalid = |pointer, reason| Err(WrongSetting::new(pointer, reason));
         if !self.is_on() {
             return Ok(());
         }
         if !is_protected(&self.issuer) {
-            return invalid("oidc.issuer", "must be a URL with https (http only for this machine)");
+            return invalid("/issuer", "must be a URL with https (http only for this machine)");
         }
         if !is_protected(&self.public_url) || self.public_url.ends_with('/') {
             let reason = "must be the address of the console in browsers without its path, as in `https://ops.example.com`";
-            return invalid("oidc.public_url", reason);
+            return invalid("/public_url", reason);
         }
         if self.client_id.is_empty() {
-            return invalid("oidc.client_id", "must be set: the provider gives it out");
+            return invalid("/client_id", "must be set: the provider gives it out");
         }
         if self.groups_claim.is_empty() {
-            return invalid("oidc.groups_claim", "must be set, as in `groups`");
+            return invalid("/groups_claim", "must be set, as in `groups`");
         }
         let is_whole = |of: &Group| !of.group.is_empty() && !of.tenant.is_empty();
         if !(1..=MAX_GROUPS).contains(&self.groups.len()) || !self.groups.iter().all(is_whole) {
             let reason = "must have 1 to 100 of `{ group = \"ops\", role = \"operator\", tenant = \"default\" }`: others may not sign in";
-            return invalid("oidc.groups", reason);
+            return invalid("/groups", reason);
         }
         Ok(())
     }
@@ -148,12 +147,12 @@ mod tests {
     fn what_is_missing_or_not_protected_is_named() {
         assert_eq!(Oidc::default().check(), Ok(()), "it is off");
         assert_eq!(settings().check(), Ok(()));
-        let wrong = |key: &str, of: Oidc| assert_eq!(of.check().unwrap_err().key, key);
-        wrong("oidc.issuer", Oidc { issuer: "http://login.example.com".to_owned(), ..settings() });
-        wrong("oidc.public_url", Oidc { public_url: "https://ops.example.com/".to_owned(), ..settings() });
-        wrong("oidc.client_id", Oidc { client_id: String::new(), ..settings() });
-        wrong("oidc.groups_claim", Oidc { groups_claim: String::new(), ..settings() });
-        wrong("oidc.groups", Oidc { groups: Vec::new(), ..settings() });
+        let wrong = |key: &str, of: Oidc| assert_eq!(of.check().unwrap_err().pointer, key);
+        wrong("/issuer", Oidc { issuer: "http://login.example.com".to_owned(), ..settings() });
+        wrong("/public_url", Oidc { public_url: "https://ops.example.com/".to_owned(), ..settings() });
+        wrong("/client_id", Oidc { client_id: String::new(), ..settings() });
+        wrong("/groups_claim", Oidc { groups_claim: String::new(), ..settings() });
+        wrong("/groups", Oidc { groups: Vec::new(), ..settings() });
         for url in ["http://127.0.0.1:80", "http://localhost:4", "http://[::1]:5/x", "https://a"] {
             assert!(is_protected(url), "{url}");
         }

@@ -476,7 +476,8 @@ pub fn before_model_call(limits: &Limits, progress: &Progress, now: DateTime<Utc
         Some(RunStatus::SameTool)
     } else if now - progress.started_at >= duration {
         Some(RunStatus::MaxDuration)
-    } else if limits.max_history_entries > 0 && progress.history_entries >= limits.max_history_entries {
+    } else if limits.max_history_entries > 0 && progress.history_entries as u64 >= limits.max_history_entries
+    {
         Some(RunStatus::HistoryFull)
     } else {
         None

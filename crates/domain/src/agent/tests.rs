@@ -13,13 +13,7 @@ fn policy(conversational: bool, reply: Reply) -> RunPolicy {
         conversational,
         expects_reply: true,
         reply,
-        limits: Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 1000,
-        },
+        limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
     }
 }
 

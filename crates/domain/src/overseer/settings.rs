@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Level, Signal};
+use crate::setting::{WrongSetting, within};
 
 /// When the overseer does what. The default is that it does nothing.
 ///
@@ -42,6 +43,7 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct BudgetWarning {
     /// How much of it is spent, in percent; 0: never.
+    #[serde(deserialize_with = "within::<0, 99, _, _>")]
     pub warn_percent: u32,
 }
 
@@ -94,32 +96,34 @@ impl Settings {
         }
     }
 
-    /// The first threshold that makes no sense: its key, and what is allowed.
-    #[must_use]
-    pub fn mistake(&self) -> Option<(String, String)> {
-        if self.budget.warn_percent > 99 {
-            return Some(("budget.warn_percent".to_owned(), "must be 0 (never) or at most 99".to_owned()));
-        }
+    /// Checks that the thresholds make sense.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that does not.
+    pub fn check(&self) -> Result<(), WrongSetting> {
         if self.repeated_text.times > 0 && self.repeated_text.times < 3 {
-            return Some(("repeated_text.times".to_owned(), "must be 0 (never) or at least 3".to_owned()));
+            return Err(WrongSetting::new("/repeated_text/times", "must be 0 (never) or at least 3"));
         }
         if self.repeated_text.times > 0 && !(10..=1000).contains(&self.repeated_text.bytes) {
-            return Some(("repeated_text.bytes".to_owned(), "must be between 10 and 1000".to_owned()));
+            return Err(WrongSetting::new("/repeated_text/bytes", "must be between 10 and 1000"));
         }
-        Signal::ALL.into_iter().find_map(|signal| {
+        for signal in Signal::ALL {
             let Thresholds { warn, pause, kill } = self.of(signal);
             let named = [("warn", warn), ("pause", pause), ("kill", kill)];
             let set: Vec<(&str, u64)> = named.into_iter().filter(|(_, at)| *at > 0).collect();
             let least = signal.least();
-            let key = |name: &str| format!("{}.{name}", signal.as_str());
+            let wrong =
+                |name: &str, reason| WrongSetting::new(format!("/{}/{name}", signal.as_str()), reason);
             if let Some((name, _)) = set.iter().find(|(_, at)| *at < least) {
-                return Some((key(name), format!("must be 0 (never) or at least {least}")));
+                return Err(wrong(name, format!("must be 0 (never) or at least {least}")));
             }
-            let falling = set.windows(2).find(|two| two[0].1 >= two[1].1)?;
-            let reason =
-                format!("must be 0 (never) or greater than {} ({})", key(falling[0].0), falling[0].1);
-            Some((key(falling[1].0), reason))
-        })
+            if let Some(two) = set.windows(2).find(|two| two[0].1 >= two[1].1) {
+                let (lower, at) = two[0];
+                let reason = format!("must be 0 (never) or greater than {}.{lower} ({at})", signal.as_str());
+                return Err(wrong(two[1].0, reason));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -258,13 +258,13 @@ fn ordinary_work_is_left_alone() {
 #[test]
 fn shipped_settings_make_sense_and_wrong_ones_are_named() {
     let shipped = shipped();
-    assert_eq!(shipped.mistake(), None);
+    assert_eq!(shipped.check(), Ok(()));
     let wrong = Settings { repeats: Thresholds { warn: 4, pause: 3, kill: 0 }, ..shipped };
-    let (key, reason) = wrong.mistake().unwrap();
-    assert_eq!((key.as_str(), reason.contains("repeats.warn (4)")), ("repeats.pause", true), "{reason}");
+    let wrong = wrong.check().unwrap_err();
+    assert!(wrong.pointer == "/repeats/pause" && wrong.reason.contains("repeats.warn (4)"), "{wrong}");
     let wrong = Settings { alternation: Thresholds { warn: 0, pause: 2, kill: 0 }, ..shipped };
-    assert_eq!(wrong.mistake().unwrap().0, "alternation.pause");
-    assert_eq!(Settings::default().mistake(), None, "everything may be off");
+    assert_eq!(wrong.check().unwrap_err().pointer, "/alternation/pause");
+    assert_eq!(Settings::default().check(), Ok(()), "everything may be off");
     for signal in Signal::ALL {
         assert_eq!(Signal::from_name(signal.as_str()), Some(signal));
     }

@@ -11,6 +11,7 @@ use super::parse;
 use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
+use crate::setting::{positive, within};
 use crate::tool_call::EffectClass;
 
 /// Maximum size of a document as JSON, in bytes.
@@ -204,20 +205,26 @@ impl Document {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Maximum number of steps in a document of a model.
+    #[serde(deserialize_with = "within::<1, { MAX_STEPS as u64 }, _, _>")]
     pub steps_of_model: usize,
     /// Maximum number of steps in a document of a request.
+    #[serde(deserialize_with = "within::<1, { MAX_STEPS as u64 }, _, _>")]
     pub steps_of_request: usize,
     /// How often a model changes a plan because of a failure.
     pub replans: u32,
     /// How often a model corrects a change that was refused.
     pub repairs: u32,
     /// Seconds after which a plan fails that its agent waits for.
+    #[serde(deserialize_with = "positive")]
     pub attached_s: u32,
     /// Seconds after which any other plan fails.
+    #[serde(deserialize_with = "positive")]
     pub detached_s: u32,
     /// Calls of tools and models at the same time.
+    #[serde(deserialize_with = "positive")]
     pub at_once: usize,
     /// Executors at the same time.
+    #[serde(deserialize_with = "positive")]
     pub executors: usize,
     /// Maximum number of calls of tools by one plan.
     pub tool_calls: u32,
@@ -239,24 +246,6 @@ impl Default for Limits {
             tool_calls: 2_000,
             model_calls: 50,
         }
-    }
-}
-
-impl Limits {
-    /// What is wrong with the values, if anything is.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        let steps = [("steps_of_model", self.steps_of_model), ("steps_of_request", self.steps_of_request)];
-        if let Some((name, _)) = steps.into_iter().find(|(_, steps)| !(1..=MAX_STEPS).contains(steps)) {
-            return Some(format!("{name} must be 1 to {MAX_STEPS}"));
-        }
-        let small = [
-            ("attached_s", self.attached_s == 0),
-            ("detached_s", self.detached_s == 0),
-            ("at_once", self.at_once == 0),
-            ("executors", self.executors == 0),
-        ];
-        small.into_iter().find(|(_, is_zero)| *is_zero).map(|(name, _)| format!("{name} must be at least 1"))
     }
 }
 

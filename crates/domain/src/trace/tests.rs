@@ -37,13 +37,7 @@ fn finished(second: i64, status: RunStatus) -> Line {
 }
 
 pub(super) fn header() -> Header {
-    let limits = Limits {
-        max_iterations: 25,
-        max_same_tool: 50,
-        max_duration_s: 600,
-        max_history_entries: 0,
-        max_output_tokens: 1000,
-    };
+    let limits = Limits { max_iterations: 25, max_same_tool: 50, max_output_tokens: 1000, ..Limits::USUAL };
     Header {
         format: FORMAT.to_owned(),
         version: VERSION,

@@ -17,7 +17,7 @@ use houston_domain::agent::token_budget::TokenBudget;
 use houston_domain::agent::{RunPolicy, SEND_MESSAGE};
 use houston_domain::agentable::AgentType;
 use houston_domain::analysis::Vocabulary;
-use houston_domain::answering::{Output, WrongSetting};
+use houston_domain::answering::Output;
 use houston_domain::focus::check_providers;
 use houston_domain::guard::{GuardError, Layer, LayerKind, ToolFacts, switched_off};
 use houston_domain::model::{Tier, Usage};
@@ -208,8 +208,8 @@ fn check_answering(agent_type: &AgentType, model: &dyn Model) -> Result<(), Setu
     let checked = sampling.check().map_err(|wrong| wrong.below("/sampling"));
     let checked = checked
         .and_then(|()| output.as_ref().map_or(Ok(()), Output::check).map_err(|wrong| wrong.below("/output")));
-    if let Err(WrongSetting { pointer, reason }) = checked {
-        return wrong(pointer.trim_start_matches('/').replace('/', "."), reason);
+    if let Err(refused) = checked {
+        return wrong(refused.key(), refused.reason);
     }
     match model.description().refusal(sampling) {
         Some(refused) => wrong(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use houston_domain::setting::{WrongSetting, positive, within};
 use houston_store::health::retention::Aged;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +39,10 @@ pub struct TickConfig {
     /// Seconds between two ticks. Must divide a minute, an hour or a day.
     pub every_s: u64,
     /// Rows one statement of a sweep changes.
+    #[serde(deserialize_with = "positive")]
     pub batch: i64,
     /// Batches of one sweep in one tick.
+    #[serde(deserialize_with = "positive")]
     pub batches: u32,
 }
 
@@ -60,6 +63,7 @@ pub struct RunAges {
     /// A task after its end, until it is deleted.
     pub ended_task_s: u64,
     /// What counts against the limits of agents that post to other conversations or make some, until it is deleted.
+    #[serde(deserialize_with = "within::<3600, { u64::MAX }, _, _>")]
     pub agent_message_s: u64,
 }
 
@@ -179,6 +183,14 @@ pub struct ServerConfig {
 pub struct NoSchedule(pub u64);
 
 impl TickConfig {
+    /// Checks that the period can be a cron schedule.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] when it cannot.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        self.schedule().map(drop).map_err(|error| WrongSetting::new("/every_s", error.to_string()))
+    }
+
     /// The time between two ticks.
     #[must_use]
     pub fn every(&self) -> Duration {

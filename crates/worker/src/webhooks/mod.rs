@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use houston_domain::id::Ids;
 use houston_domain::sealed::SecretKeys;
+use houston_domain::setting::{WrongSetting, positive};
 use houston_domain::webhook::DeliveryRetry;
 use houston_metrics::Metrics;
 use houston_store::RunStore;
 use houston_store::copies::Copies;
-use houston_web::Sinks;
+use houston_web::{ListedHost, Sinks};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -77,14 +78,18 @@ pub struct WebhooksConfig {
     /// Seconds between two looks for webhooks while there are none.
     pub idle_s: u64,
     /// Events of one read.
+    #[serde(deserialize_with = "positive")]
     pub page: i64,
     /// Seconds of one request.
     pub timeout_s: u64,
     /// Requests at once of this process.
+    #[serde(deserialize_with = "positive")]
     pub at_once: usize,
     /// Requests at once to one webhook.
+    #[serde(deserialize_with = "positive")]
     pub per_webhook: i64,
     /// Requests at once to all webhooks of one tenant.
+    #[serde(deserialize_with = "positive")]
     pub per_tenant: i64,
     /// Seconds after which a delivery that was claimed is sent by another process.
     pub claim_s: u64,
@@ -109,22 +114,20 @@ impl WebhooksConfig {
         Duration::from_secs(self.idle_s.max(1))
     }
 
-    /// What breaks a rule: its key and what is allowed.
-    #[must_use]
-    pub fn violation(&self) -> Option<(&'static str, String)> {
-        if self.claim_s <= self.timeout_s {
-            return Some(("webhooks.claim_s", "must be more than webhooks.timeout_s".to_owned()));
+    /// Checks the addresses, and that no other process sends what is being sent.
+    ///
+    /// # Errors
+    /// [`WrongSetting`] at the first that is wrong.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let wrong = |url: &String| ListedHost::of(url).err().map(|refusal| format!("`{url}`: {refusal}"));
+        if let Some(reason) = self.hosts.iter().find_map(wrong) {
+            return Err(WrongSetting::new("/hosts", reason));
         }
-        let least = [
-            ("webhooks.page", self.page),
-            ("webhooks.per_webhook", self.per_webhook),
-            ("webhooks.per_tenant", self.per_tenant),
-            ("webhooks.at_once", i64::try_from(self.at_once).unwrap_or(i64::MAX)),
-            ("webhooks.retry.attempts", i64::from(self.retry.attempts)),
-            ("webhooks.retry.first_s", i64::try_from(self.retry.first_s).unwrap_or(i64::MAX)),
-        ];
-        let zero = least.into_iter().find(|(_, value)| *value < 1);
-        zero.map(|(key, _)| (key, "must be at least 1".to_owned()))
+        if self.claim_s <= self.timeout_s {
+            let reason = format!("must be more than timeout_s ({})", self.timeout_s);
+            return Err(WrongSetting::new("/claim_s", reason));
+        }
+        Ok(())
     }
 }
 
@@ -135,8 +138,8 @@ mod tests {
     #[test]
     fn shipped_settings_are_allowed() {
         let shipped: WebhooksConfig = toml::from_str(include_str!("../../../../jobs/webhooks.toml")).unwrap();
-        assert_eq!(shipped.violation(), None);
+        assert_eq!(shipped.check(), Ok(()));
         let short = WebhooksConfig { claim_s: 15, ..shipped };
-        assert_eq!(short.violation().unwrap().0, "webhooks.claim_s");
+        assert_eq!(short.check().unwrap_err().pointer, "/claim_s");
     }
 }

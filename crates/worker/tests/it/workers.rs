@@ -258,13 +258,7 @@ pub(crate) fn simulated() -> Arc<dyn Model> {
 
 pub(crate) fn config() -> Config {
     Config {
-        limits: Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 1000,
-        },
+        limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
         budget: Budget::default(),
         context: ContextConfig {
             images: houston_domain::image::ContextImages::default(),

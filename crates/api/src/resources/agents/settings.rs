@@ -1,12 +1,12 @@
 //! The settings of an agent: the checks of a body that sets them, against what they may refer to ([`AgentSources`]).
 
-use houston_domain::agent::limits::{LimitChanges, Limits};
 use houston_domain::agent_settings::{
     AgentSettings, DEFAULT, MAX_AGENT_DESCRIPTION_BYTES, MAX_AGENT_NAME_CHARS, MAX_INSTRUCTIONS_CHARS,
     MAX_MODEL_CHARS,
 };
 use houston_domain::agentable::AgentType;
-use houston_domain::answering::{Output, WrongSetting};
+use houston_domain::answering::Output;
+use houston_domain::setting::WrongSetting;
 use houston_protocol::agent::AgentSettingsRequest;
 
 use crate::error::ApiError;
@@ -82,7 +82,9 @@ pub(super) fn apply(
         settings.use_case = use_case;
     }
     if let Some(limits) = body.limits {
-        check_limits(&limits, sources.limits.with(kind.limits))?;
+        // The operator's limits bound the cost of runs.
+        let checked = limits.check(Some(&sources.limits.with(kind.limits)));
+        checked.map_err(|wrong| wrong_setting(wrong.below("/limits")))?;
         settings.limits = limits;
     }
     if let Some(sampling) = body.sampling {
@@ -190,34 +192,12 @@ fn provider<'s>(providers: &'s [ProviderName], given: &str) -> Result<&'s Provid
     })
 }
 
-/// Checks that no limit of an agent exceeds that of its kind, because the operator's limits bound the cost of runs.
-fn check_limits(limits: &LimitChanges, most: Limits) -> Result<(), ApiError> {
-    let entries = u64::try_from(most.max_history_entries).unwrap_or(u64::MAX);
-    let given = [
-        ("max_iterations", limits.max_iterations.map(u64::from), u64::from(most.max_iterations)),
-        ("max_same_tool", limits.max_same_tool.map(u64::from), u64::from(most.max_same_tool)),
-        ("max_duration_s", limits.max_duration_s, most.max_duration_s),
-        ("max_output_tokens", limits.max_output_tokens.map(u64::from), u64::from(most.max_output_tokens)),
-        (
-            "max_history_entries",
-            limits.max_history_entries.and_then(|entries| u64::try_from(entries).ok()),
-            if entries == 0 { u64::MAX } else { entries },
-        ),
-    ];
-    for (field, value, most) in given {
-        let Some(value) = value else { continue };
-        if value == 0 || value > most {
-            let allowed = if most == u64::MAX { "1 or more".to_owned() } else { format!("from 1 to {most}") };
-            return Err(ApiError::field(&format!("/limits/{field}"), format!("must be {allowed}")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
+
+    use houston_domain::agent::limits::Limits;
 
     use super::*;
 
@@ -234,13 +214,7 @@ mod tests {
             providers: vec![provider("openai", false, true), provider("custom", true, false)],
             overseer: houston_domain::overseer::Settings::default(),
             nearest_model: |_, model| (model != "gpt-5").then_some("gpt-5"),
-            limits: Limits {
-                max_iterations: 20,
-                max_same_tool: 5,
-                max_duration_s: 600,
-                max_history_entries: 0,
-                max_output_tokens: 1000,
-            },
+            limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
             read_files: Arc::new(|| Ok(BTreeMap::new())),
         }
     }

@@ -15,13 +15,7 @@ const POLICY: RunPolicy = RunPolicy {
     conversational: true,
     expects_reply: true,
     reply: Reply::SendMessage,
-    limits: Limits {
-        max_iterations: 100,
-        max_same_tool: 0,
-        max_duration_s: 600,
-        max_history_entries: 0,
-        max_output_tokens: 1000,
-    },
+    limits: Limits { max_iterations: 100, max_same_tool: 0, max_output_tokens: 1000, ..Limits::USUAL },
 };
 
 /// What happens next.

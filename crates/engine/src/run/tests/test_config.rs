@@ -21,13 +21,7 @@ pub(super) fn config() -> Config {
     let check_ins: CheckIns =
         toml::from_str(include_str!("../../../../../jobs/agent_check_in.toml")).unwrap();
     Config {
-        limits: Limits {
-            max_iterations: 20,
-            max_same_tool: 5,
-            max_duration_s: 600,
-            max_history_entries: 0,
-            max_output_tokens: 1000,
-        },
+        limits: Limits { max_output_tokens: 1000, ..Limits::USUAL },
         budget: Budget::default(),
         context: ContextConfig {
             notes: 20,
