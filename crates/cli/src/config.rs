@@ -3,6 +3,7 @@
 //! (`HOUSTON_ORCHESTRATOR__LIMITS__MAX_ITERATIONS=30`).
 //!
 //! # Add a setting
+//! Two files, besides the code that needs it:
 //! 1. Add the key to `jobs/<file>.toml`; its comment says what it does, and why it has that value.
 //! 2. Add the field to the struct of that section. Which numbers are allowed is said there
 //!    ([`houston_domain::setting`]): `#[serde(deserialize_with = "positive")]`. For times, the end of the name is enough

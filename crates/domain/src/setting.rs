@@ -3,7 +3,8 @@
 
 use std::fmt::Display;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// A setting that cannot be used, and where: a JSON Pointer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
