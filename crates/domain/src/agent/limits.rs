@@ -53,7 +53,8 @@ macro_rules! limits {
         /// ```json
         /// {"max_iterations": 20, "max_same_tool": 5, "max_duration_s": 300, "max_history_entries": 0, "max_output_tokens": 4000}
         /// ```
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct KindLimits {
             $(#[doc = $what] pub $name: $number,)+
         }
