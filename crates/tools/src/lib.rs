@@ -24,19 +24,19 @@
 //! SQL (a [`Record`] calls methods of the store), permissions, the order of execution (decided by the engine).
 //!
 //! # Add a tool
-//! 1. A struct with its arguments that implements `BuiltIn` (`typed.rs`), in a file of `builtin/` of its own or beside the
-//!    tools it belongs to. The documentation of a field is what the model reads of it. If it reads or writes Houston's own
-//!    tables, what it plans implements `Access` (`record.rs`). `DeleteNote` in `builtin/knowledge.rs` is a short example,
-//!    `builtin/web.rs` has tools that act outside.
-//! 2. A line in the list of `builtin/mod.rs`, and one with `mod` for a new file. From a binary of your own, implement
-//!    [`Tool`] and call `houston_cli::App::with_tool` (`crates/cli/examples/custom_tool.rs`), or make a function a tool
-//!    (`houston::tool`).
-//! 3. `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions` writes what models are sent of it to
+//! 1. A struct with its arguments that implements `BuiltIn` (`typed.rs`), in the file of `builtin/` that it belongs to, and
+//!    its name in `built_in!` there. (A new file has a `mod` and a line of `FILES` in `builtin/mod.rs`.) The documentation of a
+//!    field is what the model reads of it. If it reads or writes Houston's own tables, what it plans implements `Access`
+//!    (`record.rs`). `DeleteNote` in `builtin/knowledge.rs` is a short example, `builtin/web.rs` has tools that act outside.
+//! 2. What guards rely on follows from the effect class; its category is stated with `facts`, as in `builtin/run_code.rs`, or in
+//!    `[tools.<name>]` of `jobs/guards.toml`: a test of `domain` asks for one.
+//! 3. A test: of what it computes in its file, of what it does to rows in `tests/it`.
+//! 4. `UPDATE_SNAPSHOTS=1 cargo xtask test -p tools definitions` writes what models are sent of it to
 //!    `tests/it/definitions.json`: review that.
 //!
-//! What guards rely on follows from the effect class; a category other than `custom` is stated with `facts`, or in
-//! `[tools.<name>]` of `jobs/guards.toml`: a test of `domain` asks for one. Agents whose types name the tool under `tools`
-//! (`jobs/agents/*.toml`) may call it.
+//! Agents whose types name the tool under `tools` (`jobs/agents/*.toml`) may call it. From a binary of your own, implement
+//! [`Tool`] and call `houston_cli::App::with_tool` (`crates/cli/examples/custom_tool.rs`), or make a function a tool
+//! (`houston::tool`).
 //!
 //! A tool that takes long reports how far it is with [`CallContext::progress`]: `context.progress.report(3.0, Some(10.0),
 //! "page 3")`, as often as it likes; streams show at most four reports a second of a call, and nothing is stored. One that

@@ -22,6 +22,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted::{self, marked};
 
+built_in![ManageMemory, ReadProfile, UpdateProfile, ReadCustomInstructions];
+
 /// Memories are listed shortened: a page has about 5 KB.
 const MAX_MEMORIES: u32 = 20;
 

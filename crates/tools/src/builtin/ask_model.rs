@@ -20,6 +20,8 @@ use crate::outside::{Failed, Outside, Web, code_of};
 use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 
+built_in![ExtractData, Translate, AnalyzeImage];
+
 /// What guards rely on about a tool that reads a text which [`source`] finds.
 fn reads_text() -> ToolFacts {
     ToolFacts {

@@ -15,6 +15,8 @@ use crate::record::Access;
 use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 
+built_in![ScheduleCheckIn, ManageCheckIns];
+
 /// Creates a check-in. Written with the step: exactly once. The time is checked against the limits when it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -17,6 +17,8 @@ use crate::outside::Outside;
 use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 
+built_in![GetCurrentTime, Calculate, DateMath, TransformText];
+
 /// Returns the current time.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -22,6 +22,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::{BuiltIn, Needs};
 use crate::untrusted;
 
+built_in![SendMessage, ListConversations, ReadConversation, PostToConversation];
+
 /// The kinds that the agent reaches.
 ///
 /// # Errors

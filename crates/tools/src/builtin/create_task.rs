@@ -19,6 +19,8 @@ use crate::record::{Access, NewTaskInfo};
 use crate::tool::{CallContext, Plan, TaskKind};
 use crate::typed::BuiltIn;
 
+built_in![CreateTask];
+
 /// Creates a task. Written with the step: exactly once. How many there may be is checked when it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

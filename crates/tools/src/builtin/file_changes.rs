@@ -17,6 +17,8 @@ use crate::record::Access;
 use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 
+built_in![WriteFile, EditFile, DeleteFile];
+
 /// What the argument `expected_sha` expects.
 fn expected(sha: Option<&str>) -> Result<Expected, Refusal> {
     let expected = sha.map_or(Ok(Expected::Any), Expected::parse);

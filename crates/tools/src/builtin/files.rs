@@ -25,6 +25,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![ReadFile, ListFiles, FindFiles];
+
 /// Lines of a page. Usually its bytes are the limit.
 const MAX_PAGE_LINES: u32 = 2_000;
 

@@ -11,6 +11,8 @@ use crate::outside::Outside;
 use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 
+built_in![GetFieldInfo];
+
 /// Shows the table of an entity, or one row of it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

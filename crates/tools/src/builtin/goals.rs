@@ -19,6 +19,8 @@ use crate::record::Access;
 use crate::tool::{CallContext, Plan};
 use crate::typed::{BuiltIn, Needs};
 
+built_in![CreateGoal, UpdateGoal];
+
 /// Makes a conversation, with a first message to its agent if one is given. Written with the step: exactly once. How many
 /// there may be is checked when it is written.
 #[derive(Deserialize, JsonSchema)]

@@ -25,6 +25,19 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![
+    CreateNote,
+    ListNotes,
+    ManageLearning,
+    ReadNote,
+    UpdateNote,
+    DeleteNote,
+    ListLearnings,
+    CreateFeedItem,
+    ListFeedItems,
+    ReadFeedItem,
+];
+
 /// Creates a note. Written with the step: exactly once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,15 @@
-//! The tools that come with Houston, and the list of them. A file has one tool, or those that read better together.
+//! The tools that come with Houston. A file has one tool, or those that read better together, and the list of them.
+
+/// The tools of a file.
+macro_rules! built_in {
+    ($($tool:ty),+ $(,)?) => {
+        pub(super) const BUILT_IN: &[crate::builtin::Listed] = &[$(crate::builtin::Listed {
+            name: <$tool>::NAME,
+            needs: <$tool>::NEEDS,
+            make: |outside| crate::typed::shared::<$tool, _>(outside.into()),
+        }),+];
+    };
+}
 
 mod about_user;
 mod ask_model;
@@ -29,7 +40,7 @@ pub use crate::many::SEARCH_TOOLS;
 
 use crate::outside::Outside;
 use crate::tool::SharedTool;
-use crate::typed::{BuiltIn, Needs, shared};
+use crate::typed::{BuiltIn as _, Needs};
 
 pub const CREATE_PLAN: &str = plans::CreatePlan::NAME;
 pub const CREATE_TASK: &str = create_task::CreateTask::NAME;
@@ -45,91 +56,48 @@ pub const READ_RESULT: &str = read_result::ReadResult::NAME;
 pub const SEARCH_AGENT_HISTORY: &str = search_agent_history::SearchAgentHistory::NAME;
 pub const TRANSLATE: &str = ask_model::Translate::NAME;
 
-/// Makes the functions that speak of all tools.
-macro_rules! built_in {
-    ($($tool:ty,)*) => {
-        /// All built-in tools. Those that act outside Houston use `outside`.
-        #[must_use]
-        pub fn all(outside: &Outside) -> Vec<SharedTool> {
-            vec![$(shared::<$tool, _>(outside.into()),)*]
-        }
-
-        /// What an agent must have to be offered the built-in tool with this name; `None`: nothing, or there is none.
-        #[must_use]
-        pub fn needs(name: &str) -> Option<Needs> {
-            let all = [$((<$tool>::NAME, <$tool>::NEEDS),)*];
-            all.into_iter().find(|(tool, _)| *tool == name)?.1
-        }
-    };
+/// A tool in the list of its file.
+struct Listed {
+    name: &'static str,
+    needs: Option<Needs>,
+    make: fn(&Outside) -> SharedTool,
 }
 
-built_in! {
-    conversations::SendMessage,
-    knowledge::CreateNote,
-    knowledge::ListNotes,
-    knowledge::ManageLearning,
-    knowledge::ReadNote,
-    knowledge::UpdateNote,
-    knowledge::DeleteNote,
-    knowledge::ListLearnings,
-    about_user::ManageMemory,
-    about_user::ReadProfile,
-    about_user::UpdateProfile,
-    about_user::ReadCustomInstructions,
-    knowledge::CreateFeedItem,
-    knowledge::ListFeedItems,
-    knowledge::ReadFeedItem,
-    read_result::ReadResult,
-    search_agent_history::SearchAgentHistory,
-    create_task::CreateTask,
-    plans::CreatePlan,
-    plans::ReadPlan,
-    plans::ChangePlan,
-    conversations::ListConversations,
-    conversations::ReadConversation,
-    conversations::PostToConversation,
-    goals::CreateGoal,
-    goals::UpdateGoal,
-    get_field_info::GetFieldInfo,
-    check_ins::ScheduleCheckIn,
-    check_ins::ManageCheckIns,
-    compute::GetCurrentTime,
-    compute::Calculate,
-    web::FetchPage,
-    web::SearchWeb,
-    web::HttpRequest,
-    run_code::RunCode,
-    snippets::SaveSnippet,
-    snippets::ListSnippets,
-    snippets::ReadSnippet,
-    snippets::RunSnippet,
-    snippets::DeleteSnippet,
-    snippets::CreateTool,
-    run_shell::RunShell,
-    skills::ListSkills,
-    skills::UseSkill,
-    skills::ReadSkillFile,
-    files::ReadFile,
-    files::ListFiles,
-    files::FindFiles,
-    search_files::SearchFiles,
-    file_changes::WriteFile,
-    file_changes::EditFile,
-    file_changes::DeleteFile,
-    todos::ManageTodos,
-    todos::ListTodos,
-    tables::CreateTable,
-    tables::AddFields,
-    tables::ListTables,
-    records::AddRecords,
-    records::SearchRecords,
-    records::AggregateRecords,
-    records::UpdateRecord,
-    records::DeleteRecord,
-    tables::DropTable,
-    compute::DateMath,
-    compute::TransformText,
-    ask_model::ExtractData,
-    ask_model::Translate,
-    ask_model::AnalyzeImage,
+/// The lists of all files.
+const FILES: &[&[Listed]] = &[
+    about_user::BUILT_IN,
+    ask_model::BUILT_IN,
+    check_ins::BUILT_IN,
+    compute::BUILT_IN,
+    conversations::BUILT_IN,
+    create_task::BUILT_IN,
+    file_changes::BUILT_IN,
+    files::BUILT_IN,
+    get_field_info::BUILT_IN,
+    goals::BUILT_IN,
+    knowledge::BUILT_IN,
+    plans::BUILT_IN,
+    read_result::BUILT_IN,
+    records::BUILT_IN,
+    run_code::BUILT_IN,
+    run_shell::BUILT_IN,
+    search_agent_history::BUILT_IN,
+    search_files::BUILT_IN,
+    skills::BUILT_IN,
+    snippets::BUILT_IN,
+    tables::BUILT_IN,
+    todos::BUILT_IN,
+    web::BUILT_IN,
+];
+
+/// All built-in tools. Those that act outside Houston use `outside`.
+#[must_use]
+pub fn all(outside: &Outside) -> Vec<SharedTool> {
+    FILES.iter().copied().flatten().map(|tool| (tool.make)(outside)).collect()
+}
+
+/// What an agent must have to be offered the built-in tool with this name; `None`: nothing, or there is none.
+#[must_use]
+pub fn needs(name: &str) -> Option<Needs> {
+    FILES.iter().copied().flatten().find(|tool| tool.name == name)?.needs
 }

@@ -26,6 +26,8 @@ use crate::tool::{CallContext, Plan, TaskKind};
 use crate::typed::{BuiltIn, Needs};
 use crate::untrusted;
 
+built_in![CreatePlan, ReadPlan, ChangePlan];
+
 /// The kind of the plans that the agent makes.
 fn kind(context: &CallContext) -> Result<&TaskKind, Refusal> {
     Ok(context.tasks.iter().find(|kind| kind.is_plan).ok_or_else(|| {

@@ -17,6 +17,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![ReadResult];
+
 /// Matches that one search returns.
 const MAX_MATCHES: usize = 10;
 /// Bytes of text before and after a match.

@@ -24,6 +24,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![AddRecords, SearchRecords, AggregateRecords, UpdateRecord, DeleteRecord];
+
 /// A call with the zone in which its times are read.
 #[derive(Debug)]
 struct InZone<T> {

@@ -21,6 +21,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![RunCode];
+
 /// The languages of code, for schemas.
 pub(super) const LANGUAGES: [&str; 2] = ["javascript", "typescript"];
 

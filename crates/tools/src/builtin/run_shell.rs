@@ -19,6 +19,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![RunShell];
+
 /// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 16 << 10;
 /// Maximum length of its input, in bytes.

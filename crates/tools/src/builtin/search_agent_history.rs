@@ -19,6 +19,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::{BuiltIn, Needs};
 use crate::untrusted;
 
+built_in![SearchAgentHistory];
+
 /// Searches closed sessions, or reads one. Offered as soon as the agentable has a closed session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -23,6 +23,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![SearchFiles];
+
 /// Matches if the call does not set `limit`.
 const DEFAULT_MATCHES: u32 = 50;
 /// Matches at most.

@@ -18,6 +18,8 @@ use crate::skills::{Skills, not_found};
 use crate::tool::{CallContext, Plan};
 use crate::typed::{BuiltIn, Needs};
 
+built_in![ListSkills, UseSkill, ReadSkillFile];
+
 /// The skills of the run. One without may have calls in its history.
 fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
     Ok(context.skills.as_deref().ok_or_else(|| not_found("there are no skills".to_owned()))?)

@@ -25,6 +25,8 @@ use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![SaveSnippet, ListSnippets, ReadSnippet, RunSnippet, DeleteSnippet, CreateTool];
+
 /// The language as it is stored.
 fn language_name(language: Language) -> &'static str {
     match language {

@@ -20,6 +20,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![CreateTable, AddFields, ListTables, DropTable];
+
 /// Creates a table. Written with the step: exactly once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

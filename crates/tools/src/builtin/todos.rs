@@ -19,6 +19,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted;
 
+built_in![ManageTodos, ListTodos];
+
 /// What takes away the time at which a todo is due.
 const NO_DUE: &str = "none";
 

@@ -23,6 +23,8 @@ use crate::tool::{CallContext, Plan};
 use crate::typed::BuiltIn;
 use crate::untrusted::marked;
 
+built_in![FetchPage, SearchWeb, HttpRequest];
+
 /// The most bytes of text of one page. The history has the beginning of a long result, and the rest is stored.
 const MAX_TEXT: usize = 1 << 20;
 /// The most bytes of the text of an error page.

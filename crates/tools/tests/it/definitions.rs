@@ -103,7 +103,8 @@ fn described(tool: &SharedTool) -> Value {
 
 #[test]
 fn definitions_of_built_in_tools_are_as_recorded() {
-    let tools = builtin::all(&outside());
+    let mut tools = builtin::all(&outside());
+    tools.sort_by(|one, other| one.definition().name.cmp(&other.definition().name));
     let mut registry = Registry::default();
     tools.iter().for_each(|tool| registry.add(Arc::clone(tool)).unwrap());
     let find = |name: &str| tools.iter().find(|tool| tool.definition().name == name).unwrap();
