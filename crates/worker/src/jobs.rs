@@ -30,7 +30,7 @@ use crate::webhooks::Shared;
 use crate::worker::Worker;
 
 /// The jobs. The reaper is a task of its own, because a process that drives one run alone has one, too.
-const JOBS: [Job; 13] = [
+const JOBS: &[Job] = &[
     Job {
         name: "sweep",
         who: Who::Each,
@@ -169,7 +169,7 @@ impl Jobs {
     /// Starts all jobs, each as a task of its own.
     pub(crate) fn start(self, tracker: &TaskTracker) {
         let jobs = Arc::new(self);
-        for job in &JOBS {
+        for job in JOBS {
             tracker.spawn(runner::keep(Arc::clone(&jobs), job));
         }
     }

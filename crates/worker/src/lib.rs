@@ -28,7 +28,8 @@
 //! Add to `jobs.rs` a line of `JOBS` and its function, which takes no input, derives its work from the state in Postgres, does
 //! a batch of it and says with `Again` whether there is more. It must be idempotent on any number of workers; `Who::One` saves
 //! work, but does not exclude that two run it. One that takes long watches `Jobs::stop`. Waiting, stopping, and the log of
-//! failures are the runner's. A period that operators may change is a setting in `jobs/*.toml`, read by the line.
+//! failures are the runner's. A period that operators may change is a setting in `jobs/*.toml`, read by the line;
+//! others are a constant beside it. A test in `tests/it` waits for what the job does.
 //!
 //! # Add a health check
 //! See [`health`].

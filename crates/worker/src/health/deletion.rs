@@ -4,9 +4,67 @@
 use std::collections::BTreeMap;
 
 use houston_store::health::retention::Aged;
+use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+
+pub(super) const CHECKS: &[(&str, CheckFn)] = &[
+    ("finished_tasks", finished_tasks),
+    ("idempotency_keys", idempotency_keys),
+    ("agent_messages", agent_messages),
+    ("retention", retention),
+];
+
+/// `[requests]`: how long idempotency keys and the audit log are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestConfig {
+    /// Seconds from the first use of a key.
+    pub idempotency_key_s: u64,
+    /// Seconds for which records of the audit log are kept; 0: for ever.
+    pub audit_s: u64,
+}
+
+/// `[retention]`: days for which things are stored; 0: for ever.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Events, since their run ended.
+    pub events_days: u32,
+    /// History, since its session was completed.
+    pub history_days: u32,
+    /// Model calls, since their run ended.
+    pub model_calls_days: u32,
+    /// What is different for a kind of agentable.
+    #[serde(default)]
+    pub kinds: BTreeMap<String, KindRetention>,
+}
+
+/// `[retention.kinds.<kind>]`: other numbers of days for this kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindRetention {
+    /// Instead of the one for all kinds.
+    pub events_days: Option<u32>,
+    /// Instead of the one for all kinds.
+    pub history_days: Option<u32>,
+    /// Instead of the one for all kinds.
+    pub model_calls_days: Option<u32>,
+}
+
+impl RetentionConfig {
+    /// The days for which a kind's `what` are stored; 0: for ever.
+    #[must_use]
+    pub fn days(&self, what: Aged, kind: &str) -> u32 {
+        let own = self.kinds.get(kind).copied().unwrap_or_default();
+        match what {
+            Aged::Events => own.events_days.unwrap_or(self.events_days),
+            Aged::History => own.history_days.unwrap_or(self.history_days),
+            Aged::ModelCalls => own.model_calls_days.unwrap_or(self.model_calls_days),
+        }
+    }
+}
 
 const DAY_S: u64 = 86_400;
 /// Tasks one transaction deletes. Each has rows in nine tables.
@@ -19,7 +77,7 @@ const ALL: [(Aged, &str); 3] =
     [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
 
 /// Repair: tasks that ended long ago are deleted.
-pub(super) fn finished_tasks(monitor: &Monitor) -> CheckFuture<'_> {
+fn finished_tasks(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after = seconds(monitor.config.runs.ended_task_s);
         let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(TASK_BATCH));
@@ -40,7 +98,7 @@ pub(super) fn finished_tasks(monitor: &Monitor) -> CheckFuture<'_> {
 
 /// Repair: expired idempotency keys are deleted, and so are rate limits of which nothing is used and old answers of context
 /// providers.
-pub(super) fn idempotency_keys(monitor: &Monitor) -> CheckFuture<'_> {
+fn idempotency_keys(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.requests.idempotency_key_s;
         let batch = monitor.config.tick.batch * BATCH_FACTOR;
@@ -60,7 +118,7 @@ pub(super) fn idempotency_keys(monitor: &Monitor) -> CheckFuture<'_> {
 
 /// Repair: what was noted of messages that agents posted, and of conversations that they made, is deleted once it counts
 /// against no limit any more.
-pub(super) fn agent_messages(monitor: &Monitor) -> CheckFuture<'_> {
+fn agent_messages(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.agent_message_s;
         let batch = monitor.config.tick.batch;
@@ -82,7 +140,7 @@ pub(super) fn agent_messages(monitor: &Monitor) -> CheckFuture<'_> {
 
 /// Repair: events, history and model calls are deleted when they are as old as `[retention]` says, records of the audit log when
 /// they are as old as `requests.audit_s`.
-pub(super) fn retention(monitor: &Monitor) -> CheckFuture<'_> {
+fn retention(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let mut deleted = Vec::new();
         if monitor.config.requests.audit_s > 0 {

@@ -3,10 +3,13 @@
 //!
 //! # Add a check
 //! Add a function to the file of its subject, which checks and, where possible, repairs with an idempotent sweep of
-//! [`houston_store::health`]; a line in `CHECKS`; and its settings in `jobs/health_monitor.toml`.
+//! [`houston_store::health`], and a line to `CHECKS` there. A setting is a field of the struct in that file, and a line of
+//! `jobs/health_monitor.toml`. A test is in `tests/it/health.rs`, or `sweeps.rs` if it repairs. Should the check explain why
+//! something waits, `EXPLANATIONS` of `houston_domain::why` has a row of it.
 
 pub mod config;
 mod deletion;
+mod outcomes;
 mod runs;
 mod servers;
 mod waiting;
@@ -80,30 +83,8 @@ type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
 type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
-const CHECKS: [(&str, CheckFn); 22] = [
-    ("schema", servers::schema),
-    ("clock", servers::clock),
-    ("connections", servers::connections),
-    ("redis", servers::redis),
-    ("workers", servers::workers),
-    ("dead_leases", servers::dead_leases),
-    ("zombie_runs", runs::zombie_runs),
-    ("stuck_runs", runs::stuck_runs),
-    ("paused_tasks", runs::paused_tasks),
-    ("stale_tasks", runs::stale_tasks),
-    ("stale_goals", runs::stale_goals),
-    ("stalled_plans", runs::stalled_plans),
-    ("overdue_work", waiting::overdue_work),
-    ("session_summaries", waiting::session_summaries),
-    ("webhook_backlogs", waiting::webhook_backlogs),
-    ("queue_depth", waiting::queue_depth),
-    ("dead_letters", runs::dead_letters),
-    ("failed_runs", runs::failed_runs),
-    ("finished_tasks", deletion::finished_tasks),
-    ("idempotency_keys", deletion::idempotency_keys),
-    ("agent_messages", deletion::agent_messages),
-    ("retention", deletion::retention),
-];
+const CHECKS: &[&[(&str, CheckFn)]] =
+    &[servers::CHECKS, runs::CHECKS, waiting::CHECKS, outcomes::CHECKS, deletion::CHECKS];
 
 impl Monitor {
     /// Runs every check once, with its repairs, and stores the findings. A check that fails is red and does not stop the
@@ -114,7 +95,7 @@ impl Monitor {
     /// binary.
     pub async fn run_checks(&self) -> houston_store::Result<Vec<Check>> {
         let mut found = Vec::with_capacity(CHECKS.len());
-        for (id, check) in CHECKS {
+        for (id, check) in CHECKS.concat() {
             let finding = match check(self).await {
                 Ok(finding) => finding,
                 Err(error) => Finding::red(format!("{NOT_MADE}: {error}")),

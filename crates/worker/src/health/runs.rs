@@ -1,12 +1,44 @@
-//! Checks of runs that do not go on, and of those that failed.
+//! Checks of runs that do not go on.
 
 use houston_domain::intervention::Intervention;
+use houston_domain::setting::within;
+use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+
+pub(super) const CHECKS: &[(&str, CheckFn)] = &[
+    ("zombie_runs", zombie_runs),
+    ("stuck_runs", stuck_runs),
+    ("paused_tasks", paused_tasks),
+    ("stale_tasks", stale_tasks),
+    ("stale_goals", stale_goals),
+    ("stalled_plans", stalled_plans),
+];
+
+/// `[runs]`: time limits of runs and tasks, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunAges {
+    /// An attempt whose worker is alive.
+    pub stuck_s: u64,
+    /// An open task without a worker and without any change.
+    pub stale_task_s: u64,
+    /// The same for a goal or user agent.
+    pub stale_goal_s: u64,
+    /// A plan that waits for nothing that can come.
+    pub stalled_plan_s: u64,
+    /// A task that waits for a retry.
+    pub paused_task_s: u64,
+    /// A task after its end, until it is deleted.
+    pub ended_task_s: u64,
+    /// What counts against the limits of agents that post to other conversations or make some, until it is deleted.
+    #[serde(deserialize_with = "within::<3600, { u64::MAX }, _, _>")]
+    pub agent_message_s: u64,
+}
 
 /// Check and repair: open runs to which no lock refers are cancelled.
-pub(super) fn zombie_runs(monitor: &Monitor) -> CheckFuture<'_> {
+fn zombie_runs(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let mut cancelled = 0;
         for _ in 0..monitor.config.tick.batches {
@@ -24,7 +56,7 @@ pub(super) fn zombie_runs(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: attempts that run for too long are ended, although their worker's lease is alive.
-pub(super) fn stuck_runs(monitor: &Monitor) -> CheckFuture<'_> {
+fn stuck_runs(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         // At least a minute more than every agent type's own limit, so that the watchdog acts first.
         let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s() + 60);
@@ -37,7 +69,7 @@ pub(super) fn stuck_runs(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: tasks whose next attempt has been due for more than a day are given up.
-pub(super) fn paused_tasks(monitor: &Monitor) -> CheckFuture<'_> {
+fn paused_tasks(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.paused_task_s;
         let lanes = monitor.store.lane_services().await?;
@@ -55,7 +87,7 @@ pub(super) fn paused_tasks(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: open tasks that no worker takes although workers run are ended.
-pub(super) fn stale_tasks(monitor: &Monitor) -> CheckFuture<'_> {
+fn stale_tasks(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stale_task_s;
         let lanes = monitor.store.lane_services().await?;
@@ -73,7 +105,7 @@ pub(super) fn stale_tasks(monitor: &Monitor) -> CheckFuture<'_> {
 
 /// Check and repair: open runs of conversational kinds that no worker takes although workers run are ended with an error
 /// message.
-pub(super) fn stale_goals(monitor: &Monitor) -> CheckFuture<'_> {
+fn stale_goals(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stale_goal_s;
         let lanes = monitor.store.lane_services().await?;
@@ -93,7 +125,7 @@ pub(super) fn stale_goals(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: plans whose run waits for nothing that can come are woken.
-pub(super) fn stalled_plans(monitor: &Monitor) -> CheckFuture<'_> {
+fn stalled_plans(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let after_s = monitor.config.runs.stalled_plan_s;
         let stalled =
@@ -105,37 +137,5 @@ pub(super) fn stalled_plans(monitor: &Monitor) -> CheckFuture<'_> {
                 Span(after_s)
             )
         }))
-    })
-}
-
-/// Check: messages that were given up because their workers kept dying.
-pub(super) fn dead_letters(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let window_s = monitor.config.outcomes.window_s;
-        let count = monitor.store.dead_letters(seconds(window_s)).await?;
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        Ok(Finding::none_or(count, "none", |count| {
-            format!(
-                "{count} messages were given up within {}: see the workers' logs for the cause",
-                Span(window_s)
-            )
-        }))
-    })
-}
-
-/// Check: the share of the latest runs that failed.
-pub(super) fn failed_runs(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let config = monitor.config.outcomes;
-        let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
-        let summary = format!(
-            "{} of the {} latest runs within {} failed",
-            found.failed,
-            found.ended,
-            Span(config.window_s)
-        );
-        let too_many =
-            found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
-        Ok(if too_many { Finding::warn(summary) } else { Finding::ok(summary) })
     })
 }

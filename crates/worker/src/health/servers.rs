@@ -2,12 +2,42 @@
 
 use houston_queue::depths;
 use houston_store::Error;
+use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+
+pub(super) const CHECKS: &[(&str, CheckFn)] = &[
+    ("schema", schema),
+    ("clock", clock),
+    ("connections", connections),
+    ("redis", redis),
+    ("workers", workers),
+    ("dead_leases", dead_leases),
+];
+
+/// `[leases]`: how long an expired lease may stay unreaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseAges {
+    /// Seconds until the check is red.
+    pub red_s: u64,
+}
+
+/// `[servers]`: connections of Postgres, and clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Percent of connections in use from which the check warns.
+    pub connections_warn_percent: i64,
+    /// The same from which the check is red.
+    pub connections_red_percent: i64,
+    /// Seconds by which this machine's clock may differ from the database's.
+    pub clock_skew_s: u64,
+}
 
 /// Check: the schema fits this binary.
-pub(super) fn schema(monitor: &Monitor) -> CheckFuture<'_> {
+fn schema(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         match monitor.store.check_schema().await {
             Ok(()) => Ok(Finding::ok("the version this binary expects")),
@@ -22,7 +52,7 @@ pub(super) fn schema(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check: this machine's clock and the database's agree.
-pub(super) fn clock(monitor: &Monitor) -> CheckFuture<'_> {
+fn clock(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let before = monitor.clock.now();
         let theirs = monitor.store.time().await?;
@@ -46,7 +76,7 @@ pub(super) fn clock(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check: Postgres has free connections.
-pub(super) fn connections(monitor: &Monitor) -> CheckFuture<'_> {
+fn connections(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let found = monitor.store.connections().await?;
         let config = monitor.config.servers;
@@ -64,7 +94,7 @@ pub(super) fn connections(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check: Redis is reachable. Without it Houston works, but slower.
-pub(super) fn redis(monitor: &Monitor) -> CheckFuture<'_> {
+fn redis(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let Some(redis) = &monitor.redis else {
             return Ok(Finding::ok("not checked: HOUSTON_REDIS_URL is not set here"));
@@ -90,7 +120,7 @@ pub(super) fn redis(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check: there are living workers.
-pub(super) fn workers(monitor: &Monitor) -> CheckFuture<'_> {
+fn workers(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let found = monitor.store.workers(seconds(monitor.config.leases.red_s)).await?;
         Ok(match (found.alive, found.work_is_due) {
@@ -106,7 +136,7 @@ pub(super) fn workers(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: leases of dead workers are reaped and their locks released.
-pub(super) fn dead_leases(monitor: &Monitor) -> CheckFuture<'_> {
+fn dead_leases(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let limit_s = monitor.config.leases.red_s;
         let overdue = monitor.store.workers(seconds(limit_s)).await?.overdue;

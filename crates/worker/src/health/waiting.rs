@@ -1,12 +1,44 @@
 //! Checks of what waits: work for workers, sessions for their summaries, events for the receivers of webhooks.
 
 use houston_domain::webhook::MAX_PENDING;
+use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+
+pub(super) const CHECKS: &[(&str, CheckFn)] = &[
+    ("overdue_work", overdue_work),
+    ("session_summaries", session_summaries),
+    ("webhook_backlogs", webhook_backlogs),
+    ("queue_depth", queue_depth),
+];
+
+/// `[work]`: time limits of waiting work in seconds, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkAges {
+    /// Seconds until another hint is sent.
+    pub late_s: u64,
+    /// Seconds until the check is red.
+    pub red_s: u64,
+    /// Waiting agentables from which the queue counts as long.
+    pub long_queue: i64,
+}
+
+/// `[sessions]`: how long a closed session may wait for its summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionAges {
+    /// Seconds until the check warns.
+    pub late_s: u64,
+    /// Seconds until the check is red.
+    pub red_s: u64,
+    /// Attempts at a summary after which its extract stays.
+    pub attempts: i32,
+}
 
 /// Check and repair: work that waits although a worker could take it gets another hint. Work of a paused lane is not late.
-pub(super) fn overdue_work(monitor: &Monitor) -> CheckFuture<'_> {
+fn overdue_work(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let config = monitor.config.work;
         let forgotten = monitor.sweep(|batch| monitor.store.wake_forgotten(batch)).await?;
@@ -46,7 +78,7 @@ pub(super) fn overdue_work(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check: the number of waiting agentables.
-pub(super) fn queue_depth(monitor: &Monitor) -> CheckFuture<'_> {
+fn queue_depth(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let depth = monitor.store.depth().await?;
         let oldest = depth.oldest.map_or_else(String::new, |oldest| {
@@ -63,7 +95,7 @@ pub(super) fn queue_depth(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: closed sessions without a summary are reported; those with too many attempts keep their extract.
-pub(super) fn session_summaries(monitor: &Monitor) -> CheckFuture<'_> {
+fn session_summaries(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let config = monitor.config.sessions;
         let settled = monitor.sweep(|batch| monitor.store.accept_extracts(config.attempts, batch)).await?;
@@ -92,7 +124,7 @@ pub(super) fn session_summaries(monitor: &Monitor) -> CheckFuture<'_> {
 }
 
 /// Check and repair: webhooks whose receivers let too many events wait are switched off.
-pub(super) fn webhook_backlogs(monitor: &Monitor) -> CheckFuture<'_> {
+fn webhook_backlogs(monitor: &Monitor) -> CheckFuture<'_> {
     Box::pin(async move {
         let count = monitor.store.switch_off_backlogged_webhooks(monitor.clock.now()).await?;
         Ok(Finding::none_or(count, "no webhook has a long backlog", |count| {
