@@ -1,4 +1,4 @@
-//! Calls language models: takes a history and tools, returns a stream of events, for any of 21 providers.
+//! Calls language models: takes a history and tools, returns a stream of events, for any of the [`PROVIDERS`].
 //!
 //! A call passes through these layers:
 //!
