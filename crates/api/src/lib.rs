@@ -9,7 +9,7 @@
 //! - Every query is restricted to the caller's tenant: the rows of tenants are behind a `TenantStore`, which only
 //!   authentication can make (`caller`, `state::keys`), and who has the database itself (`local`). Resources of other tenants
 //!   are 404.
-//! - Every route is added with what it needs of the key (`request::access`): a scope, and whose resource its path names. What is not
+//! - Every endpoint states what it needs of the key (`request::access`): a scope, and whose resource its path names. What is not
 //!   the caller's is 404; a missing scope is 403. A test tries every operation of the document with every scope.
 //! - Every error response is `application/problem+json` with a stable `code`: an [`ApiError`], rendered by `envelope`.
 //!   Only requests that are not HTTP/1.1 or have too long a head are refused earlier, by hyper: 400, 414 or 431 without
@@ -109,7 +109,7 @@
 //! Each uses only those below it, and those to its right:
 //!
 //! ```text
-//!  serve, local, cells, router connections; commands of the operator; the cells of an installation; all routes, with what they need of a key
+//!  serve, local, cells, router connections; commands of the operator; the cells of an installation; all routes
 //!  mcp, envelope, etag         MCP as a server, which calls the routes; what is around every answer
 //!  dialects                    AG-UI, AI SDK, OpenAI, A2A: a thread in the words of a client
 //!  events                      event streams
@@ -126,9 +126,10 @@
 //! (clients retry with an idempotency key).
 //!
 //! # Add an endpoint
-//! In the file of its resource, `resources/<resource>.rs`: its `endpoint!` with method, path, parameters, body and responses,
-//! and its handler, which takes a `Caller` before anything that reads the body. Add one line in `router`, with what it needs
-//! of the key, wire types in `houston_protocol`, and a test of each error in `tests/it`.
+//! In the file of its resource, `resources/<resource>.rs`: its `endpoint!` with method, path, what it needs of the key
+//! (`request::access`), parameters, body and responses; its handler, which takes a `Caller` before anything that
+//! reads the body; its name in `ENDPOINTS`. Besides: wire types in `houston_protocol`, queries in `houston_store`, and a test of what
+//! it answers and of each error in `tests/it`. The `ENDPOINTS` of a new file have a line in `router`.
 //! `cargo test --workspace --features houston-api/openapi --test openapi` rewrites `openapi.json`: commit it. A new error
 //! is a variant of [`ApiError`] with its `ProblemCode`.
 //!

@@ -69,9 +69,9 @@ pub fn generate() -> String {
     let endpoints = crate::router::endpoints();
     let mut document = Document::openapi();
     let mut access = HashMap::new();
-    for (endpoint, needed) in endpoints.documented() {
+    for endpoint in endpoints.documented() {
         (endpoint.describe)(&mut document);
-        access.extend(needed.map(|needed| (&*endpoint.path, needed)));
+        access.extend(endpoint.access.map(|needed| (&*endpoint.path, needed)));
     }
     complete(&mut document, &access);
     leave_out_unused(&mut document);

@@ -32,14 +32,16 @@ use crate::events::stream::AgUi;
 use crate::events::{Options, client_position, open};
 use crate::request::agentable_path::AgentablePath;
 use crate::request::body::{Creation, WithImages};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::Key;
 use crate::resources::messages::check_content;
 use crate::resources::shared_state;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[RUN_THREAD, RUN];
+
 endpoint! {
-    RUN: post "/v1/{kinds}/{id}/ag-ui" => run,
+    RUN: post "/v1/{kinds}/{id}/ag-ui" for AGENTABLE => run,
     tag = "events",
     operation_id = "run_ag_ui",
     summary = "Run an agent for an AG-UI client: post its message or its answers, and stream the run.",
@@ -88,7 +90,7 @@ fn is_own_id(app: &App, id: &str) -> bool {
 }
 
 endpoint! {
-    RUN_THREAD: post "/ag-ui/{target}" => run_thread,
+    RUN_THREAD: post "/ag-ui/{target}" for THREAD => run_thread,
     tag = "events",
     operation_id = "run_ag_ui_thread",
     summary = "Run an agent for an AG-UI client, in a conversation that the client names: post its message or its answers, and stream the run.",

@@ -32,13 +32,15 @@ use crate::error::ApiError;
 use crate::events::position::Position;
 use crate::events::{Options, client_position};
 use crate::request::body::{Creation, WithImages};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::Key;
 use crate::request::query::Query;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[POST, STREAM, CANCEL];
+
 endpoint! {
-    POST: post "/compat/ai-sdk/{target}" => post,
+    POST: post "/compat/ai-sdk/{target}" for THREAD => post,
     tag = "ai-sdk",
     operation_id = "run_ai_sdk_chat",
     summary = "Run an agent for a chat of the Vercel AI SDK: post its message or its answers, and stream the run.",
@@ -146,7 +148,7 @@ struct After {
 }
 
 endpoint! {
-    STREAM: get "/compat/ai-sdk/{target}/{chat_id}/stream" => stream,
+    STREAM: get "/compat/ai-sdk/{target}/{chat_id}/stream" for THREAD => stream,
     tag = "ai-sdk",
     operation_id = "resume_ai_sdk_chat",
     summary = "Stream the open run of a chat of the Vercel AI SDK from its start, or from a position.",
@@ -184,7 +186,7 @@ async fn stream(
 }
 
 endpoint! {
-    CANCEL: post "/compat/ai-sdk/{target}/{chat_id}/cancel" => cancel,
+    CANCEL: post "/compat/ai-sdk/{target}/{chat_id}/cancel" for THREAD => cancel,
     tag = "ai-sdk",
     operation_id = "cancel_ai_sdk_chat",
     summary = "Cancel the open run of a chat of the Vercel AI SDK, and the runs of its tasks.",

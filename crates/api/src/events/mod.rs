@@ -28,11 +28,13 @@ use self::stream::{AgUi, Dialect, EventStream, PAGE};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::AgentablePath;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::Query;
 use crate::resources::shared_state;
 use crate::state::App;
 use crate::state::streams::Aborted;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +57,7 @@ impl Options {
 }
 
 endpoint! {
-    GET: get "/v1/{kinds}/{id}/events" => get,
+    GET: get "/v1/{kinds}/{id}/events" for AGENTABLE.with_query_token() => get,
     tag = "events",
     operation_id = "stream_events",
     summary = "Stream the events of an agentable as server-sent events.",

@@ -1,10 +1,10 @@
 //! What an endpoint needs of the key of a request: a scope, and for a key that is bound to one user, that what the path
 //! names is this user's.
 //!
-//! Each route of [`crate::router`] is added with its [`Access`], which [`crate::request::auth`] checks before the handler runs.
+//! Each `endpoint!` states its [`Access`], which [`crate::request::auth`] checks before the handler runs.
 
 use axum::http::Method;
-use houston_domain::scope::Scope;
+pub(crate) use houston_domain::scope::Scope;
 
 /// What an endpoint needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

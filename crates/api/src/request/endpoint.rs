@@ -26,6 +26,8 @@ pub(crate) const DOCUMENT: &str = include_str!("../../openapi.json");
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) path: Cow<'static, str>,
+    /// What it needs of the key; `None`: it needs none.
+    pub(crate) access: Option<Access>,
     pub(crate) handlers: fn() -> MethodRouter<Arc<App>>,
     /// Adds the operations to the document, and the schemas that they name.
     #[cfg(feature = "openapi")]
@@ -35,8 +37,8 @@ pub(crate) struct Endpoint {
 /// Endpoints of several paths.
 #[derive(Default)]
 pub(crate) struct Endpoints {
-    /// Those in the document, with what they need of the key; `None`: they need none.
-    documented: Vec<(Endpoint, Option<Access>)>,
+    /// Those in the document.
+    documented: Vec<Endpoint>,
     /// Those of other protocols.
     undocumented: Vec<(String, Access, MethodRouter<Arc<App>>)>,
     /// Earlier paths of endpoints that have another one in the document.
@@ -44,16 +46,9 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Adds an endpoint that needs no key.
-    pub(crate) fn open(mut self, endpoint: Endpoint) -> Self {
-        self.documented.push((endpoint, None));
-        self
-    }
-
-    /// Adds endpoints, with what they need of the key.
-    pub(crate) fn routes(mut self, access: Access, endpoints: &[Endpoint]) -> Self {
-        self.documented.extend(endpoints.iter().map(|endpoint| (endpoint.clone(), Some(access))));
-        self
+    /// Those of `lists`, which are in the document.
+    pub(crate) fn documented_in(lists: &[&[Endpoint]]) -> Self {
+        Self { documented: lists.concat(), ..Self::default() }
     }
 
     /// Adds handlers of another protocol, whose contract is another document.
@@ -85,9 +80,9 @@ impl Endpoints {
         let router = others.fold(Router::new(), |router, (path, access, handlers)| {
             router.route(&path, handlers.route_layer(Extension(access)))
         });
-        self.documented.into_iter().fold(router, |router, (endpoint, access)| {
+        self.documented.into_iter().fold(router, |router, endpoint| {
             let handlers = (endpoint.handlers)();
-            let handlers = match access {
+            let handlers = match endpoint.access {
                 Some(access) => handlers.route_layer(Extension(access)),
                 None => handlers,
             };
@@ -100,19 +95,30 @@ impl Endpoints {
         self.undocumented.iter().map(|(path, ..)| path.clone()).collect()
     }
 
-    /// Those in the document, with what they need of the key.
+    /// Those in the document.
     #[cfg(feature = "openapi")]
-    pub(crate) fn documented(&self) -> &[(Endpoint, Option<Access>)] {
+    pub(crate) fn documented(&self) -> &[Endpoint] {
         &self.documented
     }
 }
 
-/// `LIST: get "/v1/things" => list, …`: the constant `LIST` is the endpoint whose requests the function `list` handles. The
-/// rest describes it in the document: what `#[utoipa::path]` takes after method and path.
+/// `LIST: get "/v1/things" for TENANT => list, …`: the constant `LIST` is the endpoint whose requests the function `list` handles,
+/// for keys with this access, one of [`crate::request::access`]; `without key`: for everybody. The rest describes it in the
+/// document: what `#[utoipa::path]` takes after method and path.
 macro_rules! endpoint {
-    ($name:ident: $method:ident $path:literal => $handler:ident, $($description:tt)*) => {
+    ($name:ident: $method:ident $path:literal for $access:expr => $($rest:tt)*) => {
+        $crate::request::endpoint::endpoint! { $name $method $path ({
+            use $crate::request::access::*;
+            Some($access)
+        }) $($rest)* }
+    };
+    ($name:ident: $method:ident $path:literal without key => $($rest:tt)*) => {
+        $crate::request::endpoint::endpoint! { $name $method $path (None) $($rest)* }
+    };
+    ($name:ident $method:ident $path:literal ($access:expr) $handler:ident, $($description:tt)*) => {
         pub(crate) const $name: $crate::request::endpoint::Endpoint = $crate::request::endpoint::Endpoint {
             path: std::borrow::Cow::Borrowed($path),
+            access: $access,
             handlers: || axum::routing::$method($crate::request::endpoint::erase($handler)),
             #[cfg(feature = "openapi")]
             describe: {

@@ -5,12 +5,13 @@
 /// `GET /v1/{things}/{id}`: `method` of the store reads the thing.
 macro_rules! get_by_id {
     (
-        path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
+        path: $path:literal, access: $access:expr, tag: $tag:literal, operation: $operation:literal,
+        summary: $summary:literal,
         id: $id:ident, $id_description:literal,
         method: $method:ident, body: $($body:ident)::+, $description:literal,
     ) => {
         crate::request::endpoint::endpoint! {
-            GET: get $path => get,
+            GET: get $path for $access => get,
             tag = $tag,
             operation_id = $operation,
             summary = $summary,
@@ -36,12 +37,13 @@ macro_rules! list_of_agentable {
     };
     (
         $name:ident => $handler:ident, $response:ident;
-        path: $path:literal, tag: $tag:literal, operation: $operation:literal, summary: $summary:literal,
+        path: $path:literal, access: $access:expr, tag: $tag:literal, operation: $operation:literal,
+        summary: $summary:literal,
         list: $list:ident, from: $query:ident => $from:expr, position: $position:expr,
         method: $method:ident, body: $($body:ident)::+, $description:literal,
     ) => {
         crate::request::endpoint::endpoint! {
-            $name: get $path => $handler,
+            $name: get $path for $access => $handler,
             tag = $tag,
             operation_id = $operation,
             summary = $summary,

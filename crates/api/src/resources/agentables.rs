@@ -29,13 +29,16 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, KindPath};
 use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, NextPage, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::erasures::request;
 use crate::resources::fields::Change;
 use crate::resources::runs;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] =
+    &[LIST, GET, CHANGE, DELETE, CANCEL, ARCHIVE, UNARCHIVE, LIST_TASKS, LIST_RUNS];
 
 /// The query: page parameters and filters.
 #[derive(Debug, Deserialize)]
@@ -48,7 +51,7 @@ struct Filter {
 }
 
 endpoint! {
-    LIST: get "/v1/{kinds}" => list,
+    LIST: get "/v1/{kinds}" for NAMED => list,
     tag = "agentables",
     operation_id = "list_agentables",
     summary = "List the agentables of a kind, newest first.",
@@ -99,7 +102,7 @@ fn statuses(kind: &AgentType, status: &str) -> Result<Vec<StoredStatus>, ApiErro
 }
 
 endpoint! {
-    GET: get "/v1/{kinds}/{id}" => get,
+    GET: get "/v1/{kinds}/{id}" for AGENTABLE => get,
     tag = "agentables",
     operation_id = "get_agentable",
     summary = "Get an agentable.",
@@ -121,7 +124,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/{kinds}/{id}" => change,
+    CHANGE: patch "/v1/{kinds}/{id}" for AGENTABLE => change,
     tag = "agentables",
     operation_id = "update_agentable",
     summary = "Change title, description, status, agent or tools of an agentable; fields not given stay as they are.",
@@ -200,7 +203,7 @@ fn status_change(app: &App, path: &AgentablePath, wanted: &str) -> Result<Status
 }
 
 endpoint! {
-    DELETE: delete "/v1/{kinds}/{id}" => delete,
+    DELETE: delete "/v1/{kinds}/{id}" for AGENTABLE => delete,
     tag = "agentables",
     operation_id = "delete_agentable",
     summary = "Erase an agentable with its tasks and everything that belongs to them.",
@@ -222,7 +225,7 @@ async fn delete(
 }
 
 endpoint! {
-    ARCHIVE: post "/v1/{kinds}/{id}/archive" => archive,
+    ARCHIVE: post "/v1/{kinds}/{id}/archive" for AGENTABLE => archive,
     tag = "agentables",
     operation_id = "archive_agentable",
     summary = "Archive an agentable: cancel its run and its tasks, and delete its check-ins.",
@@ -249,7 +252,7 @@ async fn archive(
 }
 
 endpoint! {
-    UNARCHIVE: post "/v1/{kinds}/{id}/unarchive" => unarchive,
+    UNARCHIVE: post "/v1/{kinds}/{id}/unarchive" for AGENTABLE => unarchive,
     tag = "agentables",
     operation_id = "unarchive_agentable",
     summary = "Take an agentable out of the archive.",
@@ -289,7 +292,7 @@ async fn read(app: &App, caller: Caller, path: &AgentablePath) -> Result<Json<Ag
 }
 
 endpoint! {
-    CANCEL: post "/v1/{kinds}/{id}/cancel" => cancel,
+    CANCEL: post "/v1/{kinds}/{id}/cancel" for AGENTABLE => cancel,
     tag = "agentables",
     operation_id = "cancel_agentable",
     summary = "Cancel the open run of an agentable and the runs of all its tasks.",
@@ -313,7 +316,7 @@ async fn cancel(
 }
 
 endpoint! {
-    LIST_TASKS: get "/v1/{kinds}/{id}/tasks" => list_tasks,
+    LIST_TASKS: get "/v1/{kinds}/{id}/tasks" for AGENTABLE => list_tasks,
     tag = "agentables",
     operation_id = "list_tasks",
     summary = "List the tasks of an agentable, newest first.",
@@ -351,7 +354,7 @@ struct RunFilter {
 }
 
 endpoint! {
-    LIST_RUNS: get "/v1/{kinds}/{id}/runs" => list_runs,
+    LIST_RUNS: get "/v1/{kinds}/{id}/runs" for AGENTABLE => list_runs,
     tag = "runs",
     operation_id = "list_runs",
     summary = "List the runs of an agentable, newest first.",

@@ -25,7 +25,7 @@ use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
 use crate::request::checks::{suggestion, truncated};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
@@ -35,11 +35,13 @@ use crate::resources::fields::Change;
 use crate::resources::models::sampling::check_agent;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, RESYNC, GET, CHANGE, DELETE, RESET];
+
 /// How often a change is repeated that conflicts with concurrent changes.
 const MAX_ATTEMPTS: u32 = 10;
 
 endpoint! {
-    LIST: get "/v1/agents" => list,
+    LIST: get "/v1/agents" for TENANT => list,
     tag = "agents",
     operation_id = "list_agents",
     summary = "List the agents of the tenant, default agents included, newest first.",
@@ -64,7 +66,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/agents" => create,
+    CREATE: post "/v1/agents" for TENANT => create,
     tag = "agents",
     operation_id = "create_agent",
     summary = "Create an agent; fields that are not given come from the file of its kind.",
@@ -128,14 +130,14 @@ fn kind(app: &App, given: Option<String>) -> Result<&AgentType, ApiError> {
 }
 
 get_by_id! {
-    path: "/v1/agents/{id}", tag: "agents", operation: "get_agent",
+    path: "/v1/agents/{id}", access: TENANT, tag: "agents", operation: "get_agent",
     summary: "Get an agent.",
     id: AgentId, "Id of the agent.",
     method: agent, body: houston_protocol::agent::AgentResponse, "The agent.",
 }
 
 endpoint! {
-    CHANGE: patch "/v1/agents/{id}" => change,
+    CHANGE: patch "/v1/agents/{id}" for TENANT => change,
     tag = "agents",
     operation_id = "update_agent",
     summary = "Change an agent; fields not given stay as they are.",
@@ -213,7 +215,7 @@ fn is_reserved(app: &App, agent: &Agent, name: &str) -> bool {
 }
 
 endpoint! {
-    DELETE: delete "/v1/agents/{id}" => delete,
+    DELETE: delete "/v1/agents/{id}" for TENANT => delete,
     tag = "agents",
     operation_id = "delete_agent",
     summary = "Delete an agent that is not in use.",
@@ -242,7 +244,7 @@ async fn delete(
 }
 
 endpoint! {
-    RESET: post "/v1/agents/{id}/reset" => reset,
+    RESET: post "/v1/agents/{id}/reset" for TENANT => reset,
     tag = "agents",
     operation_id = "reset_agent",
     summary = "Restore a default agent from the file of its kind.",
@@ -283,7 +285,7 @@ async fn reset(
 }
 
 endpoint! {
-    RESYNC: post "/v1/agents/resync" => resync,
+    RESYNC: post "/v1/agents/resync" for TENANT.change(Scope::Operate) => resync,
     tag = "agents",
     operation_id = "resync_agents",
     summary = "Read jobs/agents again and update the default agents that were not changed.",

@@ -26,10 +26,12 @@ use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::content_length;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::Query;
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, GET, DELETE];
 
 /// How long the object store may take, besides the usual time of a request.
 const STORING_TIME: Duration = Duration::from_secs(20);
@@ -55,7 +57,7 @@ struct Received {
 }
 
 endpoint! {
-    CREATE: post "/v1/users/{id}/attachments" => create,
+    CREATE: post "/v1/users/{id}/attachments" for USER => create,
     tag = "messages",
     operation_id = "create_attachment",
     summary = "Store a file for messages: the body is the file.",
@@ -180,7 +182,7 @@ const SAFE: [(HeaderName, &str); 4] = [
 ];
 
 endpoint! {
-    GET: get "/v1/attachments/{id}" => get,
+    GET: get "/v1/attachments/{id}" for ROW => get,
     tag = "messages",
     operation_id = "get_attachment",
     summary = "Get the bytes of a file that was posted for messages.",
@@ -240,7 +242,7 @@ fn disposition(file: &StoredAttachment) -> HeaderValue {
 }
 
 endpoint! {
-    DELETE: delete "/v1/attachments/{id}" => delete,
+    DELETE: delete "/v1/attachments/{id}" for ROW => delete,
     tag = "messages",
     operation_id = "delete_attachment",
     summary = "Delete a file that was posted for messages.",

@@ -28,6 +28,7 @@ use tokio::time::timeout;
 
 use crate::caller::{self, Caller, Operator};
 use crate::error::{ApiError, ResponseError};
+use crate::request::endpoint::Endpoint;
 use crate::request::endpoint::{DOCUMENT, endpoint};
 use crate::request::missing_cells::across;
 use crate::request::page::{List, Page, PageQuery, rows};
@@ -250,8 +251,10 @@ struct Filter {
     cursor: Option<String>,
 }
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
+
 endpoint! {
-    LIST: get "/v1/audit" => list,
+    LIST: get "/v1/audit" for TENANT.all(Scope::Operate) => list,
     tag = "operate",
     operation_id = "list_audit_records",
     summary = "List who changed what, newest first.",

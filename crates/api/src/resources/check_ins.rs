@@ -18,22 +18,24 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, Id, Owner};
 use crate::request::body::Creation;
 use crate::request::checks::{check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::List;
 use crate::request::rates::ask;
 use crate::request::reads::list_of_agentable;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[CANCEL, LIST, CREATE];
+
 list_of_agentable! {
-    path: "/v1/{kinds}/{id}/check-ins", tag: "check-ins", operation: "list_check_ins",
+    path: "/v1/{kinds}/{id}/check-ins", access: AGENTABLE, tag: "check-ins", operation: "list_check_ins",
     summary: "List the check-ins that have not started yet, newest first.",
     list: CheckIns, from: query => query.id(List::CheckIns)?.map(Into::into), position: |row| row.id.0.as_u128(),
     method: check_ins, body: houston_protocol::check_in::CheckInResponse, "A page of check-ins.",
 }
 
 endpoint! {
-    CREATE: post "/v1/{kinds}/{id}/check-ins" => create,
+    CREATE: post "/v1/{kinds}/{id}/check-ins" for AGENTABLE => create,
     tag = "check-ins",
     operation_id = "create_check_in",
     summary = "Schedule a check-in: wake the agent once, at a time or after some minutes.",
@@ -87,7 +89,7 @@ async fn create(
 }
 
 endpoint! {
-    CANCEL: delete "/v1/check-ins/{id}" => cancel,
+    CANCEL: delete "/v1/check-ins/{id}" for ROW => cancel,
     tag = "check-ins",
     operation_id = "delete_check_in",
     summary = "Delete a check-in that has not started yet.",

@@ -21,8 +21,10 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE, DELETE];
 
 /// How long a token is valid, in minutes, unless the request says it, and at most.
 const DEFAULT_MINUTES: u32 = 60;
@@ -31,7 +33,7 @@ const MAX_MINUTES: u32 = 24 * 60;
 const MAX_AGENTABLES: usize = 100;
 
 endpoint! {
-    CREATE: post "/v1/client-tokens" => create,
+    CREATE: post "/v1/client-tokens" for NAMED.all(Scope::Read) => create,
     tag = "keys",
     operation_id = "create_client_token",
     summary = "Make a short-lived key for the browser or the phone of one user.",
@@ -130,7 +132,7 @@ fn agentables(types: &BTreeMap<String, AgentType>, ids: &[String]) -> Result<Vec
 }
 
 endpoint! {
-    DELETE: delete "/v1/client-tokens/{id}" => delete,
+    DELETE: delete "/v1/client-tokens/{id}" for NAMED.all(Scope::Read) => delete,
     tag = "keys",
     operation_id = "delete_client_token",
     summary = "End a client token before it expires.",

@@ -22,11 +22,13 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, KindPath};
 use crate::request::body::{Creation, OptionalBody, ReceivedDocument};
 use crate::request::checks::check_line;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::resources::agentables::tools;
 use crate::state::App;
 use crate::state::documents::{DocumentBody, DocumentPermit};
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[IMPORT, EXPORT, FORK, RESET, STATS];
 
 /// Creates an agentable that continues where `conversation` ends, and returns the 201 response. `digest`: of the document as it
 /// was received; `None` for a fork.
@@ -89,7 +91,7 @@ fn check_kind(kind: &KindPath) -> Result<(), ApiError> {
 }
 
 endpoint! {
-    EXPORT: get "/v1/{kinds}/{id}/export" => export,
+    EXPORT: get "/v1/{kinds}/{id}/export" for AGENTABLE.unshown() => export,
     tag = "conversations",
     operation_id = "export_conversation",
     summary = "Export a conversation as one document.",
@@ -137,7 +139,7 @@ struct Import {
 }
 
 endpoint! {
-    IMPORT: post "/v1/import/{kinds}" => import,
+    IMPORT: post "/v1/import/{kinds}" for NAMED => import,
     tag = "conversations",
     operation_id = "import_conversation",
     summary = "Create an agentable from an exported document.",
@@ -213,7 +215,7 @@ impl Default for Fork {
 }
 
 endpoint! {
-    FORK: post "/v1/{kinds}/{id}/fork" => fork,
+    FORK: post "/v1/{kinds}/{id}/fork" for AGENTABLE => fork,
     tag = "conversations",
     operation_id = "fork_conversation",
     summary = "Copy a conversation, up to a position if one is given.",
@@ -259,7 +261,7 @@ async fn fork(
 }
 
 endpoint! {
-    RESET: post "/v1/{kinds}/{id}/reset" => reset,
+    RESET: post "/v1/{kinds}/{id}/reset" for AGENTABLE => reset,
     tag = "conversations",
     operation_id = "reset_conversation",
     summary = "Close the session, so that the next message starts with an empty history.",
@@ -297,7 +299,7 @@ async fn reset(
 }
 
 endpoint! {
-    STATS: get "/v1/{kinds}/{id}/stats" => stats,
+    STATS: get "/v1/{kinds}/{id}/stats" for AGENTABLE => stats,
     tag = "conversations",
     operation_id = "get_statistics",
     summary = "Get statistics of a conversation.",

@@ -14,14 +14,16 @@ use houston_store::erasure::{Erasure, Target};
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::request::reads::get_by_id;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
+
 endpoint! {
-    LIST: get "/v1/erasures" => list,
+    LIST: get "/v1/erasures" for TENANT => list,
     tag = "erasures",
     operation_id = "list_erasures",
     summary = "List the erasures of the tenant, newest first.",
@@ -43,7 +45,7 @@ async fn list(
 }
 
 get_by_id! {
-    path: "/v1/erasures/{id}", tag: "erasures", operation: "get_erasure",
+    path: "/v1/erasures/{id}", access: TENANT, tag: "erasures", operation: "get_erasure",
     summary: "Get an erasure and its progress.",
     id: ErasureId, "Id of the erasure.",
     method: erasure, body: houston_protocol::erasure::ErasureResponse, "The erasure.",

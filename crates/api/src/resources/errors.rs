@@ -11,16 +11,18 @@ use houston_store::run_error::MOST;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
 use crate::request::query::{Query, Window};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
 
 /// The most groups of an answer.
 const MAX_GROUPS: usize = 200;
 
 endpoint! {
-    LIST: get "/v1/errors" => list,
+    LIST: get "/v1/errors" for TENANT.all(Scope::Operate) => list,
     tag = "operate",
     operation_id = "list_errors",
     summary = "List why runs failed, with runs of the same cause together.",

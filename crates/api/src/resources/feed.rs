@@ -20,10 +20,12 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{Id, Owner};
 use crate::request::body::{Creation, OptionalBody};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, parse_stored_response, respond};
 use crate::request::rates::ask as ask_limits;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GENERATE];
 
 /// The result of the request, as stored under its idempotency key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ impl From<Outcome> for (StatusCode, Json<FeedGenerationResponse>) {
 }
 
 endpoint! {
-    GENERATE: post "/v1/users/{id}/feed/generate" => generate,
+    GENERATE: post "/v1/users/{id}/feed/generate" for USER => generate,
     tag = "feed",
     operation_id = "generate_feed",
     summary = "Generate a feed now, independent of the schedule.",

@@ -21,8 +21,10 @@ use serde::de::DeserializeOwned;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::body::Creation;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
 /// A body that changes the fields of an [`Entity`]. A PATCH is idempotent, so an Idempotency-Key is ignored.
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl Changes for Sentence {
 }
 
 endpoint! {
-    GET: get "/v1/fields/{entity}" => get,
+    GET: get "/v1/fields/{entity}" for NAMED => get,
     tag = "fields",
     operation_id = "get_fields",
     summary = "List the fields of a thing that may be changed, to what, and by whom.",

@@ -14,13 +14,15 @@ use houston_store::workspace_file::FileEntry;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, params};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{HexText, List};
 use crate::request::reads::list_of_agentable;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
+
 list_of_agentable! {
-    path: "/v1/{kinds}/{id}/files", tag: "files", operation: "list_files_of_workspace",
+    path: "/v1/{kinds}/{id}/files", access: AGENTABLE, tag: "files", operation: "list_files_of_workspace",
     summary: "List the files of an agentable's workspace, in the order of their paths.",
     list: Files, from: query => query.text(List::Files)?, position: |row| HexText(row.path.clone()),
     method: files, body: FileResponse, "A page of files.",
@@ -37,7 +39,7 @@ fn response(file: FileEntry) -> FileResponse {
 }
 
 endpoint! {
-    GET: get "/v1/{kinds}/{id}/files/{path}" => get,
+    GET: get "/v1/{kinds}/{id}/files/{path}" for AGENTABLE => get,
     tag = "files",
     operation_id = "get_file_of_workspace",
     summary = "Get a file of an agentable's workspace.",

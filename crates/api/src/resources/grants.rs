@@ -15,13 +15,15 @@ use serde_json::Value;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, REVOKE];
+
 endpoint! {
-    LIST: get "/v1/users/{id}/grants" => list,
+    LIST: get "/v1/users/{id}/grants" for USER => list,
     tag = "guards",
     operation_id = "list_grants",
     summary = "List what a user has allowed for good, newest first.",
@@ -59,7 +61,7 @@ fn response(stored: StoredGrant) -> GrantResponse {
 }
 
 endpoint! {
-    REVOKE: delete "/v1/grants/{id}" => revoke,
+    REVOKE: delete "/v1/grants/{id}" for ROW => revoke,
     tag = "guards",
     operation_id = "revoke_grant",
     summary = "Revoke a lasting yes.",

@@ -11,7 +11,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::request::endpoint::Endpoint;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] =
+    &[tenant::GET, tenant::SET, user::GET, user::SET, agent::GET, agent::SET, agentable::GET, agentable::SET];
 
 /// Settings in a body. Unlike those of a file they could be a list, which serde reads as the first keys.
 #[derive(Debug)]
@@ -40,11 +44,12 @@ impl<'de> Deserialize<'de> for Given {
 /// Generates `get` and `set` for the guards of one owner. `owner` looks up what the path names.
 macro_rules! guards {
     (
-        path: $path:literal, $get:literal: $got:literal, $set:literal: $replaced:literal, params: ($($params:tt)*),
+        path: $path:literal, access: $access:expr, $get:literal: $got:literal, $set:literal: $replaced:literal,
+        params: ($($params:tt)*),
         owner: |$app:ident, $caller:ident $(, $pattern:pat_param => $extracted:ty)?| $owner:expr,
     ) => {
         crate::request::endpoint::endpoint! {
-            GET: get $path => get,
+            GET: get $path for $access => get,
             tag = "guards",
             operation_id = $get,
             summary = $got,
@@ -63,7 +68,7 @@ macro_rules! guards {
         }
 
         crate::request::endpoint::endpoint! {
-            SET: put $path => set,
+            SET: put $path for $access => set,
             tag = "guards",
             operation_id = $set,
             summary = $replaced,
@@ -89,7 +94,7 @@ macro_rules! guards {
 /// `/v1/guards`: the guards of the tenant.
 pub(crate) mod tenant {
     guards! {
-        path: "/v1/guards",
+        path: "/v1/guards", access: TENANT,
         "get_guards_of_tenant": "Get the guards of the tenant; `{}`: there are none.",
         "set_guards_of_tenant": "Replace the guards of the tenant; `{}` removes them. They can only tighten what the layers above allow.",
         params: (),
@@ -105,7 +110,7 @@ pub(crate) mod user {
     use crate::request::agentable_path::Id;
 
     guards! {
-        path: "/v1/users/{id}/guards",
+        path: "/v1/users/{id}/guards", access: USER.change(Scope::ManageAgents),
         "get_guards_of_user": "Get the guards of a user; `{}`: there are none.",
         "set_guards_of_user": "Replace the guards of a user; `{}` removes them. They can only tighten what the layers above allow.",
         params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user.")),
@@ -121,7 +126,7 @@ pub(crate) mod agent {
     use crate::request::agentable_path::Id;
 
     guards! {
-        path: "/v1/agents/{id}/guards",
+        path: "/v1/agents/{id}/guards", access: TENANT,
         "get_guards_of_agent": "Get the guards of an agent; `{}`: there are none.",
         "set_guards_of_agent": "Replace the guards of an agent; `{}` removes them. They can only tighten what the layers above allow.",
         params: (("id" = houston_domain::id::AgentId, Path, description = "Id of the agent.")),
@@ -136,7 +141,7 @@ pub(crate) mod agentable {
     use crate::request::agentable_path::AgentablePath;
 
     guards! {
-        path: "/v1/{kinds}/{id}/guards",
+        path: "/v1/{kinds}/{id}/guards", access: AGENTABLE.change(Scope::ManageAgents),
         "get_guards_of_agentable": "Get the guards of an agentable and its tasks; `{}`: there are none.",
         "set_guards_of_agentable": "Replace the guards of an agentable and its tasks; `{}` removes them. They can only tighten what the layers above allow.",
         params: (

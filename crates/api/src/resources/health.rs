@@ -21,11 +21,13 @@ use serde::Deserialize;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
 use crate::request::page::{HexText, List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, LIVE, HEALTHY, READY, VERSION];
 
 /// Time limit for the queries of a probe.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -40,7 +42,7 @@ const NEWER: &str = "newer than this binary";
 const OTHER_FUNCTIONS: &str = "functions of another version";
 
 endpoint! {
-    LIVE: get "/livez" => live,
+    LIVE: get "/livez" without key => live,
     tag = "health",
     operation_id = "get_livez",
     summary = "Liveness probe: the process answers.",
@@ -57,7 +59,7 @@ async fn live() -> &'static str {
 }
 
 endpoint! {
-    HEALTHY: get "/healthz" => healthy,
+    HEALTHY: get "/healthz" without key => healthy,
     tag = "health",
     operation_id = "get_healthz",
     summary = "Alias of /livez.",
@@ -74,7 +76,7 @@ async fn healthy() -> &'static str {
 }
 
 endpoint! {
-    READY: get "/readyz" => ready,
+    READY: get "/readyz" without key => ready,
     tag = "health",
     operation_id = "get_readyz",
     summary = "Readiness probe: whether the process should get requests.",
@@ -152,7 +154,7 @@ async fn is_unreachable(app: &App) -> bool {
 }
 
 endpoint! {
-    VERSION: get "/version" => version,
+    VERSION: get "/version" without key => version,
     tag = "health",
     operation_id = "get_version",
     summary = "Get the version of the running release.",
@@ -169,7 +171,7 @@ async fn version() -> impl IntoResponse {
 }
 
 endpoint! {
-    GET: get "/v1/health" => get,
+    GET: get "/v1/health" for TENANT.all(Scope::Operate) => get,
     tag = "health",
     operation_id = "get_health",
     summary = "Get the health of the installation.",
@@ -206,7 +208,7 @@ struct Filter {
 }
 
 endpoint! {
-    LIST: get "/v1/health/history" => list,
+    LIST: get "/v1/health/history" for TENANT.all(Scope::Operate) => list,
     tag = "health",
     operation_id = "list_health_changes",
     summary = "List when checks changed their status, newest first.",

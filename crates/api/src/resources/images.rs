@@ -10,8 +10,10 @@ use houston_domain::id::ImageId;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, DELETE];
 
 const SAFE: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -23,7 +25,7 @@ const SAFE: [(HeaderName, &str); 5] = [
 ];
 
 endpoint! {
-    GET: get "/v1/images/{id}" => get,
+    GET: get "/v1/images/{id}" for ROW => get,
     tag = "messages",
     operation_id = "get_image",
     summary = "Get the bytes of an image that was posted with a message.",
@@ -43,7 +45,7 @@ async fn get(
 }
 
 endpoint! {
-    DELETE: delete "/v1/images/{id}" => delete,
+    DELETE: delete "/v1/images/{id}" for ROW => delete,
     tag = "messages",
     operation_id = "delete_image",
     summary = "Delete an image that was posted with messages.",

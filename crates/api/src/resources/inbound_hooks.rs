@@ -31,12 +31,14 @@ use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::{Creation, OptionalBody};
 use crate::request::checks::check_text;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::Query;
 use crate::request::request_trace::Posting;
 use crate::resources::webhooks::secret;
 use crate::state::App;
 use crate::state::peers::Peer;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ROTATE];
 
 /// The query.
 #[derive(Debug, Deserialize)]
@@ -47,7 +49,7 @@ struct Of {
 }
 
 endpoint! {
-    LIST: get "/v1/inbound-hooks" => list,
+    LIST: get "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => list,
     tag = "webhooks",
     operation_id = "list_inbound_hooks",
     summary = "List the inbound hooks of an agentable, the oldest first.",
@@ -68,7 +70,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/inbound-hooks" => create,
+    CREATE: post "/v1/inbound-hooks" for TENANT.all(Scope::Operate) => create,
     tag = "webhooks",
     operation_id = "create_inbound_hook",
     summary = "Make an address at which another program posts messages to an agentable.",
@@ -126,7 +128,7 @@ async fn create(
 }
 
 endpoint! {
-    GET: get "/v1/inbound-hooks/{id}" => get,
+    GET: get "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => get,
     tag = "webhooks",
     operation_id = "get_inbound_hook",
     summary = "Get an inbound hook, without its secret.",
@@ -144,7 +146,7 @@ async fn get(
 }
 
 endpoint! {
-    DELETE: delete "/v1/inbound-hooks/{id}" => delete,
+    DELETE: delete "/v1/inbound-hooks/{id}" for TENANT.all(Scope::Operate) => delete,
     tag = "webhooks",
     operation_id = "delete_inbound_hook",
     summary = "Delete an inbound hook.",
@@ -162,7 +164,7 @@ async fn delete(
 }
 
 endpoint! {
-    ROTATE: post "/v1/inbound-hooks/{id}/secret" => rotate,
+    ROTATE: post "/v1/inbound-hooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
     tag = "webhooks",
     operation_id = "rotate_inbound_secret",
     summary = "Replace the secret of an inbound hook; for a time, the one before it is accepted, too.",

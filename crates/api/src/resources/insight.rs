@@ -21,16 +21,18 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, Id};
 use crate::request::body::{Creation, JSON};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::wiring::ExplainTopic;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[WHY_RUN, STATE, WHY_AGENTABLE, PROMPT, TOOLS, GUARD];
 
 /// In the place of a text that the caller may not read.
 const HIDDEN: &str = "(to see this text needs the scope `read`)";
 
 endpoint! {
-    STATE: get "/v1/{kinds}/{id}/state" => state,
+    STATE: get "/v1/{kinds}/{id}/state" for AGENTABLE.all(Scope::Operate).unshown() => state,
     tag = "insight",
     operation_id = "get_state",
     summary = "Get the runtime state of an agentable, with a diagnosis.",
@@ -63,7 +65,7 @@ async fn state(
 }
 
 endpoint! {
-    WHY_AGENTABLE: get "/v1/{kinds}/{id}/why" => why_agentable,
+    WHY_AGENTABLE: get "/v1/{kinds}/{id}/why" for AGENTABLE.all(Scope::Operate).unshown() => why_agentable,
     tag = "insight",
     operation_id = "explain_agentable",
     summary = "Explain why an agentable does not go on, and what to do.",
@@ -85,7 +87,7 @@ async fn why_agentable(
 }
 
 endpoint! {
-    WHY_RUN: get "/v1/runs/{id}/why" => why_run,
+    WHY_RUN: get "/v1/runs/{id}/why" for ROW.all(Scope::Operate).unshown() => why_run,
     tag = "insight",
     operation_id = "explain_run",
     summary = "Explain why a run does not go on, and what to do.",
@@ -132,7 +134,7 @@ async fn facts(app: &App, caller: Caller, id: AgentableId, lane: Lane) -> Result
 }
 
 endpoint! {
-    PROMPT: get "/v1/{kinds}/{id}/prompt" => prompt,
+    PROMPT: get "/v1/{kinds}/{id}/prompt" for AGENTABLE.all(Scope::Operate).unshown() => prompt,
     tag = "insight",
     operation_id = "get_prompt",
     summary = "Get the prompt that the next model call would be sent.",
@@ -164,7 +166,7 @@ async fn prompt(
 }
 
 endpoint! {
-    TOOLS: get "/v1/{kinds}/{id}/tools" => tools,
+    TOOLS: get "/v1/{kinds}/{id}/tools" for AGENTABLE.all(Scope::Operate).unshown() => tools,
     tag = "insight",
     operation_id = "get_tools",
     summary = "List all tools, and for each whether it may be called or why not.",
@@ -187,7 +189,7 @@ async fn tools(
 }
 
 endpoint! {
-    GUARD: post "/v1/{kinds}/{id}/guards/explain" => guard,
+    GUARD: post "/v1/{kinds}/{id}/guards/explain" for AGENTABLE.all(Scope::Operate).unshown() => guard,
     tag = "insight",
     operation_id = "explain_guards",
     summary = "Explain which rule of which layer would decide about a tool call.",

@@ -13,12 +13,14 @@ use houston_store::agent::AgentsOfKind;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::resources::agents::ensure_defaults;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST];
+
 endpoint! {
-    LIST: get "/v1/kinds" => list,
+    LIST: get "/v1/kinds" for TENANT => list,
     tag = "agents",
     operation_id = "list_kinds",
     summary = "List the kinds of agentables, with their tools, their limits and how many agents there are for each.",

@@ -36,6 +36,7 @@ use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::request::access::{AGENTABLE, Access, ROW, USER};
 use crate::request::agentable_path::{AgentablePath, Id};
 use crate::request::body::Creation;
 use crate::request::checks::{check_line, check_size, check_text};
@@ -86,6 +87,8 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
     #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str];
 
+    const ACCESS: Access;
+
     /// Path of a collection of the owner.
     fn collection(list: &str) -> String;
 
@@ -104,6 +107,8 @@ pub(crate) trait Owner: FromRequestParts<Arc<App>, Rejection = ApiError> + Send 
 impl Owner for AgentablePath {
     #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str] = &["kinds", "id"];
+
+    const ACCESS: Access = AGENTABLE;
 
     fn collection(list: &str) -> String {
         format!("/v1/{{kinds}}/{{id}}/{list}")
@@ -125,6 +130,8 @@ impl Owner for AgentablePath {
 impl Owner for Id<UserId> {
     #[cfg(feature = "openapi")]
     const PARAMETERS: &'static [&'static str] = &["id"];
+
+    const ACCESS: Access = USER;
 
     fn collection(list: &str) -> String {
         format!("/v1/users/{{id}}/{list}")
@@ -276,10 +283,20 @@ impl KnowledgeResource for FeedItems {
     }
 }
 
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    [of::<Notes>(), of::<Learnings>(), of::<CustomInstructions>(), of::<Memories>(), of::<FeedItems>()]
+        .concat()
+}
+
+fn of<N: KnowledgeResource>() -> [Endpoint; 2] {
+    [collection::<N>(), item::<N>()]
+}
+
 /// `GET` and `POST` of a resource's collection.
-pub(crate) fn collection<N: KnowledgeResource>() -> Endpoint {
+fn collection<N: KnowledgeResource>() -> Endpoint {
     Endpoint {
         path: Cow::Owned(N::Owner::collection(N::COLLECTION)),
+        access: Some(N::Owner::ACCESS),
         handlers: || axum::routing::get(erase(list::<N>)).post(erase(create::<N>)),
         #[cfg(feature = "openapi")]
         describe: documented::collection::<N>,
@@ -287,9 +304,10 @@ pub(crate) fn collection<N: KnowledgeResource>() -> Endpoint {
 }
 
 /// `GET`, `PATCH` and `DELETE` of one item of a resource.
-pub(crate) fn item<N: KnowledgeResource>() -> Endpoint {
+fn item<N: KnowledgeResource>() -> Endpoint {
     Endpoint {
         path: Cow::Owned(format!("/v1/{}/{{id}}", N::PATH)),
+        access: Some(ROW),
         handlers: || axum::routing::get(erase(get::<N>)).patch(erase(change::<N>)).delete(erase(delete::<N>)),
         #[cfg(feature = "openapi")]
         describe: documented::item::<N>,

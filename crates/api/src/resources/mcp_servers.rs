@@ -36,9 +36,27 @@ use crate::error::ApiError;
 use crate::request::agentable_path::params;
 use crate::request::checks::check_size;
 use crate::request::checks::truncated;
+use crate::request::endpoint::Endpoint;
 use crate::resources::tool_sources::{check_kinds, seal};
 use crate::state::App;
 use crate::wiring::ForeignServer;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[
+    tenant::LIST,
+    tenant::GET,
+    tenant::PUT,
+    tenant::DELETE,
+    tenant::TOOLS,
+    tenant::APPROVE,
+    tenant::LOGIN,
+    user::LIST,
+    user::GET,
+    user::PUT,
+    user::DELETE,
+    user::TOOLS,
+    user::APPROVE,
+    user::LOGIN,
+];
 
 /// The name of a server in a path.
 #[derive(Debug)]
@@ -64,11 +82,11 @@ macro_rules! mcp_servers {
     (
         paths: $all:literal, $one:literal, $tools:literal, $approve:literal, $login:literal,
         operations: $list_id:literal, $get_id:literal, $put_id:literal, $delete_id:literal, $tools_id:literal, $approve_id:literal, $login_id:literal,
-        of: $of:literal, params: ($($params:tt)*),
+        access: $access:expr, login: $login_access:expr, of: $of:literal, params: ($($params:tt)*),
         owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
         crate::request::endpoint::endpoint! {
-            LIST: get $all => list,
+            LIST: get $all for $access => list,
             tag = "tools",
             operation_id = $list_id,
             summary = concat!("List the MCP servers of ", $of, ", without their headers."),
@@ -88,7 +106,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            GET: get $one => get,
+            GET: get $one for $access => get,
             tag = "tools",
             operation_id = $get_id,
             summary = concat!("Get an MCP server of ", $of, ", without its headers."),
@@ -106,7 +124,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            PUT: put $one => put,
+            PUT: put $one for $access => put,
             tag = "tools",
             operation_id = $put_id,
             summary = concat!("Add an MCP server of ", $of, ", or replace the one with this name; its tools must be approved."),
@@ -130,7 +148,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            DELETE: delete $one => delete,
+            DELETE: delete $one for $access => delete,
             tag = "tools",
             operation_id = $delete_id,
             summary = concat!("Delete an MCP server of ", $of, " with its headers and approvals."),
@@ -148,7 +166,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            TOOLS: get $tools => tools,
+            TOOLS: get $tools for $access => tools,
             tag = "tools",
             operation_id = $tools_id,
             summary = concat!("Ask an MCP server of ", $of, " for its tools, and compare them with the approved ones."),
@@ -169,7 +187,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            APPROVE: post $approve => approve,
+            APPROVE: post $approve for $access => approve,
             tag = "tools",
             operation_id = $approve_id,
             summary = concat!("Approve tools of an MCP server of ", $of, " as they were read: agents are offered them from the next run on."),
@@ -194,7 +212,7 @@ macro_rules! mcp_servers {
         }
 
         crate::request::endpoint::endpoint! {
-            LOGIN: post $login => login,
+            LOGIN: post $login for $login_access => login,
             tag = "tools",
             operation_id = $login_id,
             summary = concat!("Begin a login of ", $of, " at an MCP server that uses OAuth."),
@@ -225,7 +243,7 @@ pub(crate) mod tenant {
         "/v1/mcp-servers/{name}/login",
         operations: "list_mcp_servers", "get_mcp_server", "put_mcp_server", "delete_mcp_server", "list_mcp_tools",
         "approve_mcp_tools", "log_in_to_mcp_server",
-        of: "the tenant",
+        access: TENANT, login: TENANT, of: "the tenant",
         params: (),
         owner: () ServerOwner::Tenant,
     }
@@ -243,7 +261,7 @@ pub(crate) mod user {
         "/v1/users/{id}/mcp-servers/{name}/tools/approve", "/v1/users/{id}/mcp-servers/{name}/login",
         operations: "list_mcp_servers_of_user", "get_mcp_server_of_user", "put_mcp_server_of_user", "delete_mcp_server_of_user",
         "list_mcp_tools_of_user", "approve_mcp_tools_of_user", "log_user_in_to_mcp_server",
-        of: "a user",
+        access: USER.change(Scope::ManageAgents), login: USER, of: "a user",
         params: (("id" = houston_domain::id::UserId, Path, description = "Id of the user."),),
         owner: (Id(id) => Id<UserId>) ServerOwner::User(id),
     }

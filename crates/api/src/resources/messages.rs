@@ -50,7 +50,7 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, Owner};
 use crate::request::body::{Creation, WithImages};
 use crate::request::checks::{check_storable, check_storable_value, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, respond, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
@@ -61,8 +61,10 @@ use crate::resources::models::sampling;
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, LIST, POST];
+
 endpoint! {
-    LIST: get "/v1/{kinds}/{id}/messages" => list,
+    LIST: get "/v1/{kinds}/{id}/messages" for AGENTABLE => list,
     tag = "messages",
     operation_id = "list_messages",
     summary = "List the messages of a thread, newest first.",
@@ -91,14 +93,14 @@ async fn list(
 }
 
 get_by_id! {
-    path: "/v1/messages/{id}", tag: "messages", operation: "get_message",
+    path: "/v1/messages/{id}", access: ROW, tag: "messages", operation: "get_message",
     summary: "Get a message and its status.",
     id: MessageId, "Id of the message.",
     method: message, body: houston_domain::message::Message, "The message.",
 }
 
 endpoint! {
-    POST: post "/v1/{kinds}/{id}/messages" => post,
+    POST: post "/v1/{kinds}/{id}/messages" for AGENTABLE => post,
     tag = "messages",
     operation_id = "create_message",
     summary = "Post a message: it is stored, and a run is queued or the open run reads it.",

@@ -14,11 +14,13 @@ use self::sampling::model_of;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::body::Creation;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ESTIMATE];
+
 endpoint! {
-    LIST: get "/v1/models" => list,
+    LIST: get "/v1/models" for TENANT.all(Scope::Read) => list,
     tag = "models",
     operation_id = "list_models",
     summary = "List the models of the installation, with prices, limits, capabilities and measured speed.",
@@ -32,7 +34,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<
 }
 
 endpoint! {
-    GET: get "/v1/models/{id}" => get,
+    GET: get "/v1/models/{id}" for TENANT.all(Scope::Read) => get,
     tag = "models",
     operation_id = "get_model",
     summary = "Get a model of the installation.",
@@ -60,7 +62,7 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_TOKENS: u64 = 100_000_000;
 
 endpoint! {
-    ESTIMATE: post "/v1/models/estimate" => estimate,
+    ESTIMATE: post "/v1/models/estimate" for TENANT.all(Scope::Read) => estimate,
     tag = "models",
     operation_id = "estimate_models",
     summary = "Estimate what a request would cost, with each model and each strategy.",

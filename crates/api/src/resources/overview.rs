@@ -18,11 +18,13 @@ use serde::Deserialize;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
 use crate::request::query::Query;
 use crate::resources::queues::{LANES, Works, slots, works};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
 /// Whose numbers.
 #[derive(Debug, Default, Deserialize)]
@@ -45,7 +47,7 @@ impl Whose {
 }
 
 endpoint! {
-    GET: get "/v1/overview" => get,
+    GET: get "/v1/overview" for TENANT.all(Scope::Operate) => get,
     tag = "operate",
     operation_id = "get_overview",
     summary = "Get what an operator sees first: what waits, what runs, what failed.",

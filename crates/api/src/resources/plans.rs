@@ -26,11 +26,13 @@ use crate::request::agentable_path::{AgentablePath, params};
 use crate::request::body::Creation;
 use crate::request::checks::check_line;
 use crate::request::checks::check_storable_value;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, NextPage, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::questions;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CHANGE, LIST_VERSIONS, PAUSE, RESUME, CANCEL];
 
 const NOT_FOUND: ApiError = ApiError::NotFound { what: "plan" };
 
@@ -65,7 +67,7 @@ impl FromRequestParts<Arc<App>> for StepPath {
 }
 
 endpoint! {
-    LIST: get "/v1/{kinds}/{id}/plans" => list,
+    LIST: get "/v1/{kinds}/{id}/plans" for AGENTABLE => list,
     tag = "plans",
     operation_id = "list_plans",
     summary = "List the plans of an agentable, newest first.",
@@ -120,7 +122,7 @@ fn item(
 }
 
 endpoint! {
-    GET: get "/v1/plans/{id}" => get,
+    GET: get "/v1/plans/{id}" for ROW => get,
     tag = "plans",
     operation_id = "get_plan",
     summary = "Get a plan: document, status, steps, and the questions that it asks.",
@@ -140,7 +142,7 @@ async fn get(
 const MAX_REASON_CHARS: usize = 200;
 
 endpoint! {
-    CHANGE: patch "/v1/plans/{id}" => change,
+    CHANGE: patch "/v1/plans/{id}" for ROW => change,
     tag = "plans",
     operation_id = "change_plan",
     summary = "Change the steps of a plan that have not begun.",
@@ -199,7 +201,7 @@ fn by_patch(
 }
 
 endpoint! {
-    PAUSE: post "/v1/plans/{id}/pause" => pause,
+    PAUSE: post "/v1/plans/{id}/pause" for ROW => pause,
     tag = "plans",
     operation_id = "pause_plan",
     summary = "Pause a plan: nothing new starts, and what runs ends. Its deadline stays.",
@@ -220,7 +222,7 @@ async fn pause(
 }
 
 endpoint! {
-    RESUME: post "/v1/plans/{id}/resume" => resume,
+    RESUME: post "/v1/plans/{id}/resume" for ROW => resume,
     tag = "plans",
     operation_id = "resume_plan",
     summary = "Let a paused plan go on.",
@@ -253,7 +255,7 @@ async fn set(
 }
 
 endpoint! {
-    CANCEL: post "/v1/plans/{id}/cancel" => cancel,
+    CANCEL: post "/v1/plans/{id}/cancel" for ROW => cancel,
     tag = "plans",
     operation_id = "cancel_plan",
     summary = "Cancel a plan and its executors. What they did stays done.",
@@ -275,7 +277,7 @@ async fn cancel(
 }
 
 endpoint! {
-    LIST_VERSIONS: get "/v1/plans/{id}/versions" => list_versions,
+    LIST_VERSIONS: get "/v1/plans/{id}/versions" for ROW => list_versions,
     tag = "plans",
     operation_id = "list_plan_versions",
     summary = "List the documents that a plan has had, newest first, and why each was made.",

@@ -16,12 +16,14 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::checks::{check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::resources::fields::Change;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CHANGE, DELETE];
+
 endpoint! {
-    GET: get "/v1/users/{id}/profile" => get,
+    GET: get "/v1/users/{id}/profile" for USER => get,
     tag = "users",
     operation_id = "get_profile",
     summary = "Get the profile of a user.",
@@ -43,7 +45,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/users/{id}/profile" => change,
+    CHANGE: patch "/v1/users/{id}/profile" for USER => change,
     tag = "users",
     operation_id = "update_profile",
     summary = "Replace the given lists of a user's profile; the other lists stay as they are.",
@@ -108,7 +110,7 @@ fn lists(body: UpdateProfile) -> Vec<(ProfileList, Vec<String>)> {
 }
 
 endpoint! {
-    DELETE: delete "/v1/users/{id}/profile" => delete,
+    DELETE: delete "/v1/users/{id}/profile" for USER => delete,
     tag = "users",
     operation_id = "delete_profile",
     summary = "Empty all lists of a user's profile.",

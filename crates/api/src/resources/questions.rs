@@ -22,11 +22,13 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{Id, Owner};
 use crate::request::body::Creation;
 use crate::request::checks::check_line;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::request::reads::get_by_id;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, ANSWER, CREATE_LINK];
 
 /// The query: page parameters, a user and a kind.
 #[derive(Debug, Deserialize)]
@@ -39,7 +41,7 @@ struct Filter {
 }
 
 endpoint! {
-    LIST: get "/v1/questions" => list,
+    LIST: get "/v1/questions" for NAMED => list,
     tag = "questions",
     operation_id = "list_questions",
     summary = "List open questions of the tenant or of one user, newest first.",
@@ -75,14 +77,14 @@ async fn list(
 }
 
 get_by_id! {
-    path: "/v1/questions/{id}", tag: "questions", operation: "get_question",
+    path: "/v1/questions/{id}", access: ROW, tag: "questions", operation: "get_question",
     summary: "Get a question.",
     id: QuestionId, "Id of the question.",
     method: question, body: houston_protocol::question::QuestionResponse, "The question.",
 }
 
 endpoint! {
-    ANSWER: post "/v1/questions/{id}/answer" => answer,
+    ANSWER: post "/v1/questions/{id}/answer" for ROW => answer,
     tag = "questions",
     operation_id = "answer_question",
     summary = "Answer a question; its run goes on.",
@@ -130,7 +132,7 @@ async fn answer(
 }
 
 endpoint! {
-    CREATE_LINK: post "/v1/questions/{id}/links" => create_link,
+    CREATE_LINK: post "/v1/questions/{id}/links" for ROW => create_link,
     tag = "questions",
     operation_id = "create_approval_link",
     summary = "Make a link with which a person decides an open question without an API key.",

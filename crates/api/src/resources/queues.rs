@@ -13,15 +13,17 @@ use houston_store::worker_list::RegisteredWorker;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::{Missing, across};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, STATS, PAUSE, RESUME];
 
 /// The lanes in which agentables wait, the most urgent first.
 pub(crate) const LANES: [Urgency; 2] = [Urgency::Interactive, Urgency::Background];
 
 endpoint! {
-    LIST: get "/v1/queues" => list,
+    LIST: get "/v1/queues" for TENANT.all(Scope::Operate) => list,
     tag = "operate",
     operation_id = "list_queues",
     summary = "List the lanes with the work that waits in each.",
@@ -36,7 +38,7 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoRe
 }
 
 endpoint! {
-    STATS: get "/v1/queues/{lane}/stats" => stats,
+    STATS: get "/v1/queues/{lane}/stats" for TENANT.all(Scope::Operate) => stats,
     tag = "operate",
     operation_id = "get_queue_stats",
     summary = "Get the work of one lane, for autoscalers.",
@@ -57,7 +59,7 @@ async fn stats(
 }
 
 endpoint! {
-    PAUSE: post "/v1/queues/{lane}/pause" => pause,
+    PAUSE: post "/v1/queues/{lane}/pause" for INSTALLATION => pause,
     tag = "operate",
     operation_id = "pause_queue",
     summary = "Pause a lane: workers claim nothing new of it.",
@@ -77,7 +79,7 @@ async fn pause(
 }
 
 endpoint! {
-    RESUME: post "/v1/queues/{lane}/resume" => resume,
+    RESUME: post "/v1/queues/{lane}/resume" for INSTALLATION => resume,
     tag = "operate",
     operation_id = "resume_queue",
     summary = "Let a paused lane go on.",

@@ -14,11 +14,13 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, Id, Owner};
 use crate::request::body::{Creation, OptionalBody};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[UNREAD, SET];
+
 endpoint! {
-    UNREAD: get "/v1/users/{id}/unread" => unread,
+    UNREAD: get "/v1/users/{id}/unread" for USER => unread,
     tag = "messages",
     operation_id = "get_unread",
     summary = "Get what a user has not read, in total and by thread.",
@@ -46,7 +48,7 @@ async fn unread(
 }
 
 endpoint! {
-    SET: post "/v1/{kinds}/{id}/read" => set,
+    SET: post "/v1/{kinds}/{id}/read" for AGENTABLE => set,
     tag = "messages",
     operation_id = "mark_read",
     summary = "Mark a thread as read, up to a message, a position, or its end. A mark only moves forward.",

@@ -16,28 +16,30 @@ use houston_store::history::StoredEntry;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::request::reads::{get_by_id, list_of_agentable};
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, HISTORY, LIST_HISTORY, LIST, LIST_COMPRESSIONS];
+
 list_of_agentable! {
-    path: "/v1/{kinds}/{id}/sessions", tag: "sessions", operation: "list_sessions",
+    path: "/v1/{kinds}/{id}/sessions", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_sessions",
     summary: "List the closed sessions of an agentable, newest first.",
     list: Sessions, from: query => query.position(List::Sessions)?, position: |row| i64::from(row.number),
     method: sessions, body: houston_domain::session::Session, "A page of sessions.",
 }
 
 get_by_id! {
-    path: "/v1/sessions/{id}", tag: "sessions", operation: "get_session",
+    path: "/v1/sessions/{id}", access: ROW.unshown(), tag: "sessions", operation: "get_session",
     summary: "Get a closed session.",
     id: SessionId, "Id of the session.",
     method: session, body: houston_domain::session::Session, "The session.",
 }
 
 endpoint! {
-    HISTORY: get "/v1/sessions/{id}/history" => history,
+    HISTORY: get "/v1/sessions/{id}/history" for ROW.unshown() => history,
     tag = "sessions",
     operation_id = "list_session_history",
     summary = "List the history entries of a closed session, oldest first.",
@@ -76,7 +78,7 @@ fn entry_response(placed: StoredEntry) -> HistoryEntryResponse {
 
 list_of_agentable! {
     LIST_HISTORY => list_history, entry_response;
-    path: "/v1/{kinds}/{id}/history", tag: "sessions", operation: "list_history",
+    path: "/v1/{kinds}/{id}/history", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_history",
     summary: "List the entries of the history, oldest first.",
     list: History, from: query => query.position(List::History)?.unwrap_or(0), position: |row| row.position,
     method: history, body: HistoryEntryResponse, "A page of entries.",
@@ -84,7 +86,7 @@ list_of_agentable! {
 
 list_of_agentable! {
     LIST_COMPRESSIONS => list_compressions, response;
-    path: "/v1/{kinds}/{id}/compressions", tag: "sessions", operation: "list_compressions",
+    path: "/v1/{kinds}/{id}/compressions", access: AGENTABLE.unshown(), tag: "sessions", operation: "list_compressions",
     summary: "List the compressions of an agentable's history, newest first.",
     list: Compressions, from: query => query.id(List::Compressions)?.map(CompressionId), position: |row| row.id.0.as_u128(),
     method: compressions, body: houston_domain::compression::Compression, "A page of compressions.",

@@ -16,8 +16,10 @@ use crate::error::ApiError;
 use crate::request::agentable_path::AgentablePath;
 use crate::request::body::Creation;
 use crate::request::checks::check_storable_value;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CHANGE];
 
 const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
 
@@ -25,7 +27,7 @@ const NO_STATE: ApiError = ApiError::NotFound { what: "state of this kind" };
 const MAX_RUN_ID_BYTES: usize = 200;
 
 endpoint! {
-    GET: get "/v1/{kinds}/{id}/shared-state" => get,
+    GET: get "/v1/{kinds}/{id}/shared-state" for AGENTABLE => get,
     tag = "agentables",
     operation_id = "get_shared_state",
     summary = "The state that an agentable shares with front ends: a JSON object that matches the schema of its kind.",
@@ -48,7 +50,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/{kinds}/{id}/shared-state" => change,
+    CHANGE: patch "/v1/{kinds}/{id}/shared-state" for AGENTABLE => change,
     tag = "agentables",
     operation_id = "change_shared_state",
     summary = "Change the state that an agentable shares with front ends, by a merge patch (RFC 7386): `null` removes a field, a list is replaced.",

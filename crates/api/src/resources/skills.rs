@@ -16,7 +16,11 @@ use houston_store::skill::{SkillEntry, SkillOwner, StoredSkill};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::params;
+use crate::request::endpoint::Endpoint;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] =
+    &[tenant::LIST, tenant::GET, tenant::PUT, tenant::DELETE, user::LIST, user::GET, user::PUT, user::DELETE];
 
 /// Extracts `name` from the path of the request: the name of a skill, which need not exist.
 #[derive(Debug, Clone)]
@@ -43,13 +47,13 @@ impl<S: Send + Sync> FromRequestParts<S> for SkillName {
 /// Generates `list`, `get`, `put` and `delete` for the skills of one owner. `owner` looks up what the path names.
 macro_rules! skills {
     (
-        paths: $all:literal, $one:literal,
+        paths: $all:literal, $one:literal, access: $access:expr,
         $list:literal: $listed:literal, $get:literal: $got:literal, $put:literal: $created:literal,
         $delete:literal: $deleted:literal, params: ($($params:tt)*),
         owner: ($($pattern:pat_param => $extracted:ty)?) $owner:expr,
     ) => {
         crate::request::endpoint::endpoint! {
-            LIST: get $all => list,
+            LIST: get $all for $access => list,
             tag = "skills",
             operation_id = $list,
             summary = $listed,
@@ -70,7 +74,7 @@ macro_rules! skills {
         }
 
         crate::request::endpoint::endpoint! {
-            GET: get $one => get,
+            GET: get $one for $access => get,
             tag = "skills",
             operation_id = $get,
             summary = $got,
@@ -88,7 +92,7 @@ macro_rules! skills {
         }
 
         crate::request::endpoint::endpoint! {
-            PUT: put $one => put,
+            PUT: put $one for $access => put,
             tag = "skills",
             operation_id = $put,
             summary = $created,
@@ -112,7 +116,7 @@ macro_rules! skills {
         }
 
         crate::request::endpoint::endpoint! {
-            DELETE: delete $one => delete,
+            DELETE: delete $one for $access => delete,
             tag = "skills",
             operation_id = $delete,
             summary = $deleted,
@@ -136,7 +140,7 @@ pub(crate) mod tenant {
     use houston_store::skill::SkillOwner;
 
     skills! {
-        paths: "/v1/skills", "/v1/skills/{name}",
+        paths: "/v1/skills", "/v1/skills/{name}", access: TENANT,
         "list_skills_of_tenant": "List the skills of the tenant, by name.",
         "get_skill_of_tenant": "Get a skill of the tenant with its files.",
         "put_skill_of_tenant": "Create a skill of the tenant, or replace it with its files; agents have it from the next run on.",
@@ -154,7 +158,7 @@ pub(crate) mod user {
     use crate::request::agentable_path::Id;
 
     skills! {
-        paths: "/v1/users/{id}/skills", "/v1/users/{id}/skills/{name}",
+        paths: "/v1/users/{id}/skills", "/v1/users/{id}/skills/{name}", access: USER,
         "list_skills_of_user": "List the skills of a user, by name.",
         "get_skill_of_user": "Get a skill of a user with its files.",
         "put_skill_of_user": "Create a skill of a user, or replace it with its files; agents have it from the next run on.",

@@ -13,10 +13,12 @@ use houston_domain::snippet::{self, SnippetEntry};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{Id, params};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{HexText, List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, DELETE];
 
 /// Extracts `name` from the path of the request. No snippet has a name that is not one of a snippet.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SnippetName {
 }
 
 endpoint! {
-    LIST: get "/v1/users/{id}/snippets" => list,
+    LIST: get "/v1/users/{id}/snippets" for USER => list,
     tag = "snippets",
     operation_id = "list_snippets_of_user",
     summary = "List the code that agents keep for a user, in the order of its names.",
@@ -65,7 +67,7 @@ async fn list(
 }
 
 endpoint! {
-    GET: get "/v1/users/{id}/snippets/{name}" => get,
+    GET: get "/v1/users/{id}/snippets/{name}" for USER => get,
     tag = "snippets",
     operation_id = "get_snippet",
     summary = "Get a snippet with its code.",
@@ -86,7 +88,7 @@ async fn get(
 }
 
 endpoint! {
-    DELETE: delete "/v1/users/{id}/snippets/{name}" => delete,
+    DELETE: delete "/v1/users/{id}/snippets/{name}" for USER => delete,
     tag = "snippets",
     operation_id = "delete_snippet_of_user",
     summary = "Delete a snippet, and the tool that it is.",

@@ -22,13 +22,15 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::{Creation, content_length, is_of_type, receive};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, respond, stored_body, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::tables::{filter, refused};
 use crate::state::App;
 use crate::state::documents::DocumentPermit;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[EXPORT, IMPORT, LIST, ADD, GET, CHANGE, DELETE];
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
@@ -43,7 +45,7 @@ struct RecordsQuery {
 }
 
 endpoint! {
-    LIST: get "/v1/tables/{id}/records" => list,
+    LIST: get "/v1/tables/{id}/records" for ROW => list,
     tag = "tables",
     operation_id = "list_records",
     summary = "Find records of a custom table, the newest first.",
@@ -79,7 +81,7 @@ async fn list(
 }
 
 endpoint! {
-    ADD: post "/v1/tables/{id}/records" => add,
+    ADD: post "/v1/tables/{id}/records" for ROW => add,
     tag = "tables",
     operation_id = "create_records",
     summary = "Add records to a custom table, all or none.",
@@ -135,7 +137,7 @@ async fn add(
 }
 
 endpoint! {
-    GET: get "/v1/records/{id}" => get,
+    GET: get "/v1/records/{id}" for ROW => get,
     tag = "tables",
     operation_id = "get_record",
     summary = "Get a record of a custom table.",
@@ -153,7 +155,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/records/{id}" => change,
+    CHANGE: patch "/v1/records/{id}" for ROW => change,
     tag = "tables",
     operation_id = "change_record",
     summary = "Change values of a record; null removes one, values not given stay as they are.",
@@ -176,7 +178,7 @@ async fn change(
 }
 
 endpoint! {
-    DELETE: delete "/v1/records/{id}" => delete,
+    DELETE: delete "/v1/records/{id}" for ROW => delete,
     tag = "tables",
     operation_id = "remove_record",
     summary = "Delete a record of a custom table.",
@@ -197,7 +199,7 @@ async fn delete(
 const PAGE: i64 = 200;
 
 endpoint! {
-    EXPORT: get "/v1/tables/{id}/records.csv" => export,
+    EXPORT: get "/v1/tables/{id}/records.csv" for ROW => export,
     tag = "tables",
     operation_id = "export_records",
     summary = "Export the records of a custom table as CSV, in the order in which they were added.",
@@ -255,7 +257,7 @@ const CSV: &str = "text/csv";
 const MEMORY_FACTOR: usize = 4;
 
 endpoint! {
-    IMPORT: post "/v1/tables/{id}/import" => import,
+    IMPORT: post "/v1/tables/{id}/import" for ROW => import,
     tag = "tables",
     operation_id = "import_records",
     summary = "Add the records of a CSV text to a custom table, all or none.",

@@ -25,14 +25,16 @@ use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
 use crate::request::body::parse;
 use crate::request::checks::{check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::{HexText, List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, DELETE, ADD_FIELDS, AGGREGATE];
+
 endpoint! {
-    LIST: get "/v1/users/{id}/tables" => list,
+    LIST: get "/v1/users/{id}/tables" for USER => list,
     tag = "tables",
     operation_id = "list_tables_of_user",
     summary = "List the custom tables of a user by their names.",
@@ -58,7 +60,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/users/{id}/tables" => create,
+    CREATE: post "/v1/users/{id}/tables" for USER => create,
     tag = "tables",
     operation_id = "create_custom_table",
     summary = "Create a custom table, with fields or by the name of a preset.",
@@ -126,7 +128,7 @@ async fn create(
 }
 
 endpoint! {
-    GET: get "/v1/tables/{id}" => get,
+    GET: get "/v1/tables/{id}" for ROW => get,
     tag = "tables",
     operation_id = "get_table",
     summary = "Get a custom table with its fields and the JSON Schema of its records.",
@@ -143,7 +145,7 @@ async fn get(
 }
 
 endpoint! {
-    ADD_FIELDS: post "/v1/tables/{id}/fields" => add_fields,
+    ADD_FIELDS: post "/v1/tables/{id}/fields" for ROW => add_fields,
     tag = "tables",
     operation_id = "extend_table",
     summary = "Add fields to a custom table; its records have no value of them.",
@@ -164,7 +166,7 @@ async fn add_fields(
 }
 
 endpoint! {
-    DELETE: delete "/v1/tables/{id}" => delete,
+    DELETE: delete "/v1/tables/{id}" for ROW => delete,
     tag = "tables",
     operation_id = "delete_table",
     summary = "Delete a custom table with its records.",
@@ -194,7 +196,7 @@ struct AggregateQuery {
 }
 
 endpoint! {
-    AGGREGATE: get "/v1/tables/{id}/aggregate" => aggregate,
+    AGGREGATE: get "/v1/tables/{id}/aggregate" for ROW => aggregate,
     tag = "tables",
     operation_id = "aggregate_table",
     summary = "Count or add up records of a custom table.",

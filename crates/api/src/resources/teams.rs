@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
 use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
@@ -30,8 +30,10 @@ use crate::resources::agents::{check_deleted, ensure_defaults, name_taken, retry
 use crate::resources::fields::Change;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
+
 endpoint! {
-    LIST: get "/v1/teams" => list,
+    LIST: get "/v1/teams" for TENANT => list,
     tag = "teams",
     operation_id = "list_teams",
     summary = "List the teams of the tenant, newest first.",
@@ -55,7 +57,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/teams" => create,
+    CREATE: post "/v1/teams" for TENANT => create,
     tag = "teams",
     operation_id = "create_team",
     summary = "Create a team of existing agents.",
@@ -101,14 +103,14 @@ async fn create(
 }
 
 get_by_id! {
-    path: "/v1/teams/{id}", tag: "teams", operation: "get_team",
+    path: "/v1/teams/{id}", access: TENANT, tag: "teams", operation: "get_team",
     summary: "Get a team.",
     id: TeamId, "Id of the team.",
     method: team, body: houston_domain::team::Team, "The team.",
 }
 
 endpoint! {
-    CHANGE: patch "/v1/teams/{id}" => change,
+    CHANGE: patch "/v1/teams/{id}" for TENANT => change,
     tag = "teams",
     operation_id = "update_team",
     summary = "Change a team; fields not given stay as they are.",
@@ -161,7 +163,7 @@ async fn change_once(
 }
 
 endpoint! {
-    DELETE: delete "/v1/teams/{id}" => delete,
+    DELETE: delete "/v1/teams/{id}" for TENANT => delete,
     tag = "teams",
     operation_id = "delete_team",
     summary = "Delete a team that is not in use; its agents are kept.",

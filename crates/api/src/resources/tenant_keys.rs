@@ -15,10 +15,12 @@ use serde::Deserialize;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET_OWN, LIST, REVOKE];
 
 /// The query: page parameters and a filter.
 #[derive(Debug, Deserialize)]
@@ -30,7 +32,7 @@ struct Filter {
 }
 
 endpoint! {
-    LIST: get "/v1/keys" => list,
+    LIST: get "/v1/keys" for TENANT.all(Scope::Admin) => list,
     tag = "keys",
     operation_id = "list_keys",
     summary = "List the API keys of the tenant, newest first.",
@@ -61,7 +63,7 @@ async fn list(
 }
 
 endpoint! {
-    REVOKE: post "/v1/keys/{id}/revoke" => revoke,
+    REVOKE: post "/v1/keys/{id}/revoke" for TENANT.all(Scope::Admin) => revoke,
     tag = "keys",
     operation_id = "revoke_key",
     summary = "Revoke an API key for good, with the client tokens it has made.",
@@ -80,7 +82,7 @@ async fn revoke(
 }
 
 endpoint! {
-    GET_OWN: get "/v1/key" => get_own,
+    GET_OWN: get "/v1/key" for NAMED => get_own,
     tag = "keys",
     operation_id = "get_own_key",
     summary = "Get what the key of this request allows.",

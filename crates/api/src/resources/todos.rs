@@ -20,12 +20,14 @@ use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
 use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::fields::Change;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE];
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
@@ -40,7 +42,7 @@ struct TodosQuery {
 }
 
 endpoint! {
-    LIST: get "/v1/users/{id}/todos" => list,
+    LIST: get "/v1/users/{id}/todos" for USER => list,
     tag = "todos",
     operation_id = "list_todos_of_user",
     summary = "List the todos of a user in their order, those that are done last.",
@@ -90,7 +92,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/users/{id}/todos" => create,
+    CREATE: post "/v1/users/{id}/todos" for USER => create,
     tag = "todos",
     operation_id = "create_todo",
     summary = "Create a todo.",
@@ -150,7 +152,7 @@ async fn create(
 }
 
 endpoint! {
-    GET: get "/v1/todos/{id}" => get,
+    GET: get "/v1/todos/{id}" for ROW => get,
     tag = "todos",
     operation_id = "get_todo",
     summary = "Get a todo.",
@@ -167,7 +169,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/todos/{id}" => change,
+    CHANGE: patch "/v1/todos/{id}" for ROW => change,
     tag = "todos",
     operation_id = "update_todo",
     summary = "Change a todo; fields not given stay as they are.",
@@ -206,7 +208,7 @@ async fn change(
 }
 
 endpoint! {
-    DELETE: delete "/v1/todos/{id}" => delete,
+    DELETE: delete "/v1/todos/{id}" for ROW => delete,
     tag = "todos",
     operation_id = "delete_todo",
     summary = "Delete a todo.",

@@ -24,8 +24,10 @@ use crate::request::agentable_path::params;
 use crate::request::body::Creation;
 use crate::request::checks::check_size;
 use crate::request::checks::truncated;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, GET, PUT, DELETE];
 
 /// The name of a source in a path.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SourceName {
 }
 
 endpoint! {
-    LIST: get "/v1/endpoints" => list,
+    LIST: get "/v1/endpoints" for TENANT => list,
     tag = "tools",
     operation_id = "list_endpoints",
     summary = "List the documents of endpoints of the tenant, without their secrets.",
@@ -63,7 +65,7 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Endpoi
 }
 
 endpoint! {
-    GET: get "/v1/endpoints/{name}" => get,
+    GET: get "/v1/endpoints/{name}" for TENANT => get,
     tag = "tools",
     operation_id = "get_endpoints",
     summary = "Get a document of endpoints, without its secrets.",
@@ -81,7 +83,7 @@ async fn get(
 }
 
 endpoint! {
-    PUT: put "/v1/endpoints/{name}" => put,
+    PUT: put "/v1/endpoints/{name}" for TENANT => put,
     tag = "tools",
     operation_id = "put_endpoints",
     summary = "Make HTTP endpoints of the tenant tools of its agents; replaces the document with this name.",
@@ -198,7 +200,7 @@ pub(crate) fn seal(
 }
 
 endpoint! {
-    DELETE: delete "/v1/endpoints/{name}" => delete,
+    DELETE: delete "/v1/endpoints/{name}" for TENANT => delete,
     tag = "tools",
     operation_id = "delete_endpoints",
     summary = "Delete a document of endpoints and its secrets.",

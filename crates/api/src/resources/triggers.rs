@@ -27,13 +27,15 @@ use crate::request::agentable_path::{AgentablePath, Id};
 use crate::request::body::Creation;
 use crate::request::checks::check_storable_value;
 use crate::request::checks::{check_line, check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::missing_cells::across;
 use crate::resources::fields::Change;
 use crate::resources::plans::create::{offer, title};
 use crate::resources::plans::{invalid, try_expressions};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[DUE, LIST, CREATE, GET, CHANGE, DELETE, FIRINGS];
 
 /// The plans that an agentable may have.
 #[derive(Debug, Clone)]
@@ -53,7 +55,7 @@ struct PlanOffer {
 type AgentTypes = BTreeMap<String, AgentType>;
 
 endpoint! {
-    LIST: get "/v1/users/{id}/triggers" => list,
+    LIST: get "/v1/users/{id}/triggers" for USER => list,
     tag = "triggers",
     operation_id = "list_triggers",
     summary = "List the triggers of a user, the oldest first.",
@@ -73,7 +75,7 @@ async fn list(
 }
 
 endpoint! {
-    DUE: get "/v1/triggers" => due,
+    DUE: get "/v1/triggers" for NAMED => due,
     tag = "triggers",
     operation_id = "list_due_triggers",
     summary = "List the triggers of the tenant that are due at a time, the next one first.",
@@ -97,7 +99,7 @@ async fn due(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoRes
 }
 
 endpoint! {
-    CREATE: post "/v1/users/{id}/triggers" => create,
+    CREATE: post "/v1/users/{id}/triggers" for USER => create,
     tag = "triggers",
     operation_id = "create_trigger",
     summary = "Create a trigger: tell an agentable something, or start a task or a plan, at times, at words or at events.",
@@ -167,7 +169,7 @@ async fn plan_offer(
 }
 
 endpoint! {
-    GET: get "/v1/triggers/{id}" => get,
+    GET: get "/v1/triggers/{id}" for ROW => get,
     tag = "triggers",
     operation_id = "get_trigger",
     summary = "Get a trigger: when it is due, how often it has fired, and why it was refused.",
@@ -184,7 +186,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/triggers/{id}" => change,
+    CHANGE: patch "/v1/triggers/{id}" for ROW => change,
     tag = "triggers",
     operation_id = "update_trigger",
     summary = "Change a trigger; fields not given stay as they are.",
@@ -231,7 +233,7 @@ async fn change(
 }
 
 endpoint! {
-    DELETE: delete "/v1/triggers/{id}" => delete,
+    DELETE: delete "/v1/triggers/{id}" for ROW => delete,
     tag = "triggers",
     operation_id = "delete_trigger",
     summary = "Delete a trigger.",
@@ -249,7 +251,7 @@ async fn delete(
 }
 
 endpoint! {
-    FIRINGS: get "/v1/triggers/{id}/firings" => firings,
+    FIRINGS: get "/v1/triggers/{id}/firings" for ROW => firings,
     tag = "triggers",
     operation_id = "list_trigger_firings",
     summary = "List the last 20 times that a trigger was due: what it has made, or why it did not fire.",

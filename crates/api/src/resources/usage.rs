@@ -13,13 +13,15 @@ use houston_store::usage::{MOST_ROWS, Of};
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
 use crate::request::query::{Query, Window};
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
+
 endpoint! {
-    GET: get "/v1/usage" => get,
+    GET: get "/v1/usage" for TENANT.all(Scope::Operate) => get,
     tag = "operate",
     operation_id = "get_usage",
     summary = "Get what runs took: tokens and cost, by user, agent, model and day.",

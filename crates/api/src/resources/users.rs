@@ -21,13 +21,15 @@ use crate::error::ApiError;
 use crate::request::agentable_path::Id;
 use crate::request::body::Creation;
 use crate::request::checks::check_line;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::erasures::request;
 use crate::resources::fields::Change;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CREATE, GET, CHANGE, DELETE, COSTS];
 
 /// The query: page parameters and an external id.
 #[derive(Debug, Deserialize)]
@@ -39,7 +41,7 @@ struct Filter {
 }
 
 endpoint! {
-    LIST: get "/v1/users" => list,
+    LIST: get "/v1/users" for TENANT.change(Scope::Post) => list,
     tag = "users",
     operation_id = "list_users",
     summary = "List users, newest first, or find a user by external id.",
@@ -76,7 +78,7 @@ async fn list(
 }
 
 endpoint! {
-    CREATE: post "/v1/users" => create,
+    CREATE: post "/v1/users" for TENANT.change(Scope::Post) => create,
     tag = "users",
     operation_id = "create_user",
     summary = "Create a user, with the agentables that belong to every user.",
@@ -157,7 +159,7 @@ pub(crate) fn own_agentables<'a>(app: &'a App, user: &'a User) -> Vec<NewAgentab
 }
 
 endpoint! {
-    GET: get "/v1/users/{id}" => get,
+    GET: get "/v1/users/{id}" for USER.delete(Scope::Admin) => get,
     tag = "users",
     operation_id = "get_user",
     summary = "Get a user.",
@@ -178,7 +180,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/users/{id}" => change,
+    CHANGE: patch "/v1/users/{id}" for USER.delete(Scope::Admin) => change,
     tag = "users",
     operation_id = "update_user",
     summary = "Change the name, time zone or external id of a user; fields not given stay as they are.",
@@ -224,7 +226,7 @@ async fn change(
 }
 
 endpoint! {
-    DELETE: delete "/v1/users/{id}" => delete,
+    DELETE: delete "/v1/users/{id}" for USER.delete(Scope::Admin) => delete,
     tag = "users",
     operation_id = "delete_user",
     summary = "Erase a user with everything that belongs to them.",
@@ -246,7 +248,7 @@ async fn delete(
 const DAYS: i64 = 32;
 
 endpoint! {
-    COSTS: get "/v1/users/{id}/costs" => costs,
+    COSTS: get "/v1/users/{id}/costs" for USER => costs,
     tag = "users",
     operation_id = "get_user_costs",
     summary = "Get the cost of a user's model calls, in total and per day.",

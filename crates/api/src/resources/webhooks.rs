@@ -31,18 +31,21 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{Id, params};
 use crate::request::body::{Creation, OptionalBody};
 use crate::request::checks::{check_size, check_text};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{List, Page, PageQuery, rows};
 use crate::request::query::Query;
 use crate::resources::fields::Change;
 use crate::resources::tool_sources::check_kinds;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] =
+    &[LIST, CREATE, GET, CHANGE, DELETE, ROTATE, TEST, LIST_DELIVERIES, REDELIVER, REPLAY];
+
 /// Maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 2_000;
 
 endpoint! {
-    LIST: get "/v1/webhooks" => list,
+    LIST: get "/v1/webhooks" for TENANT.all(Scope::Operate) => list,
     tag = "webhooks",
     operation_id = "list_webhooks",
     summary = "List the webhooks of the tenant, the oldest first.",
@@ -56,7 +59,7 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Webhoo
 }
 
 endpoint! {
-    CREATE: post "/v1/webhooks" => create,
+    CREATE: post "/v1/webhooks" for TENANT.all(Scope::Operate) => create,
     tag = "webhooks",
     operation_id = "create_webhook",
     summary = "Have events sent to an address of yours.",
@@ -130,7 +133,7 @@ async fn check_exists(app: &Arc<App>, caller: Caller, id: Uuid, what: &'static s
 }
 
 endpoint! {
-    GET: get "/v1/webhooks/{id}" => get,
+    GET: get "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => get,
     tag = "webhooks",
     operation_id = "get_webhook",
     summary = "Get a webhook, without its secret.",
@@ -148,7 +151,7 @@ async fn get(
 }
 
 endpoint! {
-    CHANGE: patch "/v1/webhooks/{id}" => change,
+    CHANGE: patch "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => change,
     tag = "webhooks",
     operation_id = "update_webhook",
     summary = "Change a webhook, or switch it off and on again.",
@@ -181,7 +184,7 @@ async fn change(
 }
 
 endpoint! {
-    DELETE: delete "/v1/webhooks/{id}" => delete,
+    DELETE: delete "/v1/webhooks/{id}" for TENANT.all(Scope::Operate) => delete,
     tag = "webhooks",
     operation_id = "delete_webhook",
     summary = "Delete a webhook with its deliveries.",
@@ -199,7 +202,7 @@ async fn delete(
 }
 
 endpoint! {
-    ROTATE: post "/v1/webhooks/{id}/secret" => rotate,
+    ROTATE: post "/v1/webhooks/{id}/secret" for TENANT.all(Scope::Operate) => rotate,
     tag = "webhooks",
     operation_id = "rotate_webhook_secret",
     summary = "Replace the secret of a webhook; for a time, the one before it signs, too.",
@@ -222,7 +225,7 @@ async fn rotate(
 }
 
 endpoint! {
-    TEST: post "/v1/webhooks/{id}/test" => test,
+    TEST: post "/v1/webhooks/{id}/test" for TENANT.all(Scope::Operate) => test,
     tag = "webhooks",
     operation_id = "test_webhook",
     summary = "Send a test event to a webhook, also if it is switched off.",
@@ -271,7 +274,7 @@ struct DeliveryFilter {
 const STATES: [&str; 3] = ["pending", "delivered", "dead"];
 
 endpoint! {
-    LIST_DELIVERIES: get "/v1/webhooks/{id}/deliveries" => list_deliveries,
+    LIST_DELIVERIES: get "/v1/webhooks/{id}/deliveries" for TENANT.all(Scope::Operate) => list_deliveries,
     tag = "webhooks",
     operation_id = "list_deliveries",
     summary = "List the deliveries of a webhook, the newest first.",
@@ -319,7 +322,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
 }
 
 endpoint! {
-    REDELIVER: post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" => redeliver,
+    REDELIVER: post "/v1/webhooks/{id}/deliveries/{delivery_id}/redeliver" for TENANT.all(Scope::Operate) => redeliver,
     tag = "webhooks",
     operation_id = "redeliver",
     summary = "Send an event to a webhook again, whatever became of it.",
@@ -340,7 +343,7 @@ async fn redeliver(
 }
 
 endpoint! {
-    REPLAY: post "/v1/webhooks/{id}/replay" => replay,
+    REPLAY: post "/v1/webhooks/{id}/replay" for TENANT.all(Scope::Operate) => replay,
     tag = "webhooks",
     operation_id = "replay_webhook",
     summary = "Send all events again that have happened since a time and that the webhook is for.",

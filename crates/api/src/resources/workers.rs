@@ -16,12 +16,14 @@ use houston_store::worker_list::RegisteredWorker;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::missing_cells::across;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, DRAIN];
+
 endpoint! {
-    LIST: get "/v1/workers" => list,
+    LIST: get "/v1/workers" for INSTALLATION => list,
     tag = "operate",
     operation_id = "list_workers",
     summary = "List the workers of the installation, at most 1,000.",
@@ -37,7 +39,7 @@ async fn list(State(app): State<Arc<App>>, _caller: Caller) -> Result<impl IntoR
 }
 
 endpoint! {
-    DRAIN: post "/v1/workers/{id}/drain" => drain,
+    DRAIN: post "/v1/workers/{id}/drain" for INSTALLATION => drain,
     tag = "operate",
     operation_id = "drain_worker",
     summary = "Ask a worker to drain.",

@@ -28,10 +28,12 @@ use self::stream::{AllEvents, Source};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::Id;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::Query;
 use crate::state::App;
 use crate::state::streams::Aborted;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[OF_TENANT, OF_USER];
 
 /// The query.
 #[derive(Debug, Default, Deserialize)]
@@ -46,7 +48,7 @@ struct Options {
 }
 
 endpoint! {
-    OF_TENANT: get "/v1/events" => of_tenant,
+    OF_TENANT: get "/v1/events" for NAMED.with_query_token() => of_tenant,
     tag = "events",
     operation_id = "stream_all_events",
     summary = "Stream the events of all agentables of the tenant as server-sent events.",
@@ -76,7 +78,7 @@ async fn of_tenant(
 }
 
 endpoint! {
-    OF_USER: get "/v1/users/{id}/events" => of_user,
+    OF_USER: get "/v1/users/{id}/events" for USER.with_query_token() => of_user,
     tag = "events",
     operation_id = "stream_user_events",
     summary = "Stream the events of all agentables of a user as server-sent events.",

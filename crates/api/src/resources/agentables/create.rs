@@ -28,7 +28,7 @@ use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, KindPath};
 use crate::request::body;
 use crate::request::checks::check_line;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::rates::ask;
 use crate::request::request_trace::Posting;
@@ -37,6 +37,8 @@ use crate::resources::messages::{accepted, check_content, check_metadata};
 use crate::resources::users::external_id_taken;
 use crate::resources::users::{new_user, own_agentables};
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
 
 /// The title of the new agentable; empty if the kind generates titles and none is given.
 ///
@@ -51,7 +53,7 @@ fn title<'t>(kind: &KindPath, given: Option<&'t str>) -> Result<&'t str, ApiErro
 }
 
 endpoint! {
-    CREATE: post "/v1/{kinds}" => create,
+    CREATE: post "/v1/{kinds}" for NAMED => create,
     tag = "agentables",
     operation_id = "create_agentable",
     summary = "Create an agentable, with its user and its first message if they are given.",

@@ -17,9 +17,11 @@ use serde::Deserialize;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::request::agentable_path::{AgentablePath, Owner, params};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::Query;
 use crate::state::App;
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET];
 
 /// Default length of a part, in bytes.
 const DEFAULT_BYTES: usize = 16 * 1024;
@@ -50,7 +52,7 @@ impl Range {
 }
 
 endpoint! {
-    GET: get "/v1/{kinds}/{id}/results/{result_id}" => get,
+    GET: get "/v1/{kinds}/{id}/results/{result_id}" for AGENTABLE.unshown() => get,
     tag = "sessions",
     operation_id = "get_result",
     summary = "Read a part of a large tool result.",

@@ -21,13 +21,15 @@ use crate::request::agentable_path::AgentablePath;
 use crate::request::body::Creation;
 use crate::request::checks::check_size;
 use crate::request::checks::check_storable_value;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::{Key, created, stored_body, unless_key_reused};
 use crate::request::request_trace::Posting;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[CREATE];
+
 endpoint! {
-    CREATE: post "/v1/{kinds}/{id}/plans" => create,
+    CREATE: post "/v1/{kinds}/{id}/plans" for AGENTABLE => create,
     tag = "plans",
     operation_id = "create_plan",
     summary = "Make a plan for an agentable, without any model. When it ends, the agentable is reported.",

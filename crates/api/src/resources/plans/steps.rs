@@ -15,14 +15,16 @@ use serde_json::Value;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::page::{HexText, List, Page, PageQuery};
 use crate::request::query::Query;
 use crate::resources::plans::{PlanPath, StepPath, listed, refused, tell};
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, RETRY, SKIP];
+
 endpoint! {
-    LIST: get "/v1/plans/{id}/steps" => list,
+    LIST: get "/v1/plans/{id}/steps" for ROW => list,
     tag = "plans",
     operation_id = "list_plan_steps",
     summary = "List the steps of a plan in the order of its document, those of loops for each turn so far.",
@@ -59,7 +61,7 @@ async fn list(
 }
 
 endpoint! {
-    RETRY: post "/v1/plans/{id}/steps/{path}/retry" => retry,
+    RETRY: post "/v1/plans/{id}/steps/{path}/retry" for ROW => retry,
     tag = "plans",
     operation_id = "retry_plan_step",
     summary = "Repeat a step that failed or was cancelled, with the steps that were skipped because of it; or do not wait for its next attempt.",
@@ -84,7 +86,7 @@ async fn retry(
 }
 
 endpoint! {
-    SKIP: post "/v1/plans/{id}/steps/{path}/skip" => skip,
+    SKIP: post "/v1/plans/{id}/steps/{path}/skip" for ROW => skip,
     tag = "plans",
     operation_id = "skip_plan_step",
     summary = "Skip a step that does not run and has no result: the plan goes on as if it were not needed.",

@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::request::agentable_path::AgentablePath;
 use crate::request::body::Creation;
 use crate::request::checks::check_text;
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::idempotency::Key;
 use crate::request::missing_cells::across;
 use crate::request::page::{List, PageQuery};
@@ -34,8 +34,10 @@ use crate::resources::plans::create::make_again;
 use crate::resources::runs::response;
 use crate::state::App;
 
+pub(crate) const ENDPOINTS: &[Endpoint] = &[LIST, CANCEL, RETRY];
+
 endpoint! {
-    LIST: get "/v1/runs" => list,
+    LIST: get "/v1/runs" for TENANT.all(Scope::Operate) => list,
     tag = "runs",
     operation_id = "list_all_runs",
     summary = "List the runs of the tenant, newest first.",
@@ -230,7 +232,7 @@ impl Change {
 }
 
 endpoint! {
-    CANCEL: post "/v1/runs/cancel" => cancel,
+    CANCEL: post "/v1/runs/cancel" for TENANT.all(Scope::Operate) => cancel,
     tag = "runs",
     operation_id = "cancel_runs",
     summary = "Cancel many runs, by ids or by a filter.",
@@ -248,7 +250,7 @@ async fn cancel(
 }
 
 endpoint! {
-    RETRY: post "/v1/runs/retry" => retry,
+    RETRY: post "/v1/runs/retry" for TENANT.all(Scope::Operate) => retry,
     tag = "runs",
     operation_id = "retry_runs",
     summary = "Try many runs again, by ids or by a filter.",

@@ -35,12 +35,14 @@ use crate::caller::Caller;
 use crate::deadline::Deadline;
 use crate::error::ApiError;
 use crate::request::agentable_path::{Id, Owner};
-use crate::request::endpoint::endpoint;
+use crate::request::endpoint::{Endpoint, endpoint};
 use crate::request::query::{Query, clamped, time};
 use crate::state::App;
 use crate::state::documents::{DocumentBody, DocumentPermit};
 use crate::state::streams::StreamRegistration;
 use crate::wiring::{ExplainError, ExplainTopic};
+
+pub(crate) const ENDPOINTS: &[Endpoint] = &[GET, CALLS, TRACE, CANCEL];
 
 /// The response for a run.
 pub(crate) fn response(run: Run) -> RunResponse {
@@ -77,7 +79,7 @@ struct GetOptions {
 }
 
 endpoint! {
-    GET: get "/v1/runs/{id}" => get,
+    GET: get "/v1/runs/{id}" for ROW => get,
     tag = "runs",
     operation_id = "get_run",
     summary = "Get a run; with `wait`, once it has ended or waits for a person.",
@@ -230,7 +232,7 @@ fn may_end_a_wait(event: &Event) -> bool {
 }
 
 endpoint! {
-    CANCEL: post "/v1/runs/{id}/cancel" => cancel,
+    CANCEL: post "/v1/runs/{id}/cancel" for ROW => cancel,
     tag = "runs",
     operation_id = "cancel_run",
     summary = "Cancel a run.",
@@ -276,7 +278,7 @@ fn call_response(StoredModelCall { call, at }: StoredModelCall) -> ModelCallResp
 }
 
 endpoint! {
-    CALLS: get "/v1/runs/{id}/model_calls" => calls,
+    CALLS: get "/v1/runs/{id}/model_calls" for ROW.unshown() => calls,
     tag = "runs",
     operation_id = "list_model_calls",
     summary = "List the model calls of a run with usage and cost.",
@@ -324,7 +326,7 @@ fn yes() -> bool {
 }
 
 endpoint! {
-    TRACE: get "/v1/runs/{id}/trace" => trace,
+    TRACE: get "/v1/runs/{id}/trace" for ROW.unshown() => trace,
     tag = "runs",
     operation_id = "get_run_trace",
     summary = "Get the trace of a run: what it was given, what it did, what was answered.",
