@@ -3,8 +3,6 @@
 //! A test of crate `tools` compares the tables with the OpenAPI document, which is made of the bodies of requests, and with the
 //! schemas of the tools.
 
-mod tables;
-
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -119,7 +117,42 @@ impl UpdatableBy {
     }
 }
 
+/// A field with a value of any length.
+pub(crate) const fn field(
+    name: &'static str,
+    kind: FieldType,
+    by: UpdatableBy,
+    description: &'static str,
+) -> Field {
+    Field {
+        name,
+        kind,
+        values: &[],
+        max: None,
+        required: false,
+        nullable: false,
+        updatable_by: by,
+        description,
+    }
+}
+
 impl Field {
+    pub(crate) const fn at_most(self, max: Max) -> Self {
+        Self { max: Some(max), ..self }
+    }
+
+    pub(crate) const fn not_empty(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    pub(crate) const fn or_null(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+
+    pub(crate) const fn one_of(self, values: &'static [&'static str]) -> Self {
+        Self { values, ..self }
+    }
+
     /// The JSON Schema of its values, for a tool.
     #[must_use]
     pub fn schema(&self) -> Value {
@@ -138,12 +171,6 @@ impl Field {
 }
 
 impl Entity {
-    /// Its fields that may be changed.
-    #[must_use]
-    pub fn fields(self) -> &'static [Field] {
-        tables::of(self)
-    }
-
     /// One of its fields.
     #[must_use]
     pub fn field(self, name: &str) -> Option<&'static Field> {

@@ -112,6 +112,7 @@ pub mod trace;
 pub mod transform;
 pub mod trigger;
 pub mod unread;
+mod updatable;
 pub mod visible;
 pub mod webhook;
 pub mod why;

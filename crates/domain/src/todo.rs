@@ -9,7 +9,11 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use crate::field::FieldType::{Boolean, String as Text};
+use crate::field::UpdatableBy::{Api, Both};
+use crate::field::{Field, Max, field};
 use crate::id::{TodoId, UserId};
+use crate::knowledge::MAX_TITLE_CHARS;
 use crate::local_time::instant;
 use crate::names::names;
 use crate::nullable::nullable;
@@ -95,6 +99,25 @@ pub struct Todo {
     pub updated_at: Time,
 }
 
+/// The fields that may be changed.
+pub(crate) const FIELDS: [Field; 8] = [
+    field("title", Text, Both, "One line.").at_most(Max::Chars(MAX_TITLE_CHARS)).not_empty(),
+    field("details", Text, Both, "Markdown, at most 4,000 bytes.").at_most(Max::Bytes(MAX_DETAILS_BYTES)),
+    field("list", Text, Both, "The name of a list, one line; empty: no list.")
+        .at_most(Max::Chars(MAX_LIST_CHARS)),
+    field("priority", Text, Both, "How much it matters.").one_of(&["low", "normal", "high"]),
+    field(
+        "due",
+        Text,
+        Both,
+        "A day, as `2026-12-01`, a local time, as `2026-12-01T15:00`, or a time with an offset.",
+    )
+    .or_null(),
+    field("time_zone", Text, Api, "The time zone of `due`: an IANA name."),
+    field("done", Boolean, Both, "Whether it is done."),
+    field("before", Text, Both, "The todo of the same user before which it is moved."),
+];
+
 /// Creates a todo, which comes last: `{"title": "Buy milk", "due": "2026-12-01"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -141,6 +164,100 @@ pub struct UpdateTodo {
     pub done: Option<bool>,
     /// The todo of the same user before which it is moved.
     pub before: Option<TodoId>,
+}
+
+/// A todo to be created. It comes last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTodo {
+    /// The id of the todo.
+    pub id: TodoId,
+    /// The name of its list; empty: no list.
+    pub list: String,
+    /// What is to be done.
+    pub title: String,
+    /// More about it.
+    pub details: String,
+    /// How much it matters.
+    pub priority: Priority,
+    /// When it is due.
+    pub due: Option<Due>,
+}
+
+/// A change of a todo; `None` leaves the value as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TodoChange {
+    /// The new name of its list.
+    pub list: Option<String>,
+    /// The new title.
+    pub title: Option<String>,
+    /// The new details.
+    pub details: Option<String>,
+    /// The new priority.
+    pub priority: Option<Priority>,
+    /// When it is due; `Some(None)`: at no time.
+    pub due: Option<Option<Due>>,
+    /// Whether it is done.
+    pub done: Option<bool>,
+}
+
+impl CreateTodo {
+    /// The texts to be checked, by the names of their fields.
+    #[must_use]
+    pub fn texts(&self) -> [(&'static str, Option<&str>); 3] {
+        [("title", Some(&self.title)), ("details", self.details.as_deref()), ("list", self.list.as_deref())]
+    }
+
+    /// The todo to be created.
+    #[must_use]
+    pub fn into_new(self, id: TodoId, due: Option<Due>) -> NewTodo {
+        NewTodo {
+            id,
+            list: self.list.unwrap_or_default(),
+            title: self.title,
+            details: self.details.unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            due,
+        }
+    }
+}
+
+impl NewTodo {
+    /// The todo as it is at the time of its creation. Its position is not known.
+    #[must_use]
+    pub fn created(&self, user: UserId, now: Time) -> Todo {
+        Todo {
+            id: self.id,
+            user,
+            list: self.list.clone(),
+            title: self.title.clone(),
+            details: self.details.clone(),
+            priority: self.priority,
+            due: self.due.as_ref().map(|due| due.local.clone()),
+            time_zone: self.due.as_ref().map(|due| due.zone.to_string()),
+            due_at: self.due.as_ref().map(|due| Time(due.at)),
+            position: 0.0,
+            done_at: None,
+            untrusted: false,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}
+
+impl UpdateTodo {
+    /// As in [`CreateTodo::texts`].
+    #[must_use]
+    pub fn texts(&self) -> [(&'static str, Option<&str>); 3] {
+        let Self { title, details, list, .. } = self;
+        [("title", title.as_deref()), ("details", details.as_deref()), ("list", list.as_deref())]
+    }
+
+    /// The change, without the new place.
+    #[must_use]
+    pub fn into_change(self, due: Option<Option<Due>>) -> TodoChange {
+        let Self { list, title, details, priority, done, .. } = self;
+        TodoChange { list, title, details, priority, due, done }
+    }
 }
 
 /// When a todo is due.

@@ -7,12 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chrono_tz::Tz;
+use houston_domain::field::{Entity, Max};
 use houston_domain::id::{TodoId, UserId};
-use houston_domain::knowledge::MAX_TITLE_CHARS;
-use houston_domain::todo::{CreateTodo, UpdateTodo};
-use houston_domain::todo::{Due, MAX_DETAILS_BYTES, MAX_LIST_CHARS, TodoStatus};
-use houston_protocol::time::Time;
-use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
+use houston_domain::todo::{CreateTodo, Due, TodoStatus, UpdateTodo};
+use houston_store::todo::{Todo, TodoQuery};
 use serde::Deserialize;
 
 use crate::caller::Caller;
@@ -114,36 +112,13 @@ async fn create(
     Id(user): Id<UserId>,
     request: Creation<CreateTodo>,
 ) -> Result<Response, ApiError> {
-    let Creation { value: CreateTodo { title, details, list, priority, due: text, time_zone }, key } =
-        request;
-    check(Some(&title), details.as_deref(), list.as_deref())?;
+    let Creation { value, key } = request;
+    check(value.texts())?;
     let of_user = app.store(caller).user(user).await?.time_zone;
-    let due = text.map(|text| due(&text, time_zone.as_deref(), &of_user)).transpose()?;
-    let new = NewTodo {
-        id: app.state.ids.beside(user),
-        list: list.unwrap_or_default(),
-        title,
-        details: details.unwrap_or_default(),
-        priority: priority.unwrap_or_default(),
-        due,
-    };
+    let due = value.due.as_deref().map(|text| due(text, value.time_zone.as_deref(), &of_user)).transpose()?;
+    let new = value.into_new(app.state.ids.beside(user), due);
     let now = app.now();
-    let todo = Todo {
-        id: new.id,
-        user,
-        list: new.list.clone(),
-        title: new.title.clone(),
-        details: new.details.clone(),
-        priority: new.priority,
-        due: new.due.as_ref().map(|due| due.local.clone()),
-        time_zone: new.due.as_ref().map(|due| due.zone.to_string()),
-        due_at: new.due.as_ref().map(|due| Time(due.at)),
-        position: 0.0,
-        done_at: None,
-        untrusted: false,
-        created_at: now.into(),
-        updated_at: now.into(),
-    };
+    let todo = new.created(user, now.into());
     let body = stored_body(&todo);
     let done =
         app.store(caller).create_todo(user, (new, now), key.as_ref().map(Key::as_stored), &body).await?;
@@ -186,25 +161,28 @@ async fn change(
     Change(value): Change<UpdateTodo>,
 ) -> Result<impl IntoResponse, ApiError> {
     if value == UpdateTodo::default() {
-        let fields = "`title`, `details`, `list`, `priority`, `due`, `done`, `before`";
-        return Err(ApiError::field("", format!("nothing to change: give at least one of {fields}")));
+        let fields = Entity::Todo.fields().iter().map(|field| field.name).filter(|name| *name != "time_zone");
+        let fields: Vec<String> = fields.map(|name| format!("`{name}`")).collect();
+        return Err(ApiError::field(
+            "",
+            format!("nothing to change: give at least one of {}", fields.join(", ")),
+        ));
     }
-    let UpdateTodo { title, details, list, priority, due: text, time_zone, done, before } = value;
-    check(title.as_deref(), details.as_deref(), list.as_deref())?;
-    if time_zone.is_some() && !matches!(text, Some(Some(_))) {
+    check(value.texts())?;
+    if value.time_zone.is_some() && !matches!(value.due, Some(Some(_))) {
         return Err(ApiError::field("/time_zone", "is that of `due`: give both"));
     }
-    let due = match text {
+    let due = match &value.due {
         None => None,
         Some(None) => Some(None),
         Some(Some(text)) => {
             let user = app.store(caller).todo(id).await?.user;
             let of_user = app.store(caller).user(user).await?.time_zone;
-            Some(Some(due(&text, time_zone.as_deref(), &of_user)?))
+            Some(Some(due(text, value.time_zone.as_deref(), &of_user)?))
         }
     };
-    let change = TodoChange { list, title, details, priority, due, done };
-    Ok(Json(app.store(caller).change_todo(id, &change, before).await?))
+    let before = value.before;
+    Ok(Json(app.store(caller).change_todo(id, &value.into_change(due), before).await?))
 }
 
 endpoint! {
@@ -225,22 +203,24 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Checks the texts that are given.
-fn check(title: Option<&str>, details: Option<&str>, list: Option<&str>) -> Result<(), ApiError> {
-    if let Some(title) = title {
-        check_line("/title", title, MAX_TITLE_CHARS)?;
-    }
-    if let Some(details) = details {
-        check_text("/details", details)?;
-        check_size("/details", details.len(), MAX_DETAILS_BYTES)?;
-    }
-    if let Some(list) = list.filter(|list| !list.is_empty()) {
-        check_line("/list", list, MAX_LIST_CHARS)?;
-    }
-    let has_lines = |text: Option<&str>| text.is_some_and(|text| text.contains(['\n', '\r']));
-    for (pointer, text) in [("/title", title), ("/list", list)] {
-        if has_lines(text) {
-            return Err(ApiError::field(pointer, "must be one line"));
+/// Checks the texts that are given by what their fields may have: one with a maximum of characters is a line.
+fn check<'t>(texts: impl IntoIterator<Item = (&'static str, Option<&'t str>)>) -> Result<(), ApiError> {
+    for (name, text) in texts {
+        let (Some(text), Some(field)) = (text, Entity::Todo.field(name)) else { continue };
+        let pointer = format!("/{name}");
+        match field.max {
+            Some(Max::Chars(_)) if text.is_empty() && !field.required => {}
+            Some(Max::Chars(most)) => {
+                check_line(&pointer, text, most)?;
+                if text.contains(['\n', '\r']) {
+                    return Err(ApiError::field(&pointer, "must be one line"));
+                }
+            }
+            Some(Max::Bytes(most)) => {
+                check_text(&pointer, text)?;
+                check_size(&pointer, text.len(), most)?;
+            }
+            _ => {}
         }
     }
     Ok(())

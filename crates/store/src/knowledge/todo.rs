@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, TenantId, TodoId, UserId};
 use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::time::Time;
-pub use houston_domain::todo::Todo;
-use houston_domain::todo::{Due, Priority, STEP, TodoStatus, between};
+pub use houston_domain::todo::{NewTodo, Todo, TodoChange};
+use houston_domain::todo::{Priority, STEP, TodoStatus, between};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -15,40 +15,6 @@ use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
 use crate::row_security::with_connection;
-
-/// A todo to be created. It comes last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTodo {
-    /// The id of the todo.
-    pub id: TodoId,
-    /// The name of its list; empty: no list.
-    pub list: String,
-    /// What is to be done.
-    pub title: String,
-    /// More about it.
-    pub details: String,
-    /// How much it matters.
-    pub priority: Priority,
-    /// When it is due.
-    pub due: Option<Due>,
-}
-
-/// A change of a todo; `None` leaves the value as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TodoChange {
-    /// The new name of its list.
-    pub list: Option<String>,
-    /// The new title.
-    pub title: Option<String>,
-    /// The new details.
-    pub details: Option<String>,
-    /// The new priority.
-    pub priority: Option<Priority>,
-    /// When it is due; `Some(None)`: at no time.
-    pub due: Option<Option<Due>>,
-    /// Whether it is done.
-    pub done: Option<bool>,
-}
 
 /// Which todos a list has.
 #[derive(Debug, Clone, PartialEq, Default)]

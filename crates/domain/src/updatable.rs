@@ -1,58 +1,31 @@
-//! The tables, one for each entity.
+//! Which fields may be changed, of each [`Entity`].
 
-use super::FieldType::{Boolean, Object, String, StringList};
-use super::UpdatableBy::{Api, Both};
-use super::{Entity, Field, FieldType, Max, UpdatableBy};
 use crate::agent_settings::MAX_AGENT_NAME_CHARS;
 use crate::agentable::{MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
 use crate::event::topic::MAX_PATTERNS;
+use crate::field::FieldType::{Boolean, Object, String, StringList};
+use crate::field::UpdatableBy::{Api, Both};
+use crate::field::{Entity, Field, Max, field};
 use crate::knowledge::{MAX_DOCUMENT_BYTES, MAX_TITLE_CHARS as MAX_DOCUMENT_TITLE_CHARS};
 use crate::trigger::{MAX_INSTRUCTIONS_BYTES, MAX_NAME_CHARS};
 
-pub(super) fn of(entity: Entity) -> &'static [Field] {
-    match entity {
-        Entity::Goal => &GOAL,
-        Entity::Task => &TASK,
-        Entity::Agent => &AGENT,
-        Entity::Team => &TEAM,
-        Entity::User => &USER,
-        Entity::Profile => &PROFILE,
-        Entity::Todo => &TODO,
-        Entity::Note => &NOTE,
-        Entity::FeedItem => &FEED_ITEM,
-        Entity::Webhook => &WEBHOOK,
-        Entity::Trigger => &TRIGGER,
-    }
-}
-
-const fn field(name: &'static str, kind: FieldType, by: UpdatableBy, description: &'static str) -> Field {
-    Field {
-        name,
-        kind,
-        values: &[],
-        max: None,
-        required: false,
-        nullable: false,
-        updatable_by: by,
-        description,
-    }
-}
-
-impl Field {
-    const fn at_most(self, max: Max) -> Self {
-        Self { max: Some(max), ..self }
-    }
-
-    const fn not_empty(self) -> Self {
-        Self { required: true, ..self }
-    }
-
-    const fn or_null(self) -> Self {
-        Self { nullable: true, ..self }
-    }
-
-    const fn one_of(self, values: &'static [&'static str]) -> Self {
-        Self { values, ..self }
+impl Entity {
+    /// Its fields that may be changed.
+    #[must_use]
+    pub fn fields(self) -> &'static [Field] {
+        match self {
+            Entity::Goal => &GOAL,
+            Entity::Task => &TASK,
+            Entity::Agent => &AGENT,
+            Entity::Team => &TEAM,
+            Entity::User => &USER,
+            Entity::Profile => &PROFILE,
+            Entity::Todo => &crate::todo::FIELDS,
+            Entity::Note => &NOTE,
+            Entity::FeedItem => &FEED_ITEM,
+            Entity::Webhook => &WEBHOOK,
+            Entity::Trigger => &TRIGGER,
+        }
     }
 }
 
@@ -153,23 +126,6 @@ const PROFILE: [Field; 5] = [
     field("communication_style", StringList, Both, "How they want to be addressed."),
     field("interests", StringList, Both, "What they care about."),
     field("aims", StringList, Both, "What they want to achieve."),
-];
-
-const TODO: [Field; 8] = [
-    field("title", String, Both, "One line.").at_most(Max::Chars(200)).not_empty(),
-    field("details", String, Both, "Markdown, at most 4,000 bytes.").at_most(Max::Bytes(4_000)),
-    field("list", String, Both, "The name of a list, one line; empty: no list.").at_most(Max::Chars(60)),
-    field("priority", String, Both, "How much it matters.").one_of(&["low", "normal", "high"]),
-    field(
-        "due",
-        String,
-        Both,
-        "A day, as `2026-12-01`, a local time, as `2026-12-01T15:00`, or a time with an offset.",
-    )
-    .or_null(),
-    field("time_zone", String, Api, "The time zone of `due`: an IANA name."),
-    field("done", Boolean, Both, "Whether it is done."),
-    field("before", String, Both, "The todo of the same user before which it is moved."),
 ];
 
 const NOTE: [Field; 2] = [
