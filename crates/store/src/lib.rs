@@ -100,7 +100,14 @@
 //!    `pg_stat_statements` and in the plan tests.
 //! 3. A `tenant_id` column, in the `where` of every query of a [`TenantStore`]. [`Store::migrate`] gives each table with this
 //!    column its policy; one without it is decided about in `row_security.sql` and the test `row_security.rs`.
-//! 4. `cargo xtask prepare` refreshes `.sqlx`.
+//! 4. `cargo xtask prepare` refreshes `.sqlx`: after each change of a query or a column.
+//!
+//! # Add a column
+//! As `details` of todos: a migration, with a default, because processes of the previous release write rows during an upgrade; a
+//! field of the types in `houston_domain::<noun>`, which are also what requests and responses have, and of its `FIELDS`, if it may
+//! be changed; the queries of the noun here; the tool that reads and writes it, `tools/src/builtin/<noun>.rs`; a test in
+//! `tools/tests/it/<noun>.rs`. Then `cargo xtask prepare`, and as after a change of an endpoint and a tool, `openapi.json` and
+//! `definitions.json`.
 //!
 //! # Let a tool use rows
 //! A method of [`record::RecordTx`] with the tenant and owner of its run. It returns rows or a typed refusal; what the model
