@@ -84,8 +84,10 @@ pub struct CallToApprove {
     pub input: Value,
     /// Why a person is asked.
     pub why: String,
-    /// The thread message that shows the call.
-    pub message_id: MessageId,
+    /// The thread message that shows the call. A step of a plan has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = MessageId, required = false))]
+    pub message_id: Option<MessageId>,
     /// What it would change, as it was when the question was asked: a unified diff of a file, of at most about 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,

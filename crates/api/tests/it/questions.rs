@@ -36,7 +36,7 @@ pub(crate) fn approval(api: &TestApi, why: &str) -> NewQuestion {
             tool: "send_mail".into(),
             input: json!({"to": "ann@example.com"}),
             why: why.into(),
-            message_id: api.state.ids.beside(api.agentable()),
+            message_id: Some(api.state.ids.beside(api.agentable())),
             preview: None,
             lasting: true,
             pin: None,

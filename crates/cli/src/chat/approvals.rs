@@ -268,7 +268,7 @@ mod tests {
     const SECOND: QuestionId = QuestionId(Uuid::from_u128(2));
 
     fn asked(question_id: QuestionId) -> Fact<'static> {
-        let message_id = MessageId(Uuid::nil());
+        let message_id = Some(MessageId(Uuid::nil()));
         let call = CallToApprove {
             tool: "t".into(),
             input: json!({}),

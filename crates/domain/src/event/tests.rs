@@ -33,7 +33,7 @@ fn events_of_questions_are_read_as_they_were_written() {
             tool: "delete_note".into(),
             input: serde_json::json!({"type": "x"}),
             why: "it deletes something".into(),
-            message_id: MessageId(uuid::Uuid::nil()),
+            message_id: Some(MessageId(uuid::Uuid::nil())),
             preview: Some("-1\n+2\n".into()),
             lasting: true,
             pin: None,

@@ -31,8 +31,9 @@ pub struct Approval {
     pub input: Value,
     /// Why a person is asked, as a clause: `it deletes something for good`.
     pub why: String,
-    /// The thread message (tool cell) that shows the call.
-    pub message_id: MessageId,
+    /// The thread message (tool cell) that shows the call; `None`: no thread shows the calls of a plan's steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
     /// What it would change, as it was when the question was asked: a unified diff of a file. Many lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
@@ -300,7 +301,7 @@ mod tests {
             tool: "send_mail".to_owned(),
             input: json!({"to": "ann@example.com"}),
             why: "it sends something out".to_owned(),
-            message_id: MessageId(uuid::Uuid::nil()),
+            message_id: Some(MessageId(uuid::Uuid::nil())),
             preview: None,
             lasting,
             pin: Some("6f1c".to_owned()),

@@ -201,7 +201,7 @@ impl<'a> From<&'a NewQuestion> for Interrupt<'a> {
             reason: reason(question).into(),
             message: question.text.as_str().into(),
             tool_call_id: approval
-                .map(|approval| approval.message_id)
+                .and_then(|approval| approval.message_id)
                 .or(question.message_id)
                 .map(EntityId::Message),
             response_schema: response_schema(question),
@@ -229,8 +229,9 @@ fn response_schema(question: &NewQuestion) -> Option<Cow<'_, Value>> {
 fn reason(question: &NewQuestion) -> &'static str {
     let begins =
         |prefix: &str| question.subject.as_deref().is_some_and(|subject| subject.starts_with(prefix));
+    let is_of_thread = question.approval.as_ref().is_some_and(|approval| approval.message_id.is_some());
     match question.kind {
-        QuestionKind::Approval if question.approval.is_some() => "tool_call",
+        QuestionKind::Approval if is_of_thread => "tool_call",
         QuestionKind::Approval if begins(pause::PREFIX) => "houston:pause",
         QuestionKind::Approval => "confirmation",
         QuestionKind::Input if question.is_client_call() => "tool_call",

@@ -162,7 +162,8 @@ pub(crate) async fn write<'s>(
     if !superseded.is_empty() {
         let ids: Vec<Uuid> = superseded.iter().map(|id| id.0).collect();
         closed.extend(close(connection, &ids, QuestionState::Superseded, None, None).await?);
-        if closed.len() < ids.len() && was_decided(connection, &ids).await? {
+        // A plan that was changed by an answer is not written: what it decided without the answer is void.
+        if closed.len() < ids.len() && step.plan.is_none() && was_decided(connection, &ids).await? {
             return Err(Error::Answered);
         }
     }
@@ -469,7 +470,7 @@ mod tests {
             tool: "delete_note".into(),
             input: json!({"id": 1}),
             why: "it deletes something for good".into(),
-            message_id: MessageId(Uuid::nil()),
+            message_id: Some(MessageId(Uuid::nil())),
             preview: None,
             lasting,
             pin: None,

@@ -48,7 +48,7 @@ fn question() -> NewQuestion {
             tool: "http_request".into(),
             input,
             why: "it sends something out".into(),
-            message_id: MessageId(uuid::Uuid::nil()),
+            message_id: Some(MessageId(uuid::Uuid::nil())),
             preview: None,
             lasting: true,
             pin: None,

@@ -51,12 +51,13 @@ impl Tool for Wipe {
         ToolFacts { risk: self.risk, ..ToolFacts::of_effect(EffectClass::Effect) }
     }
 
-    fn plan(&self, _: &Value, _: &CallContext) -> Result<Plan, InvalidInput> {
+    fn plan(&self, input: &Value, _: &CallContext) -> Result<Plan, InvalidInput> {
         let (executed, takes) = (Arc::clone(&self.executed), self.takes);
+        let what = input["what"].as_str().unwrap_or("all").to_owned();
         Ok(Plan::Execute(Box::pin(async move {
             executed.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(takes).await;
-            ToolResponse::success("Wiped.")
+            ToolResponse::success(format!("Wiped {what}."))
         })))
     }
 }

@@ -1,5 +1,6 @@
 //! The tools for plans on real servers: a plan is read and changed by the agent that made it, and some ask first.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use houston_domain::agentable::Planning;
 use houston_domain::guard::Risk;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::model::ModelError;
+use houston_domain::question::QuestionKind;
 use houston_domain::run::RunStatus;
 use houston_llm::{Description, EventStream, Model, Request};
 use serde_json::{Value, json};
@@ -154,6 +156,53 @@ async fn plan_with_repeated_effects_asks_first() {
     assert_eq!(cluster.servers.sql(plans).unwrap().trim(), "2");
     worker.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_of_a_plan_is_approved_like_any_other() {
+    let cluster = TestCluster::start().await;
+    let executed = Arc::<AtomicUsize>::default();
+    let worker = cluster.worker_with(simulated(), vec![Wipe::new(&executed, Duration::ZERO)]);
+    let old =
+        "update houston.questions set kind = 'input', subject = 'a', schema = '{\"type\": \"boolean\"}',
+                      approval = null where state = 'open'";
+    for (is_old, answer, became, calls) in [
+        (false, json!({"decision": "approve"}), "succeeded Wiped mail.", 1),
+        (false, json!({"decision": "edit", "input": {"what": "less"}}), "succeeded Wiped less.", 2),
+        (false, json!({"decision": "respond", "message": "I did it"}), "succeeded I did it", 2),
+        (false, json!({"decision": "reject", "message": "not today"}), "failed PERMISSION_DENIED", 2),
+        (true, json!(false), "failed PERMISSION_DENIED", 2),
+        (true, json!(true), "succeeded Wiped mail.", 3),
+    ] {
+        let goal = cluster.new_goal().await;
+        let step = json!({"id": "a", "type": "tool", "tool": "wipe", "args": {"what": "mail"}});
+        let made =
+            cluster.call(goal, "create_plan", &json!({"goal": "One", "detached": true, "steps": [step]}));
+        assert!(made.await.starts_with("Made plan_"));
+        let asked = eventually("it asks", || async {
+            let open = cluster.requests().open_questions(None, None, None, 10).await.ok()?;
+            open.first().map(|of| of.question.asked.clone())
+        })
+        .await;
+        let approval = asked.approval.as_deref().unwrap();
+        assert_eq!((asked.kind, asked.subject.as_deref()), (QuestionKind::Approval, Some("a#1")));
+        assert_eq!((approval.tool.as_str(), &approval.input), ("wipe", &json!({"what": "mail"})));
+        if is_old {
+            cluster.servers.sql(old).unwrap();
+        } else {
+            asked.check_answer(&answer).unwrap();
+        }
+        cluster.decide(asked.id, answer).await;
+        let query = "select concat(state ->> 'status', ' ', coalesce(state -> 'error' ->> 'code', state ->> 'result'))
+                       from houston.plan_steps order by started_at desc limit 1";
+        eventually("the step settles", || async {
+            (cluster.servers.sql(query).ok()?.trim() == became).then_some(())
+        })
+        .await;
+        assert_eq!(executed.load(Ordering::SeqCst), calls, "{became}");
+    }
+    worker.drain().await;
+}
+
 /// A model that remembers requests.
 struct Listening {
     inner: Arc<dyn Model>,

@@ -278,7 +278,9 @@ impl Translator {
             Fact::QuestionAsked { question_id, subject, kind, text, schema, approval, .. } => {
                 let (id, key) = (approval_id(*question_id), EntityId::Result(MessageId(question_id.0)));
                 if let Some(call) = approval {
-                    self.items.call_waits_for(EntityId::Message(call.message_id), &id);
+                    if let Some(cell) = call.message_id {
+                        self.items.call_waits_for(EntityId::Message(cell), &id);
+                    }
                     let (name, arguments) = (call.tool.clone(), call.input.to_string());
                     return self.items.complete(key, approval_request(id, name, arguments));
                 }

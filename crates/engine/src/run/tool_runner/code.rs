@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::execution::{ExternalCall, OpenCalls};
 use super::fallback::Falling;
-use super::held::{Decided, DecidedCall, WaitingCall, question_of};
+use super::held::{Decided, DecidedCall, WaitingCall, cell_asked, question_of};
 use super::pausing::Resuming;
 use super::{Cells, Held, Others, Plans, Prepared, ToolRunner, add_cells, add_response, cut};
 use crate::error::Interrupted;
@@ -154,7 +154,7 @@ impl ToolRunner {
                         Some(Decided::CarryOut { call, note }) => (call, note),
                         _ => (call, None),
                     };
-                    sorted.external.push(self.repeat(journal, call, cell, note, intent.as_ref()));
+                    sorted.external.push(self.repeat(journal, call, Some(cell), note, intent.as_ref()));
                 }
                 Made::Paused(cell, paused) => {
                     let paused = PausedAt { call, cell, paused };
@@ -175,8 +175,8 @@ impl ToolRunner {
         codes: &mut Codes<'_>,
         sorted: &mut Sorted,
     ) -> Result<(), Interrupted> {
-        let Some(asked) = &question.asked.approval else { return Ok(()) };
-        let (cell, id) = (asked.message_id, question.asked.id);
+        let Some(cell) = cell_asked(question) else { return Ok(()) };
+        let id = question.asked.id;
         if question.state != QuestionState::Open {
             let decided = Decided::by(question, call.clone());
             sorted.decided.push(DecidedCall { call, cell, decided });
@@ -259,6 +259,7 @@ impl ToolRunner {
         let mut cells = add_cells(journal, &mut step, &new, &mut plans);
         let held = self.ask(journal, &mut step, std::mem::take(&mut plans.held), &cells).await?;
         cells.extend(decided.iter().map(|of| (of.call.id.clone(), of.cell)));
+        let decided = decided.into_iter().map(|DecidedCall { call, decided, .. }| (call, decided));
         let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
         plans.extend(more);
         for content in std::mem::take(&mut plans.messages) {

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
@@ -23,7 +24,7 @@ use tracing::{Instrument as _, Span};
 use super::code::{Codes, time_of};
 use super::fallback::FallbackCall;
 use super::pausing::Pausing;
-use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of};
+use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of, not_for_plans};
 use crate::error::Interrupted;
 use crate::observer::Observed;
 use crate::run::journal::Journal;
@@ -337,7 +338,7 @@ impl Returned {
 }
 
 /// A call that acts outside of Houston.
-pub(super) struct ExternalCall {
+pub(crate) struct ExternalCall {
     pub(super) call: ToolCall,
     pub(super) context: CallContext,
     pub(super) cell: Option<MessageId>,
@@ -410,7 +411,7 @@ impl Work {
 
 impl ExternalCall {
     /// Whether another worker may execute the call again.
-    pub(super) fn may_repeat(&self, offer: &Offer) -> bool {
+    pub(crate) fn may_repeat(&self, offer: &Offer) -> bool {
         let effect = offer.get(&self.call.name).map(|tool| tool.definition().effect);
         self.work.only_asks() || effect.is_some_and(|effect| effect != EffectClass::Effect)
     }
@@ -513,6 +514,27 @@ impl ToolRunner {
             }
             returned
         })
+    }
+}
+
+impl ToolRunner {
+    /// Starts the call of a plan's step, whose intent is committed.
+    pub(crate) fn start_step<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        call: ExternalCall,
+    ) -> BoxFuture<'static, ToolResponse> {
+        let metrics = Arc::clone(&journal.services.metrics);
+        let running = self.start_call(journal, call, None);
+        async move {
+            let response = match running.await {
+                Returned { acted: Acted::Done(response), .. } => response,
+                Returned { call, .. } => not_for_plans(&call.name),
+            };
+            metrics.tools.answered(&response);
+            response
+        }
+        .boxed()
     }
 }
 

@@ -9,6 +9,7 @@ use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionStat
 use houston_domain::step::Step;
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_tools::{Paused, Plan};
+use serde_json::Value;
 
 use super::guard::Intents;
 use super::record::{self, PendingRecord};
@@ -18,7 +19,7 @@ use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
 /// A call that a person must allow, before the question is asked.
-pub(super) struct HeldCall {
+pub(crate) struct HeldCall {
     pub(super) call: ToolCall,
     /// Why a person is asked.
     pub(super) why: String,
@@ -130,7 +131,7 @@ impl Held {
 }
 
 /// How a call that waited for a person goes on.
-pub(super) enum Decided {
+pub(crate) enum Decided {
     /// It is carried out. A note for the model, if the arguments are not those of the history.
     CarryOut { call: ToolCall, note: Option<String> },
     /// It is not carried out; the model reads this.
@@ -150,8 +151,11 @@ pub(super) struct DecidedCall {
 
 impl Decided {
     /// `question` is about `call` and closed.
-    pub(super) fn by(question: &Question, call: ToolCall) -> Self {
+    pub(crate) fn by(question: &Question, call: ToolCall) -> Self {
         let answer = question.answer.as_ref().and_then(ApprovalAnswer::from_value);
+        // Plans asked so once, and such a question may still be open.
+        let answer =
+            answer.or((question.answer == Some(Value::Bool(true))).then_some(ApprovalAnswer::APPROVE));
         Self::Answer(match (question.state, answer) {
             (QuestionState::Answered, Some(ApprovalAnswer::Approve { .. })) => {
                 return Self::CarryOut { call, note: None };
@@ -172,6 +176,14 @@ impl Decided {
             _ => approval::rejected(None),
         })
     }
+
+    /// The same without a note for the model.
+    pub(super) fn without_note(self) -> Self {
+        match self {
+            Self::CarryOut { call, .. } => Self::CarryOut { call, note: None },
+            other => other,
+        }
+    }
 }
 
 /// The calls of a turn besides those that a step carries out.
@@ -183,6 +195,11 @@ pub(super) struct Others {
     pub(super) are_open: bool,
     /// Whether large results are kept whole: code reads them, not the model.
     pub(super) keep_whole: bool,
+}
+
+/// The thread message that shows the call of an approval.
+pub(super) fn cell_asked(question: &Question) -> Option<MessageId> {
+    question.asked.approval.as_ref()?.message_id
 }
 
 /// The question that is about a call.
@@ -250,25 +267,41 @@ impl ToolRunner {
         if held.is_empty() {
             return Ok(waiting);
         }
+        let mut asked = self.questions(journal, held).await?;
+        for question in &mut asked {
+            let call = question.subject.clone().unwrap_or_default();
+            let cell = cell_of(cells, &call).unwrap_or(journal.next_message);
+            question.approval.iter_mut().for_each(|approval| approval.message_id = Some(cell));
+            waiting.add(call, question.id, cell);
+        }
+        step.questions.get_or_insert_default().asked.append(&mut asked);
+        Ok(waiting)
+    }
+
+    /// The questions about `held`, with what the calls would change, and without the thread messages that show them.
+    pub(crate) async fn questions<S: RunStorage>(
+        &self,
+        journal: &Journal<'_, S>,
+        held: Vec<HeldCall>,
+    ) -> Result<Vec<NewQuestion>, Interrupted> {
         let previewed: Vec<&PendingRecord> = held.iter().filter_map(|held| held.previewed.as_ref()).collect();
         let previews =
             if previewed.is_empty() { Vec::new() } else { record::previews(journal, &previewed).await? };
         let mut previews = previews.into_iter();
         let expires_at = journal.approvals_expire_at();
-        let asked = &mut step.questions.get_or_insert_default().asked;
+        let mut questions = Vec::with_capacity(held.len());
         for HeldCall { call, why, lasting, previewed } in held {
             let preview = previewed.and_then(|_| previews.next().flatten());
-            let cell = cell_of(cells, &call.id).unwrap_or(journal.next_message);
             let tool = self.offer().get(&call.name);
             let schema = tool.map(|tool| tool.definition().input_schema.clone());
             let pin = tool.and_then(|tool| tool.pin()).map(str::to_owned);
-            let question = NewQuestion {
+            questions.push(NewQuestion {
                 id: journal.new_id(),
                 kind: QuestionKind::Approval,
-                subject: Some(call.id.clone()),
+                subject: Some(call.id),
                 text: approval::question_text(&title(&call.name), &why),
                 schema: Some(approval::answer_schema(
-                    schema.as_deref().unwrap_or(&serde_json::Value::Bool(true)),
+                    schema.as_deref().unwrap_or(&Value::Bool(true)),
                     lasting,
                 )),
                 default_value: None,
@@ -277,16 +310,14 @@ impl ToolRunner {
                     tool: call.name,
                     input: call.input,
                     why,
-                    message_id: cell,
+                    message_id: None,
                     preview,
                     lasting,
                     pin,
                 })),
                 message_id: None,
-            };
-            waiting.add(call.id, question.id, cell);
-            asked.push(question);
+            });
         }
-        Ok(waiting)
+        Ok(questions)
     }
 }

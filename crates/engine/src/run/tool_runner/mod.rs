@@ -9,7 +9,6 @@ mod focus;
 mod guard;
 mod held;
 mod pausing;
-mod plan_step;
 mod record;
 mod resume;
 mod task;
@@ -25,6 +24,7 @@ use houston_domain::budget::Raises;
 use houston_domain::guard::{CompiledGrant, DecidedBy, Intent as StatedIntent};
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
+use houston_domain::question::Question;
 use houston_domain::skill::USE_SKILL;
 use houston_domain::skill::entry::read_in;
 use houston_domain::step::{Intent, Step};
@@ -35,10 +35,10 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use self::cells::{add_cells, add_response, cell_of, name_of, title};
-use self::execution::{ExternalCall, Work, noted, observe};
+use self::execution::{Work, noted, observe};
 use self::guard::{Intents, Judged, Judgement};
 use self::held::{HeldCall, Others};
-use self::record::{PendingRecord, begin_spans};
+use self::record::begin_spans;
 use self::resume::Committed;
 use crate::error::Interrupted;
 use crate::run::journal::Journal;
@@ -47,10 +47,9 @@ use crate::setup::Setup;
 use crate::setup::guards::Taint;
 
 pub(crate) use self::cells::{Cells, add_tool_result};
-pub(crate) use self::execution::ToolsOutcome;
-pub(crate) use self::held::Held;
-pub(crate) use self::plan_step::{Begin, StepCall, StepRecord, StepWork};
-pub(crate) use self::record::WrittenRecords;
+pub(crate) use self::execution::{ExternalCall, ToolsOutcome};
+pub(crate) use self::held::{Decided, Held};
+pub(crate) use self::record::{PendingRecord, WrittenRecords};
 pub(crate) use self::resume::{OpenCalls, Resumed};
 
 /// Call ids with their responses.
@@ -81,6 +80,17 @@ pub(crate) struct ToolRunner {
     task_kinds: OnceLock<Arc<[TaskKind]>>,
     /// What calls may have changed: see [`Self::note_written`].
     written: Vec<String>,
+}
+
+/// How the call of a plan's step begins.
+#[derive(Debug)]
+pub(crate) enum Begin<'q> {
+    /// It is judged first.
+    New,
+    /// A person was asked about it, and has answered.
+    Decided(&'q Question),
+    /// It was begun before, and has no response.
+    Again,
 }
 
 /// The calls of a turn after its step was prepared.
@@ -132,6 +142,17 @@ impl ToolRunner {
     /// The skills of the run.
     pub(crate) fn skills(&self) -> Option<&Arc<Skills>> {
         self.skills.as_ref()
+    }
+
+    /// The names of the tools that may be called.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.offer().tools().iter().map(|tool| tool.definition().name.clone()).collect()
+    }
+
+    /// Whether a call of this tool that failed for a passing reason is repeated unless its step says otherwise.
+    pub(crate) fn is_retried(&self, tool: &str) -> bool {
+        let effect = self.offer().get(tool).map(|tool| tool.definition().effect);
+        matches!(effect, Some(EffectClass::Read | EffectClass::Idempotent))
     }
 
     /// The tools the model is offered now.
@@ -189,6 +210,37 @@ impl ToolRunner {
             self.plan_call(journal, call, intents.of_call(nth), (history, &[]), &mut plans);
         }
         plans
+    }
+
+    /// Plans the call of a plan's step. Its intent and its response are rows of the plan's steps, not of the history.
+    pub(crate) async fn plan_step<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        call: ToolCall,
+        begin: Begin<'_>,
+    ) -> Result<Plans, Interrupted> {
+        self.taint.add(&self.setup, &self.offer_with_results, &call.name);
+        let (mut plans, mut calls) = (Plans::default(), vec![call.clone()]);
+        match begin {
+            Begin::New => {
+                self.plan_call(journal, &call, None, (&[], &[]), &mut plans);
+                self.grant_held(journal, &mut plans, |_| None, &[]).await?;
+            }
+            Begin::Decided(question) => {
+                // No model reads that the arguments were changed, and expressions read the result.
+                let decided = Decided::by(question, call.clone()).without_note();
+                (plans, calls) = self.plan_decided(journal, [(call, decided)], |_| None);
+            }
+            Begin::Again => plans.external.push(self.repeat(journal, call, None, None, None)),
+        }
+        self.note_written(journal, &calls);
+        if let Some(external) = plans.external.pop() {
+            match external.work.is_code() {
+                true => plans.answered.push((external.call.id, not_for_plans(&external.call.name))),
+                false => plans.external.push(self.with_material(journal, external).await?),
+            }
+        }
+        Ok(plans)
     }
 
     /// Plans a call that the guards allow, or refuse, or hold until a person allows it.
@@ -368,6 +420,12 @@ impl ToolRunner {
     }
 }
 
+/// What a call answers that a step of a plan must not make.
+fn not_for_plans(tool: &str) -> ToolResponse {
+    let reason = format!("{tool} waits or runs code, so it cannot be a step of a plan: call it directly");
+    ToolResponse::failure(ToolErrorCode::ValidationError, reason)
+}
+
 /// A tool's response, cut to `max_tool_result_bytes` and without the mark of frames.
 fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolResponse {
     let unmarked = match journal.mark.remove_mark(response.text()) {
@@ -381,17 +439,17 @@ fn cut<S: RunStorage>(journal: &Journal<'_, S>, response: ToolResponse) -> ToolR
     response.cut(journal.services.config.context.max_tool_result_bytes)
 }
 
-/// The calls of one turn, grouped by how they are executed.
+/// The calls of one turn, or of a plan's step, grouped by how they are executed.
 #[derive(Default)]
 pub(crate) struct Plans {
     /// Calls whose response is known without executing anything.
-    answered: Responses,
+    pub(crate) answered: Responses,
     /// Calls that write rows of Houston's own tables.
-    recorded: Vec<PendingRecord>,
+    pub(crate) recorded: Vec<PendingRecord>,
     /// Calls that act outside of Houston.
-    external: Vec<ExternalCall>,
+    pub(crate) external: Vec<ExternalCall>,
     /// Calls that a person must allow first.
-    held: Vec<HeldCall>,
+    pub(crate) held: Vec<HeldCall>,
     /// Calls that have begun and go on, or have ended.
     begun: Vec<String>,
     /// What decided about the calls.

@@ -21,7 +21,7 @@ use crate::run::storage::{RunStorage, RunTransaction};
 
 /// A tool call that writes a row of Houston's own tables, before the row is written.
 #[derive(Debug, Clone)]
-pub(super) struct PendingRecord {
+pub(crate) struct PendingRecord {
     /// The id of the tool call.
     call: String,
     /// The ids of what it creates.
@@ -92,6 +92,21 @@ impl ToolRunner {
         self.taint.is_untrusted() && self.taint.is_private()
     }
 
+    /// What an executor returned was read, or what front ends have written.
+    pub(crate) fn read_untrusted(&mut self) {
+        self.taint.add_untrusted();
+    }
+
+    /// The response of a plan's step as the plan keeps it.
+    pub(crate) fn step_response<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        response: ToolResponse,
+    ) -> ToolResponse {
+        self.taint.add_result(response.text());
+        cut(journal, response)
+    }
+
     /// The model reads a message.
     pub(crate) fn read(&mut self, text: &str) {
         self.taint.add_message(text);
@@ -99,7 +114,7 @@ impl ToolRunner {
 
     /// Writes the records in a transaction behind the fence. Returns them with the open transaction, and the response to each
     /// call.
-    pub(super) async fn write_records<S: RunStorage>(
+    pub(crate) async fn write_records<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         mut records: Vec<PendingRecord>,

@@ -16,7 +16,7 @@ use houston_tools::{Paused, Plan};
 
 use super::execution::{ExternalCall, Work};
 use super::guard::{Intents, Judged, Judgement};
-use super::held::{Decided, DecidedCall, Held, question_of};
+use super::held::{Decided, DecidedCall, Held, cell_asked, question_of};
 use super::pausing::Resuming;
 use super::{Cells, ExternalCalls, Others, Plans, Prepared, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
@@ -54,8 +54,7 @@ impl OpenCalls {
                     open.cells.push((id.clone(), cell));
                 }
                 (None, Some(question)) => {
-                    let cell = question.asked.approval.as_ref().map(|of| (id.clone(), of.message_id));
-                    open.held.extend(cell);
+                    open.held.extend(cell_asked(question).map(|cell| (id.clone(), cell)));
                 }
                 (None, None) => {}
             }
@@ -74,8 +73,7 @@ impl OpenCalls {
         let is_made = |id: &str| calls.iter().any(|call| code_call::is_within(id, &call.id));
         for question in questions.iter().filter(|question| question.state == QuestionState::Open) {
             let id = question.asked.subject.as_deref().filter(|id| is_made(id) && !intents.contains_key(*id));
-            let cell = question.asked.approval.as_ref().map(|of| of.message_id);
-            self.held.extend(id.map(str::to_owned).zip(cell));
+            self.held.extend(id.map(str::to_owned).zip(cell_asked(question)));
         }
         let open = intents.into_iter().filter(|(id, intent)| intent.response.is_none() && is_made(id));
         for (id, intent) in open {
@@ -121,12 +119,12 @@ struct Sorted {
 impl Sorted {
     /// A call without an intent, with the question about it.
     fn add_asked(&mut self, call: &ToolCall, question: &Question) {
-        let Some(approval) = &question.asked.approval else { return };
+        let Some(cell) = cell_asked(question) else { return };
         if question.state == QuestionState::Open {
-            return self.held.add(call.id.clone(), question.asked.id, approval.message_id);
+            return self.held.add(call.id.clone(), question.asked.id, cell);
         }
         let decided = Decided::by(question, call.clone());
-        self.decided.push(DecidedCall { call: call.clone(), cell: approval.message_id, decided });
+        self.decided.push(DecidedCall { call: call.clone(), cell, decided });
     }
 
     /// The user wrote a message instead of answering: nothing waits any more.
@@ -177,6 +175,7 @@ impl ToolRunner {
         }
         let cells: Cells = decided.iter().map(|of| (of.call.id.clone(), of.cell)).collect();
         let intent = |id: &str| intents.of_call(calls.iter().position(|call| call.id == id)?);
+        let decided = decided.into_iter().map(|DecidedCall { call, decided, .. }| (call, decided));
         let (plans, calls) = self.plan_decided(journal, decided, intent);
         let others = Others { held, are_open: !external.is_empty(), keep_whole: false };
         let prepared = match self.carry_out(journal, &mut step, plans, &calls, &cells, others).await? {
@@ -226,11 +225,11 @@ impl ToolRunner {
                     }
                 }
                 (Some(CommittedIntent { cell, .. }), None) => {
-                    sorted.external.push(self.repeat(journal, call.clone(), *cell, None, said));
+                    sorted.external.push(self.repeat(journal, call.clone(), Some(*cell), None, said));
                 }
                 (Some(CommittedIntent { cell, .. }), Some(question)) => {
                     if let Decided::CarryOut { call, note } = Decided::by(question, call.clone()) {
-                        sorted.external.push(self.repeat(journal, call, *cell, note, said));
+                        sorted.external.push(self.repeat(journal, call, Some(*cell), note, said));
                     }
                 }
                 (None, Some(question)) => sorted.add_asked(call, question),
@@ -249,11 +248,11 @@ impl ToolRunner {
     pub(super) fn plan_decided<'i, S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
-        decided: Vec<DecidedCall>,
+        decided: impl IntoIterator<Item = (ToolCall, Decided)>,
         intent: impl Fn(&str) -> Option<&'i Intent>,
     ) -> (Plans, Vec<ToolCall>) {
-        let (mut plans, mut calls) = (Plans::default(), Vec::with_capacity(decided.len()));
-        for DecidedCall { call, decided, .. } in decided {
+        let (mut plans, mut calls) = (Plans::default(), Vec::new());
+        for (call, decided) in decided {
             match decided {
                 Decided::Answer(response) => {
                     plans.answered.push((call.id.clone(), cut(journal, response)));
@@ -301,7 +300,7 @@ impl ToolRunner {
         &self,
         journal: &Journal<'_, S>,
         call: ToolCall,
-        cell: MessageId,
+        cell: Option<MessageId>,
         note: Option<String>,
         intent: Option<&Intent>,
     ) -> ExternalCall {
@@ -322,7 +321,7 @@ impl ToolRunner {
                 Plan::Record(_) | Plan::Message { .. } => Work::unknown(),
             },
         };
-        ExternalCall { call, context, cell: Some(cell), work, note, intent: intent.cloned(), fallback: None }
+        ExternalCall { call, context, cell, work, note, intent: intent.cloned(), fallback: None }
     }
 
     /// Executes a call as if it had never started. Only for tests with the mutation `Intent`.

@@ -250,7 +250,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    /// Records that a question was closed. Returns whether a person has allowed a call, which begins then.
+    /// Records that a question was closed. Returns whether a person has decided about a call, which goes on then.
     pub(super) fn record_answer(&self, graph: &mut Graph, path: &str, question: &Question) -> bool {
         if question.state == QuestionState::Open || graph.status(path) != Status::Asking {
             return false;
@@ -258,16 +258,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let is_call = graph.step(path).is_some_and(|step| matches!(step.action, Action::Tool { .. }));
         let outcome = question.outcome().cloned();
         match outcome {
-            Some(Value::Bool(true)) if is_call => return true,
-            Some(value) if !is_call => {
+            Some(_) if is_call => return true,
+            Some(value) => {
                 answer(&mut graph.states, path, value);
             }
-            other => {
-                let (code, message) = match other {
-                    Some(_) => ("PERMISSION_DENIED", "a person did not allow it"),
-                    None => ("TIMEOUT", "there was no answer in time"),
-                };
-                let failure = Failure { code: code.to_owned(), message: message.to_owned() };
+            None => {
+                let message = "there was no answer in time".to_owned();
+                let failure = Failure { code: "TIMEOUT".to_owned(), message };
                 if let Some(state) = graph.states.get_mut(path) {
                     (state.status, state.error, state.due) = (Status::Failed, Some(failure), None);
                 }

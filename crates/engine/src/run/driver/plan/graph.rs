@@ -226,6 +226,10 @@ impl Graph {
         self.states.get(path).map(|state| state.status).unwrap_or_default()
     }
 
+    pub(super) fn attempt(&self, path: &str) -> u32 {
+        self.states.get(path).map_or(1, |state| state.attempt)
+    }
+
     pub(super) fn executor(&self, path: &str) -> Option<AgentableId> {
         self.executors.get(path).copied()
     }

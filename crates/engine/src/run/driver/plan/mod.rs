@@ -140,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if waits {
             return Ok(ControlFlow::Continue(Next::Reload));
         }
-        if !works.is_empty() && !begun.must_go_on() {
+        if !works.is_empty() {
             return self.await_works(graph, works, begun, until, drained).await;
         }
         Ok(ControlFlow::Continue(Next::GoOn))
@@ -300,7 +300,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             true => None,
             false => {
                 let (paths, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-                let (written, responses) = self.tools.write_step_records(&self.journal, records).await?;
+                let (written, responses) = self.tools.write_records(&self.journal, records).await?;
                 for (path, (_, response)) in paths.into_iter().zip(responses) {
                     self.record_response(graph, &path, response);
                 }

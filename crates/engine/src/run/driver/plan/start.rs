@@ -10,10 +10,12 @@ use houston_domain::budget::Spent;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
 use houston_domain::plan::{Failure, NewExecutor, Resolved, SMALL_BYTES, Status};
+use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, Question, QuestionKind};
+use houston_domain::storable::storable_value;
 use houston_domain::tool_call::ToolCall;
 use houston_llm::tokens;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Here;
 use super::ending::{Finished, Returned};
@@ -22,7 +24,7 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, 
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Begin, StepCall, StepRecord, StepWork};
+use crate::run::tool_runner::{Begin, Decided, ExternalCall, PendingRecord, Plans};
 
 /// Longest answer of a model, unless the step says otherwise.
 const OUTPUT_TOKENS: u32 = 1_024;
@@ -86,18 +88,28 @@ impl<S: RunStorage> RunDriver<'_, S> {
         for (path, outcome) in graph.take_outcomes() {
             self.record_outcome(graph, &path, outcome);
         }
-        let questions = self.closed_questions(graph).await?;
-        for (path, question) in questions {
-            if self.record_answer(graph, &path, &question) {
-                self.begin_allowed(graph, &path, begun).await?;
+        let lost = graph.running_here();
+        let lost: Vec<_> =
+            lost.into_iter().filter(|(path, attempt)| here.get(path) != Some(attempt)).collect();
+        let was_asked = lost.iter().any(|(path, _)| graph.question(path).is_some());
+        let questions = match was_asked || !graph.open_questions().is_empty() {
+            true => self.questions(graph).await?,
+            false => BTreeMap::new(),
+        };
+        for (path, question) in &questions {
+            if self.record_answer(graph, path, question) {
+                self.begin_decided(graph, path, question, begun).await?;
             }
         }
-        for (path, attempt) in graph.running_here() {
-            if here.get(&path) != Some(&attempt) {
-                self.begin_step(graph, &path, Begin::Again, begun).await?;
-                self.book_lost_call(&path, begun);
-                houston_faults::fault!("C33")?;
+        for (path, attempt) in lost {
+            let allowed =
+                questions.get(&path).and_then(|question| allowed(question, &call_id(&path, attempt)));
+            match allowed {
+                Some(call) => self.begin_call(graph, (&path, attempt), call, Begin::Again, begun).await?,
+                None => self.begin_step(graph, &path, Begin::Again, begun).await?,
             }
+            self.book_lost_call(&path, begun);
+            houston_faults::fault!("C33")?;
         }
         Ok(())
     }
@@ -113,17 +125,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
-    async fn closed_questions(&self, graph: &Graph) -> Result<Vec<(String, Question)>, Interrupted> {
-        if graph.open_questions().is_empty() {
-            return Ok(Vec::new());
-        }
+    /// The questions that steps ask or have asked last, by the path of the step.
+    async fn questions(&self, graph: &Graph) -> Result<BTreeMap<String, Question>, Interrupted> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
         let questions = self.journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
-        let asked = questions.into_iter().filter_map(|question| {
-            let path = graph.path_of(question.asked.id)?;
-            Some((path, question))
-        });
-        Ok(asked.collect())
+        let asked = questions.into_iter();
+        Ok(asked.filter_map(|question| Some((graph.path_of(question.asked.id)?, question))).collect())
     }
 
     /// Begins steps. Returns whether one has settled at once, so that others may begin.
@@ -133,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         paths: Vec<String>,
         begun: &mut Begun,
     ) -> Result<bool, Interrupted> {
-        let mut settled = begun.must_go_on();
+        let mut settled = false;
         for path in paths {
             self.begin_step(graph, &path, Begin::New, begun).await?;
             settled |= graph.status(&path) != Status::Running && graph.status(&path) != Status::Asking;
@@ -141,10 +148,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
         Ok(settled)
     }
 
-    async fn begin_allowed(
+    /// Goes on with a call that a person has decided: as it was asked about, whatever expressions would say now.
+    async fn begin_decided(
         &mut self,
         graph: &mut Graph,
         path: &str,
+        question: &Question,
         begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let seconds = graph.step(path).and_then(|step| step.timeout_s).unwrap_or(60);
@@ -152,19 +161,23 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(state) = graph.states.get_mut(path) {
             (state.status, state.due) = (Status::Running, Some(due));
         }
-        self.begin_step(graph, path, Begin::Allowed, begun).await
+        let (begin, attempt) = (Begin::Decided(question), graph.attempt(path));
+        match asked_about(question) {
+            Some(call) => self.begin_call(graph, (path, attempt), call, begin, begun).await,
+            None => self.begin_step(graph, path, begin, begun).await,
+        }
     }
 
     async fn begin_step(
         &mut self,
         graph: &mut Graph,
         path: &str,
-        begin: Begin,
+        begin: Begin<'_>,
         begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let now = self.journal.now();
         let resolved = graph.resolve(self.journal.owner.tenant, now, path).await?;
-        let attempt = graph.states.get(path).map_or(1, |state| state.attempt);
+        let (attempt, is_new) = (graph.attempt(path), !matches!(begin, Begin::Again));
         match resolved {
             Err(failure) => self.record_failure(graph, path, failure),
             Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.is_used_up() => {
@@ -172,9 +185,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 self.record_failure(graph, path, Failure { code: "CALL_LIMIT".to_owned(), message });
             }
             Ok(Resolved::Tool { name, args }) => {
-                graph.calls += u32::from(begin != Begin::Again);
-                let id = format!("{path}#{attempt}");
-                let call = ToolCall { id, name, input: Value::Object(args), malformed: None };
+                graph.calls += u32::from(is_new);
+                let mut input = Value::Object(args);
+                storable_value(&mut input);
+                let call = ToolCall { id: call_id(path, attempt), name, input, malformed: None };
                 return self.begin_call(graph, (path, attempt), call, begin, begun).await;
             }
             Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
@@ -183,7 +197,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     self.record_failure(graph, path, Failure { code: code.to_owned(), message });
                     return Ok(());
                 }
-                graph.calls += u32::from(begin != Begin::Again);
+                graph.calls += u32::from(is_new);
                 let work = Work::Llm { prompt, schema, max_output_tokens };
                 begun.works.push((path.to_owned(), attempt, work));
             }
@@ -209,28 +223,24 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         (path, attempt): (&str, u32),
         call: ToolCall,
-        begin: Begin,
+        begin: Begin<'_>,
         begun: &mut Begun,
     ) -> Result<(), Interrupted> {
-        let (name, input) = (call.name.clone(), call.input.clone());
-        match self.tools.step_call(&self.journal, call, begin).await? {
-            StepCall::Answered(response) => self.record_response(graph, path, response),
-            StepCall::Record(record) => begun.records.push((path.to_owned(), record)),
-            StepCall::External(work) => {
-                begun.works.push((path.to_owned(), attempt, Work::Tool(name, work)));
+        let Plans { answered, recorded, external, held, .. } =
+            self.tools.plan_step(&self.journal, call, begin).await?;
+        for question in self.tools.questions(&self.journal, held).await? {
+            if let Some(state) = graph.states.get_mut(path) {
+                (state.status, state.due) = (Status::Asking, question.expires_at);
             }
-            StepCall::Held(why) => {
-                let text = format!("May the plan call {name} with {input}? {why}");
-                let expires_at = self.journal.approvals_expire_at();
-                let schema = Some(json!({"type": "boolean"}));
-                let question = NewQuestion { schema, expires_at, ..self.question(path, text) };
-                if let Some(state) = graph.states.get_mut(path) {
-                    (state.status, state.due) = (Status::Asking, expires_at);
-                }
-                graph.ask(path, question.id);
-                begun.questions.push((path.to_owned(), question));
-            }
+            graph.ask(path, question.id);
+            begun.questions.push((path.to_owned(), question));
         }
+        for (_, response) in answered {
+            self.record_response(graph, path, response);
+        }
+        begun.records.extend(recorded.into_iter().map(|record| (path.to_owned(), record)));
+        let works = external.into_iter().map(|call| Work::Tool(Box::new(call)));
+        begun.works.extend(works.map(|work| (path.to_owned(), attempt, work)));
         Ok(())
     }
 
@@ -295,7 +305,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     pub(super) fn may_repeat(&self, work: &Work) -> bool {
         match work {
-            Work::Tool(name, _) => self.tools.may_repeat(name),
+            Work::Tool(call) => call.may_repeat(self.tools.offer()),
             Work::Llm { .. } => true,
         }
     }
@@ -308,8 +318,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         work: Work,
     ) -> Result<BoxFuture<'static, Finished>, Interrupted> {
         match work {
-            Work::Tool(_, work) => {
-                let running = self.tools.start_step(&self.journal, work);
+            Work::Tool(call) => {
+                let running = self.tools.start_step(&self.journal, *call);
                 Ok(async move { Finished { path, attempt, returned: Returned::Tool(running.await) } }.boxed())
             }
             Work::Llm { prompt, schema, max_output_tokens } => {
@@ -336,6 +346,26 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 .boxed())
             }
         }
+    }
+}
+
+/// The id of the call of an attempt at a step.
+fn call_id(path: &str, attempt: u32) -> String {
+    format!("{path}#{attempt}")
+}
+
+/// The call that a question is about. `None`: it is none, or was asked before such questions were approvals.
+fn asked_about(question: &Question) -> Option<ToolCall> {
+    let NewQuestion { subject, approval, .. } = &question.asked;
+    let Approval { tool, input, .. } = &**approval.as_ref()?;
+    Some(ToolCall { id: subject.clone()?, name: tool.clone(), input: input.clone(), malformed: None })
+}
+
+/// The call with this id as a person has allowed it.
+fn allowed(question: &Question, id: &str) -> Option<ToolCall> {
+    match Decided::by(question, asked_about(question).filter(|call| call.id == id)?) {
+        Decided::CarryOut { call, .. } => Some(call),
+        _ => None,
     }
 }
 
@@ -376,7 +406,7 @@ struct StepTask {
 #[derive(Default)]
 pub(super) struct Begun {
     pub(super) works: Vec<(String, u32, Work)>,
-    pub(super) records: Vec<(String, StepRecord)>,
+    pub(super) records: Vec<(String, PendingRecord)>,
     pub(super) executors: BTreeMap<String, NewExecutor>,
     pub(super) questions: Vec<(String, NewQuestion)>,
     /// Questions whose answers are not wanted any more.
@@ -387,13 +417,11 @@ pub(super) struct Begun {
     pub(super) planned: Option<(String, Value)>,
     /// Calls of that model since the last commit.
     pub(super) asked: u32,
-    /// Whether a step has settled that the state machine has not seen.
-    settled: bool,
 }
 
 /// What a step does in this process.
 pub(super) enum Work {
-    Tool(String, StepWork),
+    Tool(Box<ExternalCall>),
     Llm { prompt: String, schema: Option<Value>, max_output_tokens: Option<u32> },
 }
 
@@ -401,11 +429,6 @@ impl Begun {
     /// Whether something begins here.
     pub(super) fn has_work(&self) -> bool {
         !self.works.is_empty() || !self.records.is_empty()
-    }
-
-    /// Whether the state machine is to be asked before anything is waited for.
-    pub(super) fn must_go_on(&mut self) -> bool {
-        std::mem::take(&mut self.settled)
     }
 
     /// A step of this path does not begin.

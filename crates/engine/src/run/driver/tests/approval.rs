@@ -86,7 +86,7 @@ async fn destructive_call_waits_without_intent_lock_or_effect() {
     let asked = run.process.storage.questions().pop().unwrap().asked;
     let approval = asked.approval.unwrap();
     assert_eq!((asked.subject.as_deref(), approval.tool.as_str()), (Some("c1"), "wipe"));
-    assert_eq!(approval.message_id, steps[0].messages[0].id);
+    assert_eq!(approval.message_id, Some(steps[0].messages[0].id));
     assert!(asked.expires_at.is_some());
     let called = steps[0].events.iter().find_map(|event| match event {
         Event::ToolCalled { decided_by, .. } => decided_by.clone(),
