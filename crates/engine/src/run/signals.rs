@@ -1,8 +1,9 @@
 //! [`Signals`]: what interrupts the waits of a run.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use futures_util::future::{Fuse, FusedFuture as _};
 use houston_faults::mutation::{self, Mutation};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,33 @@ impl<'e> Signals<'e> {
             () = self.drained() => Ok(Err(Stop::Drained)),
             () = tokio::time::sleep_until(self.watchdog) => Ok(Err(Stop::OutOfTime)),
             done = work => Ok(Ok(done)),
+        }
+    }
+
+    /// Waits for what `calls` return, until something else is to be done: [`Stop::Drained`] only if another worker may execute all of
+    /// them again. `drained` is [`Self::drained`], of all waits for these calls.
+    ///
+    /// # Errors
+    /// [`Interrupted::Lost`] when the lease is lost: write nothing.
+    pub(crate) async fn until_returned<T>(
+        &self,
+        calls: impl Future<Output = T>,
+        may_all_repeat: bool,
+        mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<Result<T, Stop>, Interrupted> {
+        let mut calls = pin!(calls);
+        loop {
+            if drained.is_terminated() && may_all_repeat {
+                return Ok(Err(Stop::Drained));
+            }
+            return tokio::select! {
+                biased;
+                () = self.lost() => Err(Interrupted::Lost),
+                () = self.cancel.cancelled() => Ok(Err(Stop::Cancelled)),
+                () = tokio::time::sleep_until(self.watchdog) => Ok(Err(Stop::OutOfTime)),
+                returned = &mut calls => Ok(Ok(returned)),
+                () = &mut drained => continue,
+            };
         }
     }
 }

@@ -106,7 +106,7 @@ impl Agents {
             // Cannot fail: tools that do not exist were removed above, and the kind's guards were compiled before.
             match build_setup(agent_type, model, config, &self.tools, &self.guards) {
                 Ok(setup) => Arc::new(Setup {
-                    driver: kind.driver.clone(),
+                    drive: kind.drive.clone(),
                     unknown_tools: unknown_tools.into(),
                     reached: Arc::clone(&kind.reached),
                     makes_plans: kind.makes_plans,
@@ -160,7 +160,7 @@ impl Agents {
             Ok(rebuilt) => Arc::new(Setup {
                 agent_type: AgentType { guards, ..rebuilt.agent_type },
                 guards: Arc::clone(&setup.guards),
-                driver: setup.driver.clone(),
+                drive: setup.drive.clone(),
                 unknown_tools: Arc::clone(&setup.unknown_tools),
                 reached: Arc::clone(&setup.reached),
                 makes_plans: setup.makes_plans,

@@ -31,7 +31,7 @@ const STATE_SECTION: &str = "shared_state";
 pub(super) fn with_output(setup: Arc<Setup>, context: &RunContext) -> Arc<Setup> {
     let of_message = context.client.as_ref().and_then(|offer| offer.output.as_ref());
     let wanted = of_message.or(context.serving.output()).or(setup.agent_type.output.as_ref());
-    let Some(output) = wanted.filter(|_| !setup.is_plan()).cloned() else { return setup };
+    let Some(output) = wanted.filter(|_| !setup.agent_type.is_plan()).cloned() else { return setup };
     let mut setup = Setup::clone(&setup);
     // The answer is the text of the last turn.
     for offer in [&mut setup.offer, &mut setup.offer_with_results] {

@@ -17,7 +17,7 @@ use crate::hook::{RunHook, RunInfo};
 use crate::setup::agents::{Agents, MakeModel};
 use crate::setup::client::{with_client, with_output};
 use crate::setup::own_tools::{OwnTools, OwnToolsParts, Tools, extended};
-use crate::setup::{Setup, SetupError, for_run, set_up, with_snippets};
+use crate::setup::{Drive, Setup, SetupError, for_run, set_up, with_snippets};
 
 /// The setups of a process, for its engine and for previews of prompts.
 pub struct Setups {
@@ -67,7 +67,7 @@ impl Setups {
     pub fn with_drivers(mut self, drivers: &Drivers) -> Result<Self, SetupError> {
         for setup in self.kinds.values_mut() {
             if let Some(driver) = driver_of(&setup.agent_type, drivers)? {
-                *setup = Arc::new(Setup { driver: Some(driver), ..Setup::clone(setup) });
+                *setup = Arc::new(Setup { drive: Drive::Custom(driver), ..Setup::clone(setup) });
             }
         }
         Ok(self)
@@ -82,7 +82,7 @@ impl Setups {
     #[cfg(test)]
     pub(crate) fn set_driver(&mut self, kind: &str, driver: Arc<dyn crate::driver::Driver>) {
         if let Some(setup) = self.kinds.get_mut(kind) {
-            *setup = Arc::new(Setup { driver: Some(driver), ..Setup::clone(setup) });
+            *setup = Arc::new(Setup { drive: Drive::Custom(driver), ..Setup::clone(setup) });
         }
     }
 

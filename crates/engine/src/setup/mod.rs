@@ -75,8 +75,8 @@ pub struct Setup {
     pub makes_plans: bool,
     /// The words of its tools, once a message was analysed.
     pub(crate) vocabulary: Arc<OnceLock<Vocabulary>>,
-    /// What decides the next step of a run, instead of the model.
-    pub driver: Option<Arc<dyn Driver>>,
+    /// What says what its runs do next.
+    pub drive: Drive,
     /// Sections of the prompt that hooks added; only in the setup of a run.
     pub sections: Arc<[PromptSection]>,
     /// What the client wants of the answer; only in the setup of a run.
@@ -116,12 +116,15 @@ pub struct Wanted {
     pub one_call_of: Vec<String>,
 }
 
-impl Setup {
-    /// Whether the graph of a plan decides what its runs do.
-    #[must_use]
-    pub fn is_plan(&self) -> bool {
-        self.agent_type.is_plan()
-    }
+/// What says what runs do next.
+#[derive(Clone)]
+pub enum Drive {
+    /// The agent loop, with its model.
+    ModelLoop,
+    /// The graph of a plan's steps.
+    PlanGraph,
+    /// A driver that the kind names.
+    Custom(Arc<dyn Driver>),
 }
 
 /// An agent type that cannot be set up.
@@ -253,6 +256,7 @@ pub(crate) fn build_setup(
     let skills = if has_skill_tools(&offer) { Arc::clone(tools.skills()) } else { Arc::default() };
     let budget = config.context.budget_tokens.with(agent_type.budget_tokens);
     let guards = layers(guards, &agent_type)?;
+    let drive = if agent_type.is_plan() { Drive::PlanGraph } else { Drive::ModelLoop };
     Ok(guards::without_switched_off(Setup {
         agent_type,
         policy,
@@ -270,7 +274,7 @@ pub(crate) fn build_setup(
         reached: Arc::new([]),
         makes_plans: false,
         vocabulary: Arc::default(),
-        driver: None,
+        drive,
         sections: Arc::default(),
         wanted: Wanted::default(),
     }))

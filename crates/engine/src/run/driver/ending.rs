@@ -258,7 +258,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let run = FailedRun { failed: self.attempt.failed, since, now };
         match services.config.delayed.next_attempt(error, &run, services.random_fraction()) {
             Some(planned) => self.wait(error, planned, since).await,
-            None => self.give_up(error).await,
+            None => self.fail_for_good(error).await,
         }
     }
 
@@ -296,7 +296,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     }
 
     /// Ends the run as failed: no attempt is left.
-    async fn give_up(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
+    async fn fail_for_good(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         tracing::warn!(%error, "the model failed; no attempt is left");
         let code = error.code.as_str();
         self.end_unanswered(RunStatus::Failed, code, user_text(code), Some(error)).await

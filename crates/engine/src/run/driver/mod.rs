@@ -43,7 +43,7 @@ use crate::run::services::Services;
 use crate::run::signals::Signals;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::ToolRunner;
-use crate::setup::Setup;
+use crate::setup::{Drive, Setup};
 
 /// How a drive ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,14 +259,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if self.journal.signals.is_lost() {
                 return Err(Interrupted::Lost);
             }
-            // A plan says first what becomes of its steps.
-            if self.journal.signals.is_cancelled() && !self.setup.is_plan() {
-                return Box::pin(self.cancelled()).await;
-            }
-            let flow = match self.setup.driver.clone() {
-                None if self.setup.is_plan() => Box::pin(self.plan_step()).await?,
-                None => self.agent_step().await?,
-                Some(driver) => Box::pin(self.driven_step(&*driver)).await?,
+            let flow = match self.journal.signals.is_cancelled() {
+                true => Box::pin(self.cancelled()).await?,
+                false => self.step().await?,
             };
             if let ControlFlow::Break(outcome) = flow {
                 return Ok(outcome);
@@ -274,12 +269,33 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
     }
 
+    /// The next step.
+    async fn step(&mut self) -> Flow {
+        match self.setup.drive.clone() {
+            Drive::ModelLoop => self.agent_step().await,
+            Drive::PlanGraph => Box::pin(self.plan_step()).await,
+            Drive::Custom(driver) => Box::pin(self.driven_step(&*driver)).await,
+        }
+    }
+
     /// Ends a cancelled run. Its calls that did not return may have changed something.
-    async fn cancelled(&mut self) -> Result<DriveOutcome, Interrupted> {
+    async fn cancelled(&mut self) -> Flow {
+        // A plan says first what becomes of its steps.
+        if let Drive::PlanGraph = self.setup.drive {
+            return self.plan_step().await;
+        }
         self.withdraw_submitted().await;
         let outcome = self.cancel().await?;
         self.void_written().await?;
-        Ok(outcome)
+        Ok(ControlFlow::Break(outcome))
+    }
+
+    /// Ends a run that kills its workers.
+    async fn give_up(&mut self) -> Result<DriveOutcome, Interrupted> {
+        match self.setup.drive {
+            Drive::PlanGraph => self.give_up_plan().await,
+            Drive::ModelLoop | Drive::Custom(_) => self.dead_letter().await,
+        }
     }
 
     /// The step that the state machine of the agent asks for.
@@ -306,16 +322,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// What precedes the first step of an attempt.
     async fn begin(&mut self) -> Flow {
-        let is_plan = self.setup.is_plan();
         self.book_lost_calls();
         if self.attempt.must_be_given_up(&self.journal.services.config) {
-            let ended = if is_plan { self.give_up_plan().await } else { self.dead_letter().await };
-            return ended.map(ControlFlow::Break);
+            return self.give_up().await.map(ControlFlow::Break);
         }
         if let Some(reason) = self.answered_by.unavailable.take() {
             return self.stop_unavailable(reason).await.map(ControlFlow::Break);
         }
-        if is_plan {
+        if let Drive::PlanGraph = self.setup.drive {
             return Ok(ControlFlow::Continue(()));
         }
         // Messages posted after a cancel request are for the next run.
@@ -340,7 +354,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// them, and how much it wrote is not known. The next commit counts what they have sent. Those that asked for an answer which
     /// comes later have sent nothing.
     fn book_lost_calls(&mut self) {
-        let is_calling = self.setup.driver.is_none() && !self.setup.is_plan();
+        let is_calling = matches!(self.setup.drive, Drive::ModelLoop);
         let has_asked = self.model.submission().is_none();
         if self.attempt.lost() == 0
             || !is_calling

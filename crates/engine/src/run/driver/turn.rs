@@ -33,6 +33,7 @@ use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
     ExternalCalls, Held, OpenCalls, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
 };
+use crate::setup::Drive;
 use crate::setup::guards::noted;
 
 /// How long a run that ends waits for its provider to hear of it: an opinion.
@@ -88,9 +89,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
             ModelOutcome::Submitted(call) => Box::pin(self.wait_for_submitted(*call, tokens)).await,
             ModelOutcome::Gone => self.ask_without_submitting(),
-            ModelOutcome::Stopped(Stop::Cancelled) => {
-                Box::pin(self.cancelled()).await.map(ControlFlow::Break)
-            }
+            ModelOutcome::Stopped(Stop::Cancelled) => Box::pin(self.cancelled()).await,
             ModelOutcome::Stopped(Stop::Drained) => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
             ModelOutcome::Stopped(Stop::OutOfTime) => {
                 Box::pin(self.withdraw_submitted()).await;
@@ -392,7 +391,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 step.transition = RunTransition::Continue { read: true, event };
             }
             // Whether the run ends then is for its driver to say, or for people who have let it go on.
-            next @ Next::Done(_) if self.setup.driver.is_some() || self.may_be_lifted(&next) => {
+            next @ Next::Done(_)
+                if matches!(self.setup.drive, Drive::Custom(_)) || self.may_be_lifted(&next) =>
+            {
                 let event = Some(self.journal.step_finished());
                 step.transition = RunTransition::Continue { read: true, event };
             }

@@ -1,11 +1,11 @@
 //! Executing the calls of a turn that act outside of Houston: concurrently, each response committed when it arrives.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use houston_domain::guard::Intent;
 use houston_domain::history::Entry;
@@ -93,15 +93,18 @@ impl ToolRunner {
         }
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
-            let returned = match next(journal, &mut running, &open, &mut codes, drained.as_mut()).await? {
-                Happened::Returned(returned) => returned,
-                Happened::Asked(asked) => {
+            let may_all_repeat = !open.is_empty() && open.iter().all(|call| call.may_repeat);
+            let next = next(&mut running, &mut codes);
+            let happened = journal.signals.until_returned(next, may_all_repeat, drained.as_mut()).await?;
+            let returned = match happened {
+                Ok(Happened::Returned(returned)) => returned,
+                Ok(Happened::Asked(asked)) => {
                     let calls = OpenCalls { running: &mut running, open: &mut open, cells: &mut cells };
                     Box::pin(self.start_calls(journal, asked, &mut codes, calls)).await?;
                     continue;
                 }
-                Happened::Stopped(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
-                Happened::Stopped(stop) => {
+                Err(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
+                Err(stop) => {
                     let patience = open.iter().map(|open| open.patience).max().unwrap_or_default();
                     Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
                     let (held, paused) = (codes.take_held(), std::mem::take(&mut codes.pauses));
@@ -293,32 +296,14 @@ enum Happened {
     Returned(Option<Returned>),
     /// Code has made calls.
     Asked(CodeCalls),
-    Stopped(Stop),
 }
 
-/// Waits for what happens next. [`Stop::Drained`] only while all open calls may be repeated.
-async fn next<S: RunStorage>(
-    journal: &Journal<'_, S>,
-    running: &mut FuturesUnordered<Running>,
-    open: &[OpenCall],
-    codes: &mut Codes<'_>,
-    mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-) -> Result<Happened, Interrupted> {
-    let may_hand_over = !open.is_empty() && open.iter().all(|call| call.may_repeat);
-    let signals = &journal.signals;
-    loop {
-        if drained.is_terminated() && may_hand_over {
-            return Ok(Happened::Stopped(Stop::Drained));
-        }
-        return tokio::select! {
-            biased;
-            () = signals.lost() => Err(Interrupted::Lost),
-            () = signals.cancel().cancelled() => Ok(Happened::Stopped(Stop::Cancelled)),
-            () = tokio::time::sleep_until(signals.watchdog) => Ok(Happened::Stopped(Stop::OutOfTime)),
-            returned = running.next() => Ok(Happened::Returned(returned)),
-            asked = codes.next() => Ok(Happened::Asked(asked)),
-            () = &mut drained => continue,
-        };
+/// What happens next.
+async fn next(running: &mut FuturesUnordered<Running>, codes: &mut Codes<'_>) -> Happened {
+    tokio::select! {
+        biased;
+        returned = running.next() => Happened::Returned(returned),
+        asked = codes.next() => Happened::Asked(asked),
     }
 }
 

@@ -8,6 +8,7 @@ use houston_tools::{Offer, TaskKind};
 use super::ToolRunner;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
+use crate::setup::Drive;
 
 impl ToolRunner {
     /// The kinds in the order of the agent type: the first is the usual one.
@@ -21,7 +22,7 @@ impl ToolRunner {
                     let tool = setup.offer.get(tool);
                     tool.is_some_and(|tool| tool.definition().effect == EffectClass::Effect)
                 };
-                let is_plan = setup.is_plan();
+                let is_plan = matches!(setup.drive, Drive::PlanGraph);
                 TaskKind {
                     kind: setup.agent_type.kind.clone(),
                     is_plan,

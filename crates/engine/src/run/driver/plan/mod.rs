@@ -17,9 +17,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::future::{
-    AbortHandle, Aborted, BoxFuture, Fuse, FusedFuture as _, FutureExt as _, abortable,
-};
+use futures_util::future::{AbortHandle, Aborted, BoxFuture, Fuse, FutureExt as _, abortable};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use houston_domain::event::{Event, Live};
 use houston_domain::id::AgentableId;
@@ -34,20 +32,11 @@ use self::graph::Graph;
 use self::start::Begun;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
+use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 
 /// How often a plan that works here looks whether something else has changed it: an executor that ended, a pause.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// What a plan was waited for.
-enum Happened {
-    Finished(Vec<Finished>),
-    /// Something is due, or may have changed.
-    Looked,
-    Drained,
-    Cancelled,
-    OutOfTime,
-}
 
 /// What follows a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,57 +197,35 @@ impl<S: RunStorage> RunDriver<'_, S> {
         until: Option<DateTime<Utc>>,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
-        match self.wait_for_works(graph, works, until, drained).await? {
-            Happened::Finished(finished) => {
+        let due =
+            until.map_or(Duration::MAX, |until| (until - self.journal.now()).to_std().unwrap_or_default());
+        let look = if graph.waits_for_others() { LOOK } else { Duration::from_secs(2) };
+        let may_all_repeat = works.may_all_repeat();
+        let finished = tokio::time::timeout(due.min(look), works.next());
+        match self.journal.signals.until_returned(finished, may_all_repeat, drained).await? {
+            Ok(Ok(finished)) => {
                 for one in finished {
                     self.record_finished(graph, begun, one);
                 }
             }
-            Happened::Looked => {
+            // Something is due, or may have changed.
+            Ok(Err(_elapsed)) => {
                 let agentable = self.journal.agentable();
                 let changes = self.journal.retrying(|storage| storage.plan_changes(agentable)).await?;
                 if changes != graph.changes() {
                     return Ok(ControlFlow::Continue(Next::Reload));
                 }
             }
-            Happened::Cancelled => {}
-            Happened::Drained => {
+            Err(Stop::Cancelled) => {}
+            Err(Stop::Drained) => {
                 works.abort_all();
                 return self.hand_over().await.map(ControlFlow::Break);
             }
-            Happened::OutOfTime => {
+            Err(Stop::OutOfTime) => {
                 return self.stop_plan(graph, works, RunStatus::MaxDuration).await.map(ControlFlow::Break);
             }
         }
         Ok(ControlFlow::Continue(Next::GoOn))
-    }
-
-    /// Waits until work has finished, something is due, or it is time to stop.
-    async fn wait_for_works(
-        &self,
-        graph: &Graph,
-        works: &mut Works,
-        until: Option<DateTime<Utc>>,
-        mut drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<Happened, Interrupted> {
-        let signals = &self.journal.signals;
-        let now = self.journal.now();
-        let due = until.map_or(Duration::MAX, |until| (until - now).to_std().unwrap_or_default());
-        let look = if graph.waits_for_others() { LOOK } else { Duration::from_secs(2) };
-        loop {
-            if drained.is_terminated() && works.may_all_repeat() {
-                return Ok(Happened::Drained);
-            }
-            return tokio::select! {
-                biased;
-                () = signals.lost() => Err(Interrupted::Lost),
-                () = signals.cancel().cancelled() => Ok(Happened::Cancelled),
-                () = tokio::time::sleep_until(signals.watchdog) => Ok(Happened::OutOfTime),
-                finished = works.next() => Ok(Happened::Finished(finished)),
-                () = &mut drained => continue,
-                () = tokio::time::sleep(due.min(look)) => Ok(Happened::Looked),
-            };
-        }
     }
 
     /// Gives up work that is not wanted any more: here, and that of executors.
