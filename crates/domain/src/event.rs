@@ -21,6 +21,7 @@ use crate::question::{ClosedQuestion, NewQuestion};
 use crate::run::RunStatus;
 use crate::session::CompletionReason;
 use crate::team::RoutedBy;
+use crate::tool_call::ToolErrorCode;
 
 /// What happened. As JSON, tagged by `type`; stored so unless it is [`derived`]:
 ///
@@ -81,6 +82,9 @@ pub enum Event {
         /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
+        /// Why it failed. Calls of earlier versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<ToolErrorCode>,
         /// The thread message that displays the call.
         message_id: MessageId,
     },

@@ -16,6 +16,7 @@ use crate::image::SentImage;
 pub use raw::RawBlock;
 
 use crate::names::names;
+use crate::tool_call::ToolErrorCode;
 
 names! {
     /// The author of an entry, as providers name it.
@@ -67,6 +68,9 @@ pub enum Block {
         /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
+        /// Why it failed. Calls of earlier versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<ToolErrorCode>,
     },
     /// The model's reasoning.
     Thinking {
@@ -402,7 +406,7 @@ mod tests {
     }
 
     fn result(id: &str) -> Block {
-        Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false }
+        Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false, code: None }
     }
 
     #[test]

@@ -361,6 +361,7 @@ mod tests {
             tool_use_id: "c".into(),
             content,
             is_error: false,
+            code: None,
         }]));
         let text = search_text.text();
         assert!(text.starts_with("{\"url\":\"kyoto.example\"}\nTo Kyoto.\nää"), "{text}");

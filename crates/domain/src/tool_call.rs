@@ -195,6 +195,15 @@ impl ToolResponse {
         matches!(self, Self::Success { .. })
     }
 
+    /// Why the call failed; `None` if it succeeded.
+    #[must_use]
+    pub fn code(&self) -> Option<ToolErrorCode> {
+        match self {
+            Self::Success { .. } => None,
+            Self::Failure { code, .. } => Some(*code),
+        }
+    }
+
     /// What the model reads.
     #[must_use]
     pub fn text(&self) -> &str {

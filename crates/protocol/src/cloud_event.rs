@@ -110,6 +110,7 @@ mod tests {
     use chrono::DateTime;
     use houston_domain::event::Event;
     use houston_domain::id::AgentableId;
+    use houston_domain::tool_call::ToolErrorCode;
     use uuid::Uuid;
 
     use super::*;
@@ -122,6 +123,7 @@ mod tests {
             call_id: "call_1".into(),
             content: "a long text".into(),
             is_error: true,
+            code: Some(ToolErrorCode::NotFound),
             message_id: id.into(),
         };
         let committed = Committed { seq: 12, run_id: RunId(id), at: DateTime::UNIX_EPOCH, event, body: None };
@@ -130,7 +132,10 @@ mod tests {
         assert_eq!(written["type"], "tool.returned");
         assert_eq!(written["id"], format!("{}:12", written["data"]["agentable_id"].as_str().unwrap()));
         assert_eq!(written["data"]["call_id"], "call_1");
-        assert_eq!(written["data"]["is_error"], true);
+        assert_eq!(
+            (&written["data"]["is_error"], &written["data"]["code"]),
+            (&true.into(), &"NOT_FOUND".into())
+        );
         assert!(!written.to_string().contains("a long text"));
         assert_eq!(serde_json::from_value::<CloudEvent>(written).unwrap(), event);
     }

@@ -66,8 +66,10 @@ pub(crate) fn frames<'a>(context: &Context<'a>, committed: &'a Committed) -> Vec
         Durable::ToolCalled { call_id, name, input, message_id, .. } => {
             tool_called(timestamp, *message_id, call_id, name, input)
         }
-        Durable::ToolReturned { content, is_error, message_id, .. } => {
-            vec![tool_returned(timestamp, *message_id, content, *is_error)]
+        Durable::ToolReturned { content, is_error, code, message_id, .. } => {
+            let failed =
+                is_error.then(|| HoustonMetadata { is_error: true, code: *code, ..Default::default() });
+            vec![tool_returned(timestamp, *message_id, content, failed)]
         }
         event @ (Durable::RateLimited { .. }
         | Durable::ModelFallback { .. }
@@ -114,14 +116,19 @@ fn custom(timestamp: Timestamp, fact: Fact<'_>) -> Event<'_> {
     Event::Custom { timestamp, fact }
 }
 
-fn tool_returned(timestamp: Timestamp, cell: MessageId, content: &str, is_error: bool) -> Event<'_> {
+fn tool_returned<'a>(
+    timestamp: Timestamp,
+    cell: MessageId,
+    content: &'a str,
+    failed: Option<HoustonMetadata<'a>>,
+) -> Event<'a> {
     Event::ToolCallResult {
         timestamp,
         message_id: EntityId::Result(cell),
         tool_call_id: EntityId::Message(cell),
         content: content.into(),
         role: Role::Tool,
-        metadata: is_error.then(|| HoustonMetadata { is_error: true, ..Default::default() }.into()),
+        metadata: failed.map(Into::into),
     }
 }
 

@@ -150,6 +150,7 @@ impl TestRun<'_> {
             call_id: "call_1_1".into(),
             content: "Created note".into(),
             is_error: false,
+            code: None,
             message_id: cell,
         };
         let message = NewMessage {
@@ -170,6 +171,7 @@ impl TestRun<'_> {
             tool_use_id: "call_1_1".into(),
             content: "Created note".into(),
             is_error: false,
+            code: None,
         };
         let entries = vec![Entry::assistant(vec![call]), Entry::user(vec![result])];
         let next_message_id = self.api.state.ids.next();

@@ -80,7 +80,7 @@ fn block(block: &Block) -> String {
         Block::ToolUse { id, name, input, .. } => {
             format!("tool_use {name} {} ({id})", one_line(&input.to_string(), 60))
         }
-        Block::ToolResult { tool_use_id, content, is_error } => {
+        Block::ToolResult { tool_use_id, content, is_error, .. } => {
             let failed = if *is_error { " FAILED" } else { "" };
             format!("tool_result{failed} {} ({tool_use_id})", one_line(content, 60))
         }
@@ -139,11 +139,11 @@ mod tests {
         };
         let failed = |id: &str| {
             let (tool_use_id, content) = (id.to_owned(), "no".to_owned());
-            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: true }])
+            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: true, code: None }])
         };
         let done = |id: &str| {
             let (tool_use_id, content) = (id.to_owned(), "done".to_owned());
-            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: false }])
+            Entry::user(vec![Block::ToolResult { tool_use_id, content, is_error: false, code: None }])
         };
         let mut entries = vec![Entry::user(vec![Block::text("go")])];
         assert!(oddities(&entries).is_empty());

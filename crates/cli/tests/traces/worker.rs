@@ -289,7 +289,7 @@ impl<'s> Worker<'s> {
                     iteration: None,
                     usage: Usage::default(),
                     message: None,
-                    code: None,
+                    code: *code,
                     result: None,
                 };
                 step.transition = self.ending(&completed);
@@ -327,12 +327,13 @@ impl<'s> Worker<'s> {
     async fn results<'l>(&mut self, content: &[Block], rest: &'l [Line]) -> &'l [Line] {
         let mut events = Vec::new();
         for block in content {
-            let Block::ToolResult { tool_use_id, content, is_error, .. } = block else { continue };
+            let Block::ToolResult { tool_use_id, content, is_error, code } = block else { continue };
             let Some(at) = self.cells.iter().position(|(call, _)| call == tool_use_id) else { continue };
             events.push(Event::ToolReturned {
                 call_id: tool_use_id.clone(),
                 content: content.clone(),
                 is_error: *is_error,
+                code: *code,
                 message_id: self.cells.remove(at).1,
             });
         }

@@ -286,6 +286,7 @@ impl AgentRun {
                 tool_use_id: call.id.clone(),
                 content: response.text().to_owned(),
                 is_error: !response.is_success(),
+                code: response.code(),
             });
         }
         let mut entry = Entry::user(content);

@@ -41,6 +41,7 @@ fn history(turns: &[Turn]) -> Vec<Entry> {
                 tool_use_id: id.clone(),
                 content: "found".into(),
                 is_error: false,
+                code: None,
             });
             let results: Vec<Block> = results.collect();
             let none = results.is_empty();

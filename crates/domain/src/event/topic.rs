@@ -323,6 +323,7 @@ mod tests {
             call_id: "call_1".into(),
             content: secret.into(),
             is_error: true,
+            code: None,
             message_id,
         };
         let reported = Event::ErrorShown { message_id, content: secret.into(), metadata: Value::Null };

@@ -287,7 +287,7 @@ impl Trace {
             .content
             .iter()
             .filter_map(|block| {
-                let Block::ToolResult { tool_use_id, content, is_error } = block else { return None };
+                let Block::ToolResult { tool_use_id, content, is_error, .. } = block else { return None };
                 let (_, tool, call) = open.iter().find(|(id, ..)| id == tool_use_id)?;
                 Some(Seen::new(tool, *call, note::removed(content), *is_error))
             })

@@ -40,6 +40,7 @@ impl Run {
             tool_use_id: id(nth),
             content: result.trim_start_matches('!').to_owned(),
             is_error: result.starts_with('!'),
+            code: None,
         });
         let (answer, mut results) = (Entry::assistant(uses.collect()), Entry::user(results.collect()));
         self.trace.on_answer(&answer);

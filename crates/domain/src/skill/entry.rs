@@ -153,6 +153,7 @@ mod tests {
             tool_use_id: id.to_owned(),
             content: String::new(),
             is_error,
+            code: None,
         };
         let forged = format!("<skill mark=\"{}\" name=\"coffee\">", mark().digits());
         let history = [

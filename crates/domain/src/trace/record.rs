@@ -156,7 +156,7 @@ impl Answers {
         }
         let mut lines = Vec::new();
         for block in &content {
-            let Block::ToolResult { tool_use_id, content, is_error } = block else { continue };
+            let Block::ToolResult { tool_use_id, content, is_error, code } = block else { continue };
             let result = returned.get(tool_use_id);
             // A result may be cut or replaced on its way to the history: what the history has counts.
             let text = match result {
@@ -164,7 +164,7 @@ impl Answers {
                 _ => note::removed(content).to_owned(),
             };
             let response = match is_error {
-                true => ToolResponse::failure(ToolErrorCode::Unknown, text),
+                true => ToolResponse::failure(code.unwrap_or(ToolErrorCode::Unknown), text),
                 false => ToolResponse::success(text),
             };
             let asked = self.asked.iter().find(|call| call.id == *tool_use_id).cloned();

@@ -352,9 +352,15 @@ impl<'t> Replay<'t> {
                 self.run().warn(warning.to_owned());
             }
         }
-        let Some(entry) = self.run().on_tools(responses) else {
+        let Some(mut entry) = self.run().on_tools(responses) else {
             return Err(self.differs("next", json!("call tools"), of_next(&next)));
         };
+        // Records of earlier versions have no codes.
+        for blocks in entry.content.iter_mut().zip(content) {
+            if let (Block::ToolResult { code, .. }, Block::ToolResult { code: None, .. }) = blocks {
+                *code = None;
+            }
+        }
         self.closed = Some(self.iterations);
         self.push(content, entry)
     }

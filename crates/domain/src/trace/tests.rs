@@ -66,7 +66,8 @@ fn trace(turns: i64) -> Trace {
         lines.push(Line::Answer { at: at(turn), content: vec![call], stop, usage, model: None });
         let response = ToolResponse::success("found");
         lines.push(Line::Tool { at: at(turn), call_id: id.clone(), name, input, response, ms: Some(3) });
-        let result = Block::ToolResult { tool_use_id: id, content: "found".to_owned(), is_error: false };
+        let result =
+            Block::ToolResult { tool_use_id: id, content: "found".to_owned(), is_error: false, code: None };
         lines.push(Line::Results { at: at(turn), content: vec![result] });
         let (iteration, next_message_id) = (u32::try_from(turn).unwrap(), MessageId(uuid::Uuid::nil()));
         lines.push(event(turn, Event::StepFinished { iteration, next_message_id }));
@@ -149,8 +150,12 @@ fn changed_entries_ends_and_events_are_found() {
     };
     let entry = found(|lines| {
         if let Line::Results { content, .. } = &mut lines[4] {
-            content[0] =
-                Block::ToolResult { tool_use_id: "call_1".into(), content: "?".into(), is_error: false };
+            content[0] = Block::ToolResult {
+                tool_use_id: "call_1".into(),
+                content: "?".into(),
+                is_error: false,
+                code: None,
+            };
         }
     });
     assert_eq!((entry.line, entry.what), (6, "entry"));
@@ -200,7 +205,8 @@ fn keys_in_results_prompts_and_names_are_redacted() {
         Line::Results { content, .. } => {
             let content_text = format!("token={key}");
             let tool_use_id = "call_1".to_owned();
-            content[0] = Block::ToolResult { tool_use_id, content: content_text, is_error: false };
+            content[0] =
+                Block::ToolResult { tool_use_id, content: content_text, is_error: false, code: None };
         }
         _ => {}
     };

@@ -343,6 +343,7 @@ mod tests {
                 tool_use_id: "c".into(),
                 content: "Kyoto".into(),
                 is_error: false,
+                code: None,
             }]),
             Entry::assistant(vec![call(SEND_MESSAGE, json!({"content": "To Kyoto."}))]),
         ] {

@@ -51,7 +51,12 @@ fn tool(name: &str, description: &str, input_schema: &Value) -> ToolDefinition {
 
 pub(super) fn result(entry: &Entry, content: &str) -> Entry {
     let id = entry.tool_uses().next().unwrap().to_owned();
-    Entry::user(vec![Block::ToolResult { tool_use_id: id, content: content.to_owned(), is_error: false }])
+    Entry::user(vec![Block::ToolResult {
+        tool_use_id: id,
+        content: content.to_owned(),
+        is_error: false,
+        code: None,
+    }])
 }
 
 /// The second request of a recorded conversation equals what Houston sends after reading the first answer.

@@ -291,7 +291,7 @@ fn images_in(entry: &Entry) -> Vec<String> {
 fn steps(entries: &[Entry]) -> Vec<Step<'_>> {
     let results = |wanted: &str| {
         entries.iter().flat_map(|entry| &entry.content).find_map(|block| match block {
-            Block::ToolResult { tool_use_id, content, is_error } if tool_use_id == wanted => {
+            Block::ToolResult { tool_use_id, content, is_error, .. } if tool_use_id == wanted => {
                 Some((observation_in(content), *is_error))
             }
             _ => None,

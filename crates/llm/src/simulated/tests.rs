@@ -61,6 +61,7 @@ async fn converse(text: &str, answer: &str) -> Vec<(String, Value)> {
                     tool_use_id: id,
                     content: answer.to_owned(),
                     is_error: false,
+                    code: None,
                 });
             }
         }
@@ -279,7 +280,12 @@ async fn directives_are_followed() {
         let turn = turn_of(&events_of(&entries, &[]).await.unwrap());
         let Block::ToolUse { id, .. } = &turn.content[0] else { panic!("{turn:?}") };
         assert!(ids.insert(id.clone()), "ids are unique");
-        let result = Block::ToolResult { tool_use_id: id.clone(), content: "none".into(), is_error: false };
+        let result = Block::ToolResult {
+            tool_use_id: id.clone(),
+            content: "none".into(),
+            is_error: false,
+            code: None,
+        };
         entries.extend([Entry::assistant(turn.content.clone()), Entry::user(vec![result])]);
     }
 }
@@ -305,6 +311,7 @@ async fn tools_are_searched_read_about_and_called() {
             tool_use_id: id.clone(),
             content,
             is_error: false,
+            code: None,
         }]));
     }
     assert_eq!(

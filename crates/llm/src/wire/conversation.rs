@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn entries_join_into_turns_not_ending_with_reasoning() {
-        let result = Block::ToolResult { tool_use_id: "a".into(), content: "ok".into(), is_error: false };
+        let result =
+            Block::ToolResult { tool_use_id: "a".into(), content: "ok".into(), is_error: false, code: None };
         let thinking = || Block::Thinking { text: "hm".into(), raw: None };
         let history = [
             Entry::user(vec![Block::text("1")]),

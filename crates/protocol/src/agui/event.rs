@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use houston_domain::id::RunId;
 use houston_domain::message::Source;
 use houston_domain::run::RunStatus;
+use houston_domain::tool_call::ToolErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -381,6 +382,10 @@ pub struct HoustonMetadata<'a> {
     /// For a tool result: whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// For the result of a call that failed: why, as in `NOT_FOUND`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub code: Option<ToolErrorCode>,
     /// For `SUBAGENT_STARTED`: the task, as in `task_0190…`. Its own event stream has this id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Cow<'a, str>>,

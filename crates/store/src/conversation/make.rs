@@ -18,6 +18,7 @@ use houston_domain::inner_call::inner_call;
 use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
+use houston_domain::tool_call::ToolErrorCode;
 use houston_domain::workspace::FileVersion;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
@@ -409,7 +410,7 @@ impl Owner {
 struct Call<'c> {
     input: Cow<'c, Value>,
     /// The result's text, and whether it is an error.
-    result: Option<(&'c str, bool)>,
+    result: Option<(&'c str, bool, Option<ToolErrorCode>)>,
 }
 
 /// An event of an imported thread.
@@ -470,10 +471,10 @@ fn calls(conversation: &Conversation) -> HashMap<&str, VecDeque<Call<'_>>> {
                 let (_, input) = inner_call(name, input);
                 calls.entry(id).or_default().push_back(Call { input, result: None });
             }
-            Block::ToolResult { tool_use_id, content, is_error } => {
+            Block::ToolResult { tool_use_id, content, is_error, code } => {
                 let asked = calls.get_mut(tool_use_id.as_str()).and_then(VecDeque::back_mut);
                 if let Some(call) = asked {
-                    call.result = Some((content, *is_error));
+                    call.result = Some((content, *is_error, *code));
                 }
             }
             _ => {}
@@ -492,11 +493,12 @@ fn tool(
     let call_id = field("call_id").unwrap_or_default().to_owned();
     let call = calls.get_mut(call_id.as_str()).and_then(VecDeque::pop_front);
     let failed = field("status") == Some("failed");
-    let (content, is_error) = call.as_ref().and_then(|call| call.result).unwrap_or(("", failed));
+    let (content, is_error, code) = call.as_ref().and_then(|call| call.result).unwrap_or(("", failed, None));
     let returned = Event::ToolReturned {
         call_id: call_id.clone(),
         content: content.to_owned(),
         is_error,
+        code,
         message_id: id,
     };
     let called = Event::ToolCalled {

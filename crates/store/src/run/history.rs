@@ -134,9 +134,9 @@ impl StoredBlock {
             Block::Text { text, raw: None } => {
                 Block::text(MessageBlock { text, frame: self.frame }.signed(mark))
             }
-            Block::ToolResult { tool_use_id, content, is_error } => {
+            Block::ToolResult { tool_use_id, content, is_error, code } => {
                 let content = MessageBlock { text: content, frame: false }.signed(mark);
-                Block::ToolResult { tool_use_id, content, is_error }
+                Block::ToolResult { tool_use_id, content, is_error, code }
             }
             block => block,
         }

@@ -74,7 +74,12 @@ fn turn() -> impl Strategy<Value = Vec<HistoryEntry>> {
         let mut results = Vec::new();
         for (nth, (argument, answer, is_error)) in calls.into_iter().enumerate() {
             let (id, name) = (format!("call_{nth}"), "book".to_owned());
-            results.push(Block::ToolResult { tool_use_id: id.clone(), content: answer, is_error });
+            results.push(Block::ToolResult {
+                tool_use_id: id.clone(),
+                content: answer,
+                is_error,
+                code: None,
+            });
             content.push(Block::ToolUse { id, name, input: json!({"of": argument}), raw: None });
         }
         turn.push(entry(Role::Assistant, content));

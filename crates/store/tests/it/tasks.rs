@@ -234,7 +234,8 @@ async fn task_ends_while_its_goal_commits_steps() {
 async fn commit_text_and_call(test: &TestStore, working: &ClaimedRun, text: &str) {
     let mut step = test.step(working, RunTransition::Continue { read: false, event: None });
     let call = Block::ToolUse { id: "a".into(), name: "list_notes".into(), input: json!({}), raw: None };
-    let answer = Block::ToolResult { tool_use_id: "a".into(), content: "none".into(), is_error: false };
+    let answer =
+        Block::ToolResult { tool_use_id: "a".into(), content: "none".into(), is_error: false, code: None };
     step.entries.push(Entry::assistant(vec![Block::text(text), call]));
     step.entries.push(Entry::user(vec![answer]));
     test.runs().commit(&working.fence, &step).await.unwrap();

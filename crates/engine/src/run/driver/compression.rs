@@ -386,7 +386,12 @@ mod tests {
     fn talk() -> Vec<Entry> {
         let call =
             Block::ToolUse { id: "a".into(), name: "look".into(), input: json!({"at": "map"}), raw: None };
-        let result = Block::ToolResult { tool_use_id: "a".into(), content: "x".repeat(900), is_error: false };
+        let result = Block::ToolResult {
+            tool_use_id: "a".into(),
+            content: "x".repeat(900),
+            is_error: false,
+            code: None,
+        };
         vec![
             entry("They want a boat."),
             said("Where is Tokyo?"),

@@ -12,7 +12,7 @@ use houston_domain::step::{NewMessage, Step};
 use houston_domain::tool_call::{ToolCall, ToolResponse};
 use houston_queue::DeltaBus;
 use houston_tools::{Progress, Report, Reports};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Plans;
@@ -65,12 +65,16 @@ pub(crate) fn add_tool_result(step: &mut Step, call: &str, cell: MessageId, resp
         call_id: call.to_owned(),
         content: response.text().to_owned(),
         is_error: !response.is_success(),
+        code: response.code(),
         message_id: cell,
     });
-    let status = if response.is_success() { "done" } else { "failed" };
-    match step.messages.iter_mut().find(|message| message.id == cell) {
-        Some(message) => message.metadata["status"] = json!(status),
-        None => step.cells.push((cell, json!({"status": status}))),
+    let became = match response.code() {
+        None => json!({"status": "done"}),
+        Some(code) => json!({"status": "failed", "code": code}),
+    };
+    match step.messages.iter_mut().find(|message| message.id == cell).map(|message| &mut message.metadata) {
+        Some(Value::Object(metadata)) => metadata.extend(became.as_object().cloned().unwrap_or_default()),
+        _ => step.cells.push((cell, became)),
     }
 }
 

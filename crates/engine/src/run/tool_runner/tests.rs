@@ -283,6 +283,7 @@ fn session_is_marked_by_the_tools_it_called() {
         tool_use_id: "c".into(),
         content: content.into(),
         is_error: false,
+        code: None,
     };
     let read = |content: &str| RunContext {
         history: vec![Entry { role: Role::User, content: vec![result(content)] }],

@@ -346,7 +346,7 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str, sent: Sent) -> Opti
         Block::ToolUse { id, name, input, .. } => {
             Content::Plain(Plain::ToolUse { id: call_id(id, false), name: tool_name(name), input })
         }
-        Block::ToolResult { tool_use_id, content, is_error } => Content::Plain(Plain::ToolResult {
+        Block::ToolResult { tool_use_id, content, is_error, .. } => Content::Plain(Plain::ToolResult {
             tool_use_id: call_id(tool_use_id, false),
             content,
             is_error: *is_error,

@@ -94,6 +94,7 @@ fn histories_are_made_valid_for_anthropic() {
                 tool_use_id: "functions.get:0".into(),
                 content: "unknown tool".into(),
                 is_error: true,
+                code: None,
             }]),
             Entry::user(vec![Block::text("2")]),
         ],
@@ -165,8 +166,12 @@ fn error_event_and_missing_end_are_errors() {
 #[test]
 fn cache_marks_move_with_the_conversation() {
     let call = |id: &str| Block::ToolUse { id: id.into(), name: "f".into(), input: json!({}), raw: None };
-    let result =
-        |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false };
+    let result = |id: &str| Block::ToolResult {
+        tool_use_id: id.into(),
+        content: "ok".into(),
+        is_error: false,
+        code: None,
+    };
     let mut entries = vec![Entry::user(vec![Block::text("1")])];
     let part = |text: &str, cached| SystemPart { text: text.into(), cached };
     let marked = |entries: &[Entry], system: &[SystemPart], cache_key| {
@@ -336,8 +341,12 @@ fn search_for_tools_is_kept_and_sent_back() {
         json!({"type": "message_stop"}),
     ])
     .unwrap();
-    let result =
-        Block::ToolResult { tool_use_id: "toolu_1".into(), content: "sunny".into(), is_error: false };
+    let result = Block::ToolResult {
+        tool_use_id: "toolu_1".into(),
+        content: "sunny".into(),
+        is_error: false,
+        code: None,
+    };
     let body = sent(
         &[],
         &[

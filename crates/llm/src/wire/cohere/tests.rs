@@ -94,8 +94,12 @@ fn thinking_plans_text_and_citations_round_trip() {
         [Event::Thinking("h".into()), Event::Thinking("m".into()), Event::Text("Yes".into())]
     );
 
-    let result =
-        |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "ok".into(), is_error: false };
+    let result = |id: &str| Block::ToolResult {
+        tool_use_id: id.into(),
+        content: "ok".into(),
+        is_error: false,
+        code: None,
+    };
     let entries = [
         Entry::user(vec![Block::text("hi")]),
         Entry::assistant(turn.content),

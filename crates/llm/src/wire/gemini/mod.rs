@@ -342,7 +342,7 @@ fn user_parts<'a>(
     let mut parts = Vec::with_capacity(turn.blocks.len());
     for block in &turn.blocks {
         match block {
-            Block::ToolResult { tool_use_id, content, is_error } => {
+            Block::ToolResult { tool_use_id, content, is_error, .. } => {
                 let position = position(tool_use_id);
                 let call = position.map(|position| &calls[position]);
                 let response = FunctionResponse {

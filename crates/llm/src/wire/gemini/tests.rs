@@ -206,7 +206,7 @@ fn use_of(id: &str, name: &str, raw: Option<RawBlock>) -> Block {
 }
 
 fn result_of(id: &str, is_error: bool) -> Block {
-    Block::ToolResult { tool_use_id: id.into(), content: format!("of {id}"), is_error }
+    Block::ToolResult { tool_use_id: id.into(), content: format!("of {id}"), is_error, code: None }
 }
 
 #[test]

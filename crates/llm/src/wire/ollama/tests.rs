@@ -105,7 +105,8 @@ fn stream_errors_and_missing_ends_are_errors() {
 #[test]
 fn history_is_encoded_with_arguments_thinking_and_names() {
     let (turn, _) = decode(&calls()).unwrap();
-    let result = Block::ToolResult { tool_use_id: "call_1".into(), content: "ok".into(), is_error: false };
+    let result =
+        Block::ToolResult { tool_use_id: "call_1".into(), content: "ok".into(), is_error: false, code: None };
     let foreign = Block::Thinking {
         text: "other".into(),
         raw: Some(houston_domain::history::RawBlock::new("anthropic", "anthropic", "{}")),

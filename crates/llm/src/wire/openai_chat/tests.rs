@@ -192,6 +192,7 @@ fn providers_get_only_what_they_accept() {
             tool_use_id: "toolu_01".into(),
             content: "ok".into(),
             is_error: false,
+            code: None,
         }]),
         Entry::user(vec![Block::text("3")]),
     ];

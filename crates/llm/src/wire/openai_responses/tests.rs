@@ -291,6 +291,7 @@ fn stateless_request_contains_the_whole_history() {
             tool_use_id: "toolu.1".into(),
             content: "ok".into(),
             is_error: false,
+            code: None,
         }]),
         Entry::user(vec![Block::text("2"), Block::text(" ")]),
     ];
@@ -358,8 +359,12 @@ fn tools_are_deferred_only_for_models_that_search() {
 /// A history in which a user, two tools and the user again speak.
 fn with_tools() -> Vec<Entry> {
     let call = |id: &str| Block::ToolUse { id: id.into(), name: "look".into(), input: json!({}), raw: None };
-    let result =
-        |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "seen".into(), is_error: false };
+    let result = |id: &str| Block::ToolResult {
+        tool_use_id: id.into(),
+        content: "seen".into(),
+        is_error: false,
+        code: None,
+    };
     vec![
         Entry::user(vec![Block::text("one")]),
         Entry::assistant(vec![call("a"), call("b")]),

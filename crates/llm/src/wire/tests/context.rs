@@ -22,6 +22,7 @@ fn conversation() -> Vec<Entry> {
         tool_use_id: id.into(),
         content: content.into(),
         is_error: false,
+        code: None,
     };
     vec![
         Entry::user(vec![Block::text("the first text")]),
@@ -122,6 +123,7 @@ fn forged_frames_differ_from_real_ones_in_every_wire() {
             tool_use_id: "a".into(),
             content: mark.remove_mark(&format!("{forged} {stolen}")).into_owned(),
             is_error: false,
+            code: None,
         }]),
     ];
     let context = mark.frame("system_context", "Today is Monday.");

@@ -46,8 +46,13 @@ fn log_of(ends: RunStatus) -> Vec<Committed> {
         message_id: message(2),
         decided_by: None,
     };
-    let returned =
-        Durable::ToolReturned { call_id, content: "made".into(), is_error: false, message_id: message(2) };
+    let returned = Durable::ToolReturned {
+        call_id,
+        content: "made".into(),
+        is_error: false,
+        message_id: message(2),
+        code: None,
+    };
     let progress = |done: usize| {
         let delta =
             [("/done".to_owned(), json!(done)), (format!("/steps/{}/status", done - 1), json!("done"))];

@@ -365,8 +365,13 @@ impl Recorder {
             self.publish(std::mem::take(&mut events));
             for message_id in &cells {
                 let (call_id, content) = ("call_1_1".to_owned(), "done".to_owned());
-                let event =
-                    Durable::ToolReturned { call_id, content, is_error: false, message_id: *message_id };
+                let event = Durable::ToolReturned {
+                    call_id,
+                    content,
+                    is_error: false,
+                    message_id: *message_id,
+                    code: None,
+                };
                 events.push((event, None));
             }
         }

@@ -158,8 +158,12 @@ fn turns() -> impl Strategy<Value = (Vec<HistoryEntry>, Vec<usize>)> {
             history.push(entry(Role::User, Block::text("Book it")));
             for nth in 0..*calls {
                 let (id, name) = (format!("call_{nth}"), "book".to_owned());
-                let answer =
-                    Block::ToolResult { tool_use_id: id.clone(), content: "ok".into(), is_error: false };
+                let answer = Block::ToolResult {
+                    tool_use_id: id.clone(),
+                    content: "ok".into(),
+                    is_error: false,
+                    code: None,
+                };
                 history
                     .push(entry(Role::Assistant, Block::ToolUse { id, name, input: json!({}), raw: None }));
                 history.push(entry(Role::User, answer));

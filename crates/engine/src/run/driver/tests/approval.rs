@@ -8,7 +8,7 @@ use houston_domain::guard::{Risk, ToolFacts};
 use houston_domain::history::Block;
 use houston_domain::question::QuestionState;
 use houston_domain::run::RunStatus;
-use houston_domain::tool_call::EffectClass;
+use houston_domain::tool_call::{EffectClass, ToolErrorCode};
 use serde_json::{Value, json};
 
 use crate::run::driver::DriveOutcome;
@@ -256,8 +256,9 @@ async fn cancel_closes_a_call_that_waits() {
     assert_eq!(process.drive(2).await.unwrap(), DriveOutcome::Ended(RunStatus::Cancelled));
     let last = process.storage.committed().pop().unwrap();
     assert_eq!(last.cells.len(), 1, "its cell shows that it was not carried out");
-    assert_eq!(last.cells[0].1["status"], "failed");
-    let Block::ToolResult { content, .. } = &last.entries[0].content[0] else { panic!("not a result") };
+    assert_eq!(last.cells[0].1, json!({"status": "failed", "code": "PERMISSION_DENIED"}));
+    let Block::ToolResult { content, code, .. } = &last.entries[0].content[0] else { panic!("not a result") };
+    assert_eq!(*code, Some(ToolErrorCode::PermissionDenied));
     assert!(content.contains("before a person had approved it"), "{content}");
 }
 

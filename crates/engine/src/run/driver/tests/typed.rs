@@ -133,7 +133,8 @@ async fn message_has_its_own_settings_of_the_model() {
 #[tokio::test(start_paused = true)]
 async fn tool_whose_call_failed_need_not_be_called_again() {
     let use_of = Block::ToolUse { id: "c1".into(), name: "show_map".into(), input: json!({}), raw: None };
-    let expired = Block::ToolResult { tool_use_id: "c1".into(), content: "expired".into(), is_error: true };
+    let expired =
+        Block::ToolResult { tool_use_id: "c1".into(), content: "expired".into(), is_error: true, code: None };
     let mut history = hello();
     history.extend([Entry::assistant(vec![use_of]), Entry::user(vec![expired])]);
     let tool = ClientTool {
