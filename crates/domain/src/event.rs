@@ -277,6 +277,9 @@ pub enum Event {
         step: String,
         /// Number of this attempt, from 1.
         attempt: u32,
+        /// The task that carries it out, as in `executor_0190…`. Other steps have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<String>,
     },
     /// A step of this plan succeeded, was skipped or cancelled.
     PlanStepFinished {

@@ -489,11 +489,12 @@ fn plan_fact(event: &Durable) -> Option<Fact<'_>> {
 /// What happened to a step, in the plan's own stream.
 fn plan_step(event: &Durable) -> Option<Fact<'_>> {
     Some(match event {
-        Durable::PlanStepStarted { path, title, step, attempt } => Fact::PlanStepStarted {
+        Durable::PlanStepStarted { path, title, step, attempt, task_id } => Fact::PlanStepStarted {
             path: path.into(),
             title: title.into(),
             step: step.into(),
             attempt: *attempt,
+            task_id: task_id.as_deref().map(Into::into),
         },
         Durable::PlanStepFinished { path, status } => {
             Fact::PlanStepFinished { path: path.into(), status: status.into() }
@@ -643,6 +644,7 @@ mod tests {
             title: "Read".into(),
             step: "task".into(),
             attempt: 2,
+            task_id: None,
         };
         let failed = Durable::PlanStepFailed {
             path: "find".into(),

@@ -105,6 +105,7 @@ impl PlanEvents {
                     title: step.title.clone(),
                     step: step.action.kind().to_owned(),
                     attempt: state.attempt,
+                    task_id: None,
                 })
             }
             Status::Failed | Status::Retrying if state.status != was.status => {

@@ -186,7 +186,7 @@ impl Reading {
                 let name = format!("Task ended ({}): {}", status.as_str(), show::line(title, 100));
                 self.moment(at, "tool", name, Vec::new());
             }
-            Event::PlanStepStarted { path, title, step, attempt } => {
+            Event::PlanStepStarted { path, title, step, attempt, .. } => {
                 let index = self.begin(1, "tool", format!("{path} {}", show::line(title, 80)), at);
                 let facts = [fact("Step", step.clone()), fact("Attempt", attempt.to_string())];
                 self.spans[index].facts.extend(facts);

@@ -264,7 +264,15 @@ pub enum Fact<'a> {
     /// {"name": "houston.plan.step.started", "value": {"path": "each[2].read", "title": "Read reviews", "step": "task", "attempt": 1}}
     /// ```
     #[serde(rename = "houston.plan.step.started")]
-    PlanStepStarted { path: Cow<'a, str>, title: Cow<'a, str>, step: Cow<'a, str>, attempt: u32 },
+    PlanStepStarted {
+        path: Cow<'a, str>,
+        title: Cow<'a, str>,
+        step: Cow<'a, str>,
+        attempt: u32,
+        /// The task that carries it out, as in `executor_0190…`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<Cow<'a, str>>,
+    },
     /// In the stream of a plan: a step succeeded, was skipped or cancelled.
     ///
     /// ```json

@@ -98,6 +98,25 @@ async fn plan_runs_tools_executors_and_models_and_is_reported_once() {
         "select count(*) from houston.messages where source = 'system' and content like '<plan_ended%'";
     assert_eq!(cluster.sql(reported).await, "1");
     assert_eq!(cluster.sql("select count(*) from houston.agentables where kind = 'executor'").await, "1");
+    // Regression: quick steps never began in the stream, and others began before those that they wait for had ended.
+    let events =
+        "select string_agg(concat_ws(' ', replace(data ->> 'type', 'plan_step_', ''), data ->> 'path',
+                                              left(data ->> 'task_id', 9)), ', ' order by seq)
+                    from houston.events where data ->> 'type' like 'plan_step_%'";
+    let events = cluster.sql(events).await;
+    let mut rest = events.as_str();
+    for event in [
+        "started first",
+        "finished first",
+        "started second",
+        "finished second",
+        "started sum",
+        "finished sum",
+    ] {
+        let at = rest.find(event).unwrap_or_else(|| panic!("{event}: {events}"));
+        rest = &rest[at..];
+    }
+    assert!(events.contains("started look executor_"), "{events}");
     let runs = format!("select count(*) from houston.runs where agentable_id = '{}'", cluster.goal.0);
     assert_eq!(cluster.sql(&runs).await, "1", "the run that made the plan waits for it");
     assert_eq!(cluster.held().await, "0", "neither a lock nor a slot is left");

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::Works;
 use super::graph::Graph;
 use super::replan::Replanned;
-use super::start::Begun;
 use crate::error::Interrupted;
 use crate::run::driver::{DriveOutcome, Flow, RunDriver};
 use crate::run::journal::add_message;
@@ -34,27 +33,27 @@ pub(super) fn given_up() -> Failure {
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the plan. Continues if its run does, because something arrived.
-    pub(super) async fn end_plan(
-        &mut self,
-        graph: &mut Graph,
-        works: &mut Works,
-        begun: &mut Begun,
-        end: End,
-    ) -> Flow {
+    pub(super) async fn end_plan(&mut self, graph: &mut Graph, works: &mut Works, end: End) -> Flow {
         let end = match end {
-            End::Replan(path) => match self.replan(graph, begun, &path).await? {
-                Replanned::Changed => return Ok(ControlFlow::Continue(())),
-                Replanned::Failed(failure) => End::Failed(failure),
-                Replanned::Stopped(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
-                Replanned::Stopped(Stop::Drained) => {
-                    works.abort_all();
-                    return self.hand_over().await.map(ControlFlow::Break);
+            End::Replan(path) => {
+                if graph.begun.planned.is_none() {
+                    // People see that the step has failed before a model is asked, which may take a minute.
+                    self.commit_graph(graph, None).await?;
                 }
-                Replanned::Stopped(Stop::OutOfTime) => {
-                    let stopped = self.stop_plan(graph, works, RunStatus::MaxDuration).await;
-                    return stopped.map(ControlFlow::Break);
+                match self.replan(graph, &path).await? {
+                    Replanned::Changed => return Ok(ControlFlow::Continue(())),
+                    Replanned::Failed(failure) => End::Failed(failure),
+                    Replanned::Stopped(Stop::Cancelled) => return Ok(ControlFlow::Continue(())),
+                    Replanned::Stopped(Stop::Drained) => {
+                        works.abort_all();
+                        return self.hand_over().await.map(ControlFlow::Break);
+                    }
+                    Replanned::Stopped(Stop::OutOfTime) => {
+                        let stopped = self.stop_plan(graph, works, RunStatus::MaxDuration).await;
+                        return stopped.map(ControlFlow::Break);
+                    }
                 }
-            },
+            }
             end => end,
         };
         works.settle();
@@ -64,7 +63,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             End::Cancelled | End::Replan(_) => return self.cancel_closed(graph, &end).await,
         };
         let status = if failed.is_some() { "failed" } else { "completed" };
-        let mut step = self.plan_commit(graph, begun);
+        let mut step = self.plan_commit(graph);
         let plan_end = self.plan_end(graph, &end, status, output.clone());
         if let Some(changes) = self.journal.plan.as_mut() {
             changes.end = Some(plan_end);
@@ -85,8 +84,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         step.transition = self.completed(RunStatus::Completed, None, None);
         let done = self.commit(step).await?;
-        graph.commit(begun);
-        begun.committed();
+        graph.commit();
+        graph.begun.committed();
         self.void_written().await?;
         Ok(match done.continued {
             true => ControlFlow::Continue(()),
@@ -138,7 +137,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// The next step, whatever it is, writes that the plan has ended.
     pub(super) fn close_graph(&mut self, graph: &mut Graph, end: &End) {
         let status = if *end == End::Cancelled { "cancelled" } else { "failed" };
-        let (mut changes, _) = graph.changes_with(&Begun::default());
+        graph.begun = std::mem::take(&mut graph.begun).undone();
+        let (mut changes, _) = graph.changes_with();
         changes.listed = None;
         changes.end = Some(self.plan_end(graph, end, status, Value::Null));
         self.journal.plan = Some(Box::new(changes));
@@ -172,7 +172,7 @@ pub(super) enum Returned {
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Records what a call has returned. What comes too late is not kept.
-    pub(super) fn record_finished(&mut self, graph: &mut Graph, begun: &mut Begun, finished: Finished) {
+    pub(super) fn record_finished(&mut self, graph: &mut Graph, finished: Finished) {
         let Finished { path, attempt, returned } = finished;
         let is_expected = graph
             .states
@@ -182,7 +182,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return;
         }
         let result = Finished { path: path.clone(), attempt, returned: returned.clone() };
-        begun.results.push(result);
+        graph.begun.results.push(result);
         match returned {
             Returned::Tool(response) => self.record_response(graph, &path, response),
             Returned::Llm(Ok(value)) => {
@@ -225,13 +225,24 @@ impl<S: RunStorage> RunDriver<'_, S> {
         fail(&step, &mut graph.states, path, failure, self.journal.now(), jitter);
     }
 
-    /// Records what an executor has returned.
-    pub(super) fn record_outcome(&mut self, graph: &mut Graph, path: &str, outcome: ExecutorOutcome) {
+    /// Records what an executor has returned. One that `is_overdue` is cancelled before a commit says so, and may have ended by
+    /// then.
+    pub(super) fn record_outcome(
+        &mut self,
+        graph: &mut Graph,
+        path: &str,
+        outcome: ExecutorOutcome,
+        is_overdue: bool,
+    ) {
         if outcome.untrusted {
             self.tools.read_untrusted();
         }
         if let Some((code, message)) = outcome.error {
-            return self.record_failure(graph, path, Failure { code, message });
+            let failure = match is_overdue {
+                true => Failure { code: "TIMEOUT".to_owned(), message: "took longer than it may".to_owned() },
+                false => Failure { code, message },
+            };
+            return self.record_failure(graph, path, failure);
         }
         let schema = match graph.step(path).map(|step| &step.action) {
             Some(Action::Task { schema, .. }) => schema.clone(),

@@ -18,7 +18,6 @@ use super::start::Begun;
 use crate::error::Interrupted;
 
 /// A plan with the states of its steps.
-#[derive(Debug)]
 pub(super) struct Graph {
     plan_id: String,
     pub(super) stored: DrivenPlan,
@@ -47,6 +46,12 @@ pub(super) struct Graph {
     is_plain: bool,
     /// Whether it has few steps, so that walking over them holds no thread.
     is_small: bool,
+    /// What begins with the next commit, and what was done since the last one.
+    pub(super) begun: Begun,
+    /// Status and attempt of each step as its events say.
+    noted: BTreeMap<String, (Status, u32)>,
+    /// What has happened to steps since the last commit, for the stream of the plan.
+    events: Vec<Event>,
 }
 
 impl Graph {
@@ -78,6 +83,8 @@ impl Graph {
             outcomes.extend(outcome.map(|outcome| (path.clone(), outcome)));
             states.insert(path, state);
         }
+        let noted =
+            states.iter().map(|(path, state)| (path.clone(), (state.status, state.attempt))).collect();
         let committed = states.clone();
         let (is_plain, is_small) = (all_plain(&stored.document), is_small(&document));
         let mut graph = Self {
@@ -98,6 +105,9 @@ impl Graph {
             has_planner,
             is_plain,
             is_small,
+            begun: Begun::default(),
+            noted,
+            events: Vec::new(),
         };
         graph.listed = Some(graph.checklist(None));
         Ok(graph)
@@ -161,9 +171,12 @@ impl Graph {
         now: DateTime<Utc>,
     ) -> Result<Advance, Interrupted> {
         self.now = now;
+        self.note();
         let situation = self.situation(false);
         if self.is_plain && self.is_small {
-            return Ok(situation.advance(&self.document, &mut self.states, &self.stored.input));
+            let advance = situation.advance(&self.document, &mut self.states, &self.stored.input);
+            self.note();
+            return Ok(advance);
         }
         let (document, input) = (Arc::clone(&self.document), self.stored.input.clone());
         let mut states = std::mem::take(&mut self.states);
@@ -173,6 +186,7 @@ impl Graph {
         });
         let (advance, states) = advanced.await.map_err(|_| Interrupted::Lost)?;
         self.states = states;
+        self.note();
         Ok(advance)
     }
 
@@ -293,18 +307,17 @@ impl Graph {
     }
 
     /// What differs from what is committed, and the events that say so.
-    pub(super) fn changes_with(&self, begun: &Begun) -> (PlanChanges, Vec<Event>) {
+    pub(super) fn changes_with(&mut self) -> (PlanChanges, Vec<Event>) {
+        self.note();
         let changed = self.states.iter().filter(|(path, state)| self.committed.get(*path) != Some(*state));
-        let (mut steps, mut events) = (Vec::new(), Vec::new());
-        for (path, state) in changed {
-            events.extend(self.event(path, state));
-            steps.push(ChangedStep {
-                path: path.clone(),
-                state: state.clone(),
-                executor: begun.executors.get(path).cloned(),
-                question: begun.questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
-            });
-        }
+        let Begun { executors, questions, .. } = &self.begun;
+        let steps = changed.map(|(path, state)| ChangedStep {
+            path: path.clone(),
+            state: state.clone(),
+            executor: executors.get(path).cloned(),
+            question: questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
+        });
+        let steps = steps.collect();
         let gone = self.committed.keys().filter(|path| !self.states.contains_key(*path));
         let removed = gone.cloned().collect();
         let list = self.checklist(None);
@@ -324,6 +337,12 @@ impl Graph {
         };
         let (seen, calls, holds) = (self.stored.changes, self.calls, self.deadline());
         let deadline = (self.was_put_off || holds != self.stored.deadline).then_some(holds);
+        let mut events = self.events.clone();
+        for event in &mut events {
+            if let Event::PlanStepStarted { path, task_id, .. } = event {
+                *task_id = executors.get(path).map(|executor| executor.id.public_id(&executor.kind));
+            }
+        }
         (PlanChanges { seen, steps, removed, calls, deadline, document, listed, end: None }, events)
     }
 
@@ -331,6 +350,7 @@ impl Graph {
     pub(super) fn replace(&mut self, json: Value, document: Document, states: States, reason: String) {
         (self.is_plain, self.is_small) = (all_plain(&json), is_small(&document));
         (self.stored.document, self.document, self.states) = (json, Arc::new(document), states);
+        self.noted.retain(|path, _| self.states.contains_key(path));
         self.replaced = Some(reason);
     }
 
@@ -356,8 +376,10 @@ impl Graph {
     }
 
     /// What has changed is committed.
-    pub(super) fn commit(&mut self, begun: &Begun) {
-        self.executors.extend(begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
+    pub(super) fn commit(&mut self) {
+        self.events.clear();
+        self.executors
+            .extend(self.begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
         (self.stored.deadline, self.was_put_off) = (self.deadline(), false);
         self.committed.retain(|path, _| self.states.contains_key(path));
         for (path, state) in &self.states {
@@ -374,35 +396,48 @@ impl Graph {
         }
     }
 
-    /// What the stream of the plan says about a step with a new state.
-    fn event(&self, path: &str, state: &State) -> Option<Event> {
-        let was = self.committed.get(path).cloned().unwrap_or_default();
-        let step = self.step(path)?;
-        let path = path.to_owned();
-        match state.status {
-            Status::Running | Status::Asking if state.attempt != was.attempt => {
-                Some(Event::PlanStepStarted {
-                    path,
+    /// Notes what has happened to steps since the last time: what has settled, then what has begun.
+    fn note(&mut self) {
+        let (mut begun, mut settled) = (Vec::new(), Vec::new());
+        for (path, state) in &self.states {
+            let is = (state.status, state.attempt);
+            let was = self.noted.get(path).copied().unwrap_or_default();
+            if is == was {
+                continue;
+            }
+            let Some(step) = step(&self.document, path) else { continue };
+            self.noted.insert(path.clone(), is);
+            if state.attempt > was.1 {
+                begun.push(Event::PlanStepStarted {
+                    path: path.clone(),
                     title: step.title.clone(),
                     step: step.action.kind().to_owned(),
                     attempt: state.attempt,
-                })
+                    task_id: None,
+                });
             }
-            Status::Failed | Status::Retrying if state.status != was.status => {
-                let error = state.error.as_ref()?;
-                let retry_at = state.due.filter(|_| state.status == Status::Retrying);
-                Some(Event::PlanStepFailed {
-                    path,
-                    code: error.code.clone(),
-                    message: error.message.clone(),
-                    retry_at,
-                })
-            }
-            status if status.is_settled() && status != was.status => {
-                Some(Event::PlanStepFinished { path, status: status.as_str().to_owned() })
-            }
-            _ => None,
+            let to = if state.attempt > was.1 { &mut begun } else { &mut settled };
+            to.extend(settled_event(path, state));
         }
+        // What a step contains settles before it.
+        self.events.extend(settled.into_iter().rev());
+        self.events.append(&mut begun);
+    }
+}
+
+/// What the stream of a plan says of a step that has settled, or is repeated.
+fn settled_event(path: &str, state: &State) -> Option<Event> {
+    let path = path.to_owned();
+    match state.status {
+        Status::Failed | Status::Retrying => {
+            let Failure { code, message } = state.error.clone()?;
+            let retry_at = state.due.filter(|_| state.status == Status::Retrying);
+            Some(Event::PlanStepFailed { path, code, message, retry_at })
+        }
+        status if status.is_settled() => {
+            Some(Event::PlanStepFinished { path, status: status.as_str().to_owned() })
+        }
+        _ => None,
     }
 }
 

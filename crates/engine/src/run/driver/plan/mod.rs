@@ -29,7 +29,6 @@ use houston_store::step::CommittedStep;
 
 use self::ending::Finished;
 use self::graph::Graph;
-use self::start::Begun;
 use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::signals::Stop;
@@ -53,12 +52,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
             Ok(graph) => graph,
             Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
         };
-        let (mut works, mut begun) = (Works::default(), Begun::default());
+        let mut works = Works::default();
         let abandoned = self.journal.signals.abandoned(true);
-        unless(abandoned, self.take_over(&mut graph, works.here(), &mut begun)).await?;
+        unless(abandoned, self.take_over(&mut graph, works.here())).await?;
         let mut drained = pin!(self.journal.signals.drained().fuse());
         loop {
-            let round = self.plan_round(&mut graph, &mut works, &mut begun, drained.as_mut()).await;
+            let round = self.plan_round(&mut graph, &mut works, drained.as_mut()).await;
             let next = match round {
                 // What was decided is void: something else has changed the plan.
                 Err(Interrupted::PlanChanged) => Next::Reload,
@@ -67,13 +66,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Err(interrupted) => return Err(interrupted),
             };
             if next == Next::Reload {
-                let before = std::mem::take(&mut begun);
                 let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
-                let reload = self.reload_graph(&mut graph, works.here(), before);
-                begun = match unless(abandoned, reload).await? {
-                    Ok(begun) => begun,
-                    Err((code, text)) => return self.stop_with(code, text).await.map(ControlFlow::Break),
-                };
+                let reload = self.reload_graph(&mut graph, works.here());
+                if let Err((code, text)) = unless(abandoned, reload).await? {
+                    return self.stop_with(code, text).await.map(ControlFlow::Break);
+                }
             }
         }
     }
@@ -84,7 +81,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
-        begun: &mut Begun,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
         if self.journal.signals.is_lost() {
@@ -97,14 +93,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let abandoned = self.journal.signals.abandoned(works.may_all_repeat());
         let settled = tokio::select! {
             biased;
-            settled = unless(abandoned, self.settle(graph, works, begun)) => settled?,
+            settled = unless(abandoned, self.settle(graph, works)) => settled?,
             // The graph is read again: it may have been in the middle of a change.
             () = cancelled => return Ok(ControlFlow::Continue(Next::Reload)),
         };
         let until = match settled {
             ControlFlow::Continue(until) => until,
             ControlFlow::Break(end) => {
-                return Ok(match self.end_plan(graph, works, begun, end).await? {
+                return Ok(match self.end_plan(graph, works, end).await? {
                     ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
                     // A changed plan is committed with what begins by it.
                     ControlFlow::Continue(()) if graph.has_changed() => ControlFlow::Continue(Next::GoOn),
@@ -112,16 +108,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 });
             }
         };
-        let waits = works.is_empty() && !begun.has_work();
+        let waits = works.is_empty() && !graph.begun.has_work();
         if waits && self.journal.signals.is_draining() && !graph.has_changed() {
             return self.hand_over().await.map(ControlFlow::Break);
         }
-        let done = self.commit_graph(graph, begun, waits.then_some(until)).await?;
-        if works.is_empty() && begun.works.is_empty() {
+        let done = self.commit_graph(graph, waits.then_some(until)).await?;
+        if works.is_empty() && graph.begun.works.is_empty() {
             // What calls have named may have changed as long as one of them runs.
             self.void_written().await?;
         }
-        works.start(self, begun).await?;
+        works.start(self, graph).await?;
         if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
             let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
             return Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }));
@@ -130,7 +126,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             return Ok(ControlFlow::Continue(Next::Reload));
         }
         if !works.is_empty() {
-            return self.await_works(graph, works, begun, until, drained).await;
+            return self.await_works(graph, works, until, drained).await;
         }
         Ok(ControlFlow::Continue(Next::GoOn))
     }
@@ -140,16 +136,15 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
-        begun: &mut Begun,
     ) -> Result<ControlFlow<End, Option<DateTime<Utc>>>, Interrupted> {
         loop {
             self.spare_waiting(graph).await?;
             let advance = graph.advance(self.journal.owner.tenant, self.journal.now()).await?;
-            self.drop_cancelled(graph, &advance, works, begun).await?;
+            self.drop_cancelled(graph, &advance, works).await?;
             if let Some(end) = advance.end {
                 return Ok(ControlFlow::Break(end));
             }
-            if !self.begin_steps(graph, advance.start, begun).await? {
+            if !self.begin_steps(graph, advance.start).await? {
                 return Ok(ControlFlow::Continue(graph.next_due()));
             }
         }
@@ -166,7 +161,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             if self.journal.signals.is_cancelled() || !graph.make_up(claimed) {
                 return Ok(Ok(graph));
             }
-            match self.commit_graph(&mut graph, &mut Begun::default(), None).await {
+            match self.commit_graph(&mut graph, None).await {
                 Ok(_) => return Ok(Ok(graph)),
                 Err(Interrupted::PlanChanged) => {}
                 Err(interrupted) => return Err(interrupted),
@@ -193,7 +188,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         works: &mut Works,
-        begun: &mut Begun,
         until: Option<DateTime<Utc>>,
         drained: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<ControlFlow<DriveOutcome, Next>, Interrupted> {
@@ -205,7 +199,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         match self.journal.signals.until_returned(finished, may_all_repeat, drained).await? {
             Ok(Ok(finished)) => {
                 for one in finished {
-                    self.record_finished(graph, begun, one);
+                    self.record_finished(graph, one);
                 }
             }
             // Something is due, or may have changed.
@@ -231,17 +225,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Gives up work that is not wanted any more: here, and that of executors.
     async fn drop_cancelled(
         &mut self,
-        graph: &Graph,
+        graph: &mut Graph,
         advance: &Advance,
         works: &mut Works,
-        begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let mut executors = Vec::new();
         for path in &advance.cancel {
             works.abort(path);
-            begun.forget(path);
+            graph.begun.forget(path);
             executors.extend(graph.executor(path));
-            begun.superseded.extend(graph.question(path));
+            let question = graph.question(path);
+            graph.begun.superseded.extend(question);
         }
         self.cancel_executors(&executors).await
     }
@@ -256,13 +250,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Commits what has changed, and what begins. `waits`: nothing runs here, so the run waits until that time. `None`: there
     /// was nothing to commit.
-    async fn commit_graph(
+    pub(super) async fn commit_graph(
         &mut self,
         graph: &mut Graph,
-        begun: &mut Begun,
         waits: Option<Option<DateTime<Utc>>>,
     ) -> Result<Option<CommittedStep>, Interrupted> {
-        let records = std::mem::take(&mut begun.records);
+        let records = std::mem::take(&mut graph.begun.records);
         let written = match records.is_empty() {
             true => None,
             false => {
@@ -277,7 +270,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if waits.is_none() && !graph.has_changed() && self.journal.owed() == 0 {
             return Ok(None);
         }
-        let mut step = self.plan_commit(graph, begun);
+        let mut step = self.plan_commit(graph);
         if let Some(until) = waits {
             let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
             let questions = graph.open_questions();
@@ -289,31 +282,31 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         houston_faults::fault!("C29")?;
         self.read(&done);
-        graph.commit(begun);
-        self.after_commit(graph, begun);
-        begun.committed();
+        graph.commit();
+        self.after_commit(graph);
+        graph.begun.committed();
         Ok(Some(done))
     }
 
     /// A step with what has changed in the plan.
-    fn plan_commit(&mut self, graph: &Graph, begun: &Begun) -> Step {
-        let (changes, events) = graph.changes_with(begun);
+    fn plan_commit(&mut self, graph: &mut Graph) -> Step {
+        let (changes, events) = graph.changes_with();
         self.journal.plan = Some(Box::new(changes));
         let mut step = self.journal.next_step();
         step.events.extend(events);
-        if !begun.questions.is_empty() || !begun.superseded.is_empty() {
+        if !graph.begun.questions.is_empty() || !graph.begun.superseded.is_empty() {
             let of_step = step.questions.get_or_insert_default();
-            of_step.asked.extend(begun.questions.iter().map(|(_, question)| question.clone()));
-            of_step.superseded.extend(&begun.superseded);
+            of_step.asked.extend(graph.begun.questions.iter().map(|(_, question)| question.clone()));
+            of_step.superseded.extend(&graph.begun.superseded);
         }
         step.untrusted = self.tools.has_read_untrusted();
         step
     }
 
     /// What follows from a commit: executors begin, and streams of the parent read what is new.
-    fn after_commit(&self, graph: &Graph, begun: &mut Begun) {
+    fn after_commit(&self, graph: &mut Graph) {
         let services = self.journal.services;
-        for executor in std::mem::take(&mut begun.executors).into_values() {
+        for executor in std::mem::take(&mut graph.begun.executors).into_values() {
             services.hints.send(services.lane(&executor.kind), Hint::run(executor.id));
         }
         services.bus.publish(graph.stored.parent, Live::Nudge);
@@ -391,9 +384,9 @@ impl Works {
     async fn start<S: RunStorage>(
         &mut self,
         driver: &mut RunDriver<'_, S>,
-        begun: &mut Begun,
+        graph: &mut Graph,
     ) -> Result<(), Interrupted> {
-        for (path, attempt, work) in std::mem::take(&mut begun.works) {
+        for (path, attempt, work) in std::mem::take(&mut graph.begun.works) {
             let may_repeat = driver.may_repeat(&work);
             let work = driver.work(path.clone(), attempt, work).await?;
             let (work, abort) = abortable(work);

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::ending::failure_of;
 use super::graph::Graph;
-use super::start::Begun;
 use crate::background::side_model::{Answered, NoAnswer, Question, SideModel};
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
@@ -42,27 +41,22 @@ pub(super) enum Replanned {
 
 impl<S: RunStorage> RunDriver<'_, S> {
     /// Lets a model change the plan.
-    pub(super) async fn replan(
-        &mut self,
-        graph: &mut Graph,
-        begun: &mut Begun,
-        path: &str,
-    ) -> Result<Replanned, Interrupted> {
+    pub(super) async fn replan(&mut self, graph: &mut Graph, path: &str) -> Result<Replanned, Interrupted> {
         let failed = failure_of(graph, path);
         let mut refused = String::new();
         // The plan has changed since the model answered: its answer is read again.
-        let mut kept = begun.planned.take().filter(|(of, _)| of == path).map(|(_, answer)| answer);
+        let mut kept = graph.begun.planned.take().filter(|(of, _)| of == path).map(|(_, answer)| answer);
         for _ in 0..=graph.repairs() {
             let text = format!("{}{refused}", situation(graph, path, &failed));
             let answer = match kept.take() {
                 Some(answer) => answer,
-                None => match self.ask_planner(graph, begun, text).await? {
+                None => match self.ask_planner(graph, text).await? {
                     Ok(Some(answer)) => answer,
                     Ok(None) => break,
                     Err(stop) => return Ok(Replanned::Stopped(stop)),
                 },
             };
-            begun.planned = Some((path.to_owned(), answer.clone()));
+            graph.begun.planned = Some((path.to_owned(), answer.clone()));
             let names = self.tools.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let offer = Offer { tools: &names, steps: MAX_STEPS };
@@ -85,14 +79,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
     async fn ask_planner(
         &mut self,
         graph: &mut Graph,
-        begun: &mut Begun,
         text: String,
     ) -> Result<Result<Option<Value>, Stop>, Interrupted> {
         if graph.is_used_up() {
             return Ok(Ok(None));
         }
         graph.calls += 1;
-        begun.asked += 1;
+        graph.begun.asked += 1;
         let budget = self.journal.services.config.budget.raised(&self.tools.raises);
         let (agentable, run, now) = (self.journal.agentable(), self.journal.run(), self.journal.now());
         let spent = match budget.is_set() {

@@ -62,53 +62,52 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         here: Here,
-        begun: Begun,
-    ) -> Result<Result<Begun, (&'static str, String)>, Interrupted> {
+    ) -> Result<Result<(), (&'static str, String)>, Interrupted> {
+        let begun = std::mem::take(&mut graph.begun);
         match self.load_graph().await? {
             Ok(read) => *graph = read,
             Err(unreadable) => return Ok(Err(unreadable)),
         }
-        let mut begun = begun.undone();
-        graph.calls = begun.asked;
-        for finished in std::mem::take(&mut begun.results) {
-            self.record_finished(graph, &mut begun, finished);
+        graph.begun = begun.undone();
+        graph.calls = graph.begun.asked;
+        for finished in std::mem::take(&mut graph.begun.results) {
+            self.record_finished(graph, finished);
         }
-        self.take_over(graph, here, &mut begun).await?;
-        Ok(Ok(begun))
+        self.take_over(graph, here).await?;
+        Ok(Ok(()))
     }
 
     /// Takes over what happened while this worker did not look: what executors and people have returned, and what another
     /// worker began and has not finished.
-    pub(super) async fn take_over(
-        &mut self,
-        graph: &mut Graph,
-        here: Here,
-        begun: &mut Begun,
-    ) -> Result<(), Interrupted> {
+    pub(super) async fn take_over(&mut self, graph: &mut Graph, here: Here) -> Result<(), Interrupted> {
+        let overdue = graph.overdue_executors(self.journal.now());
         for (path, outcome) in graph.take_outcomes() {
-            self.record_outcome(graph, &path, outcome);
+            let is_overdue = overdue.iter().any(|(of, _)| *of == path);
+            self.record_outcome(graph, &path, outcome, is_overdue);
         }
         let lost = graph.running_here();
         let lost: Vec<_> =
             lost.into_iter().filter(|(path, attempt)| here.get(path) != Some(attempt)).collect();
         let was_asked = lost.iter().any(|(path, _)| graph.question(path).is_some());
         let questions = match was_asked || !graph.open_questions().is_empty() {
-            true => self.questions(graph).await?,
-            false => BTreeMap::new(),
+            true => self.questions().await?,
+            false => Vec::new(),
         };
+        let of_step = |question: Question| Some((graph.path_of(question.asked.id)?, question));
+        let questions: BTreeMap<String, Question> = questions.into_iter().filter_map(of_step).collect();
         for (path, question) in &questions {
             if self.record_answer(graph, path, question) {
-                self.begin_decided(graph, path, question, begun).await?;
+                self.begin_decided(graph, path, question).await?;
             }
         }
         for (path, attempt) in lost {
             let allowed =
                 questions.get(&path).and_then(|question| allowed(question, &call_id(&path, attempt)));
             match allowed {
-                Some(call) => self.begin_call(graph, (&path, attempt), call, Begin::Again, begun).await?,
-                None => self.begin_step(graph, &path, Begin::Again, begun).await?,
+                Some(call) => self.begin_call(graph, (&path, attempt), call, Begin::Again).await?,
+                None => self.begin_step(graph, &path, Begin::Again).await?,
             }
-            self.book_lost_call(&path, begun);
+            self.book_lost_call(graph, &path);
             houston_faults::fault!("C33")?;
         }
         Ok(())
@@ -116,21 +115,19 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// A worker has lost the run while a model was asked for the step: how much it wrote is not known, so the next commit counts what it
     /// was sent.
-    fn book_lost_call(&self, path: &str, begun: &Begun) {
+    fn book_lost_call(&self, graph: &Graph, path: &str) {
         if self.attempt.lost() > 0
-            && let Some((.., Work::Llm { prompt, .. })) = begun.works.iter().rfind(|(of, ..)| of == path)
+            && let Some((.., Work::Llm { prompt, .. })) =
+                graph.begun.works.iter().rfind(|(of, ..)| of == path)
         {
             let sent = tokens::estimate(ROLE) + tokens::estimate(prompt);
             self.journal.ledger.enter_lost(self.setup.model.description(), sent);
         }
     }
 
-    /// The questions that steps ask or have asked last, by the path of the step.
-    async fn questions(&self, graph: &Graph) -> Result<BTreeMap<String, Question>, Interrupted> {
+    async fn questions(&self) -> Result<Vec<Question>, Interrupted> {
         let (agentable, run) = (self.journal.agentable(), self.journal.run());
-        let questions = self.journal.retrying(|storage| storage.questions_of(agentable, run)).await?;
-        let asked = questions.into_iter();
-        Ok(asked.filter_map(|question| Some((graph.path_of(question.asked.id)?, question))).collect())
+        self.journal.retrying(|storage| storage.questions_of(agentable, run)).await
     }
 
     /// Begins steps. Returns whether one has settled at once, so that others may begin.
@@ -138,11 +135,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         &mut self,
         graph: &mut Graph,
         paths: Vec<String>,
-        begun: &mut Begun,
     ) -> Result<bool, Interrupted> {
         let mut settled = false;
         for path in paths {
-            self.begin_step(graph, &path, Begin::New, begun).await?;
+            self.begin_step(graph, &path, Begin::New).await?;
             settled |= graph.status(&path) != Status::Running && graph.status(&path) != Status::Asking;
         }
         Ok(settled)
@@ -154,7 +150,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         path: &str,
         question: &Question,
-        begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let seconds = graph.step(path).and_then(|step| step.timeout_s).unwrap_or(60);
         let due = self.journal.now() + chrono::TimeDelta::seconds(seconds.into());
@@ -163,8 +158,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         let (begin, attempt) = (Begin::Decided(question), graph.attempt(path));
         match asked_about(question) {
-            Some(call) => self.begin_call(graph, (path, attempt), call, begin, begun).await,
-            None => self.begin_step(graph, path, begin, begun).await,
+            Some(call) => self.begin_call(graph, (path, attempt), call, begin).await,
+            None => self.begin_step(graph, path, begin).await,
         }
     }
 
@@ -173,7 +168,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         path: &str,
         begin: Begin<'_>,
-        begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let now = self.journal.now();
         let resolved = graph.resolve(self.journal.owner.tenant, now, path).await?;
@@ -189,7 +183,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let mut input = Value::Object(args);
                 storable_value(&mut input);
                 let call = ToolCall { id: call_id(path, attempt), name, input, malformed: None };
-                return self.begin_call(graph, (path, attempt), call, begin, begun).await;
+                return self.begin_call(graph, (path, attempt), call, begin).await;
             }
             Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
                 let entries = [Entry::user(vec![Block::text(prompt.clone())])];
@@ -199,10 +193,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 }
                 graph.calls += u32::from(is_new);
                 let work = Work::Llm { prompt, schema, max_output_tokens };
-                begun.works.push((path.to_owned(), attempt, work));
+                graph.begun.works.push((path.to_owned(), attempt, work));
             }
             Ok(Resolved::Task { instructions, tools, schema }) => {
-                self.begin_executor(graph, path, StepTask { instructions, tools, schema }, begun);
+                self.begin_executor(graph, path, StepTask { instructions, tools, schema });
             }
             Ok(Resolved::Input { question, schema, default, expires }) => {
                 let question = NewQuestion {
@@ -212,7 +206,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                     ..self.question(path, question)
                 };
                 graph.ask(path, question.id);
-                begun.questions.push((path.to_owned(), question));
+                graph.begun.questions.push((path.to_owned(), question));
             }
         }
         Ok(())
@@ -224,7 +218,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         (path, attempt): (&str, u32),
         call: ToolCall,
         begin: Begin<'_>,
-        begun: &mut Begun,
     ) -> Result<(), Interrupted> {
         let Plans { answered, recorded, external, held, .. } =
             self.tools.plan_step(&self.journal, call, begin).await?;
@@ -233,14 +226,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 (state.status, state.due) = (Status::Asking, question.expires_at);
             }
             graph.ask(path, question.id);
-            begun.questions.push((path.to_owned(), question));
+            graph.begun.questions.push((path.to_owned(), question));
         }
         for (_, response) in answered {
             self.record_response(graph, path, response);
         }
-        begun.records.extend(recorded.into_iter().map(|record| (path.to_owned(), record)));
+        graph.begun.records.extend(recorded.into_iter().map(|record| (path.to_owned(), record)));
         let works = external.into_iter().map(|call| Work::Tool(Box::new(call)));
-        begun.works.extend(works.map(|work| (path.to_owned(), attempt, work)));
+        graph.begun.works.extend(works.map(|work| (path.to_owned(), attempt, work)));
         Ok(())
     }
 
@@ -265,7 +258,6 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         path: &str,
         StepTask { mut instructions, tools, schema }: StepTask,
-        begun: &mut Begun,
     ) {
         let kinds = self.tools.task_kinds(&self.journal);
         let Some(kind) = kinds.first() else {
@@ -300,7 +292,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             output,
             traceparent,
         };
-        begun.executors.insert(path.to_owned(), executor);
+        graph.begun.executors.insert(path.to_owned(), executor);
     }
 
     pub(super) fn may_repeat(&self, work: &Work) -> bool {
@@ -440,7 +432,7 @@ impl Begun {
     }
 
     /// Nothing begins any more. What was done stays.
-    fn undone(self) -> Self {
+    pub(super) fn undone(self) -> Self {
         let Self { results, planned, asked, .. } = self;
         Self { results, planned, asked, ..Self::default() }
     }
