@@ -155,7 +155,7 @@ impl<'s> Worker<'s> {
             panic!("there is no idempotency key")
         };
         if std::mem::replace(&mut self.seq, posted.seq) > 0 {
-            self.publish(Live::Committed(posted.events(content, &metadata)));
+            self.publish(Live::Committed(post.events(&posted)));
             return;
         }
         // The server has subscribed when it reads these events because of a nudge.
