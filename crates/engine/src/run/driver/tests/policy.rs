@@ -200,10 +200,9 @@ fn each_setting_has_the_layer_that_has_said_it_last() {
         setup.wanted.output = Some(Output::any_object());
     });
     let context = RunContext { client: Some(Box::new(message)), ..RunContext::default() };
-    let found: Vec<_> = settings(&kind, &agent, &run, &context)
-        .into_iter()
-        .map(|setting| (setting.name, setting.origin))
-        .collect();
+    let found = settings(&kind, &agent, &run, &context);
+    let found: Vec<_> =
+        found.iter().map(|setting| (setting.name.as_str(), setting.origin.as_str())).collect();
     assert_eq!(
         found,
         [
