@@ -29,7 +29,7 @@
 //! a batch of it and says with `Again` whether there is more. It must be idempotent on any number of workers; `Who::One` saves
 //! work, but does not exclude that two run it. One that takes long watches `Jobs::stop`. Waiting, stopping, and the log of
 //! failures are the runner's. A period that operators may change is a setting in `jobs/*.toml`, read by the line;
-//! others are a constant beside it. A test in `tests/it` waits for what the job does.
+//! others are a constant beside it. What it changes has a test in `tests/it`.
 //!
 //! # Add a health check
 //! See [`health`].
