@@ -7,7 +7,6 @@ use axum::Form;
 use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse as _;
-use houston_domain::question::approval::Approval;
 use houston_domain::question::{NewQuestion, QuestionKind, QuestionState, input};
 use houston_domain::scope::Scope;
 use houston_domain::visible::visible;

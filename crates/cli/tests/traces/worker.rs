@@ -289,7 +289,7 @@ impl<'s> Worker<'s> {
                     iteration: None,
                     usage: Usage::default(),
                     message: None,
-                    code: *code,
+                    code: None,
                     result: None,
                 };
                 step.transition = self.ending(&completed);

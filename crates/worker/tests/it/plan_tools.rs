@@ -175,9 +175,8 @@ async fn call_of_a_plan_is_approved_like_any_other() {
     ] {
         let goal = cluster.new_goal().await;
         let step = json!({"id": "a", "type": "tool", "tool": "wipe", "args": {"what": "mail"}});
-        let made =
-            cluster.call(goal, "create_plan", &json!({"goal": "One", "detached": true, "steps": [step]}));
-        assert!(made.await.starts_with("Made plan_"));
+        let plan = json!({"goal": "One", "detached": true, "steps": [step]});
+        assert!(cluster.call(goal, "create_plan", &plan).await.starts_with("Made plan_"));
         let asked = eventually("it asks", || async {
             let open = cluster.requests().open_questions(None, None, None, 10).await.ok()?;
             open.first().map(|of| of.question.asked.clone())

@@ -250,7 +250,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Commits what has changed, and what begins. `waits`: nothing runs here, so the run waits until that time. `None`: there
     /// was nothing to commit.
-    pub(super) async fn commit_graph(
+    async fn commit_graph(
         &mut self,
         graph: &mut Graph,
         waits: Option<Option<DateTime<Utc>>>,
