@@ -51,7 +51,7 @@ impl Scene<'_> {
         &self,
         twin: &mut Twin,
         goal: AgentableId,
-        (post, key): (&NewPost<'_>, Option<IdempotencyKey<'_>>),
+        (post, key): (&NewPost, Option<IdempotencyKey<'_>>),
         by_function: bool,
     ) -> String {
         let max_running = self.store.fairness().max_running;
@@ -80,13 +80,13 @@ impl Scene<'_> {
     async fn post_by_function(
         &self,
         goal: AgentableId,
-        post: &NewPost<'_>,
+        post: &NewPost,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Created<Posted>> {
         let before = "select last_seq from houston.run_locks where agentable_id = $1";
         let before: i64 = sqlx::query_scalar(before).bind(goal.0).fetch_one(self.pool()).await.unwrap();
         let posted = sqlx::query_scalar("select houston.post_message($1, $2, $3, $4)");
-        let posted = posted.bind(goal.0).bind(post.content).bind(key.map(|key| key.key));
+        let posted = posted.bind(goal.0).bind(&post.content).bind(key.map(|key| key.key));
         let posted: sqlx::Result<Uuid> =
             posted.bind(post.double_texting.as_str()).fetch_one(self.pool()).await;
         let id = match posted {
