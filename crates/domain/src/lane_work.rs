@@ -53,7 +53,8 @@ pub struct LaneWork {
 }
 
 impl LaneWork {
-    /// The work of the lane of this urgency. Kinds that the caller does not know are in the interactive lane, as for the sweep.
+    /// The work of the lane of this urgency. Kinds that the caller does not know are in the interactive lane, as for the sweep;
+    /// what runs of them counts in each lane, so that none counts as drained while some of its runs may be at work.
     #[must_use]
     pub fn of<'k>(
         urgency: Urgency,
@@ -61,8 +62,14 @@ impl LaneWork {
         urgency_of: impl Fn(&str) -> Option<Urgency>,
         now: DateTime<Utc>,
     ) -> Self {
-        let here = kinds.into_iter().filter(|work| urgency_of(&work.kind).unwrap_or_default() == urgency);
-        here.fold(Self::default(), |lane, work| lane.and(work, now))
+        kinds.into_iter().fold(Self::default(), |lane, work| match urgency_of(&work.kind) {
+            found if found.unwrap_or_default() == urgency => lane.and(work, now),
+            None => {
+                let (running, orphaned) = (lane.running + work.running, lane.orphaned + work.orphaned);
+                Self { running, orphaned, ..lane }
+            }
+            Some(_) => lane,
+        })
     }
 
     fn and(self, work: &KindWork, now: DateTime<Utc>) -> Self {

@@ -154,9 +154,10 @@ async fn queues(
     let ask = |cell: Arc<App>| async move { Ok(cell.api_store().paused_lanes().await?) };
     let (Works { lanes: works, workers, missing }, (paused, _)) =
         tokio::try_join!(works(app, caller, whole, lanes), across(app, ask))?;
-    let paused: Vec<String> = paused.into_iter().flatten().collect();
     let show = |(work, lane): (LaneWork, &Urgency)| {
-        let is_paused = paused.iter().any(|name| name == Lane::from(*lane).as_str());
+        // As long as one cell does not know of a pause, the lane is not paused.
+        let has = |paused: &Vec<String>| paused.iter().any(|name| name == Lane::from(*lane).as_str());
+        let is_paused = !paused.is_empty() && paused.iter().all(has);
         response(*lane, whole, (work, is_paused), whole.then(|| slots(&workers, *lane)))
     };
     Ok((missing, works.into_iter().zip(lanes).map(show).collect()))

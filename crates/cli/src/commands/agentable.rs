@@ -9,9 +9,10 @@ use clap::Args;
 use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
-use houston_domain::id::{AgentableId, parse_prefixed};
+use houston_domain::id::{AgentableId, RunId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use unicode_width::UnicodeWidthStr as _;
 use uuid::Uuid;
 
@@ -174,6 +175,28 @@ impl AgentArg {
     pub(crate) fn agent_type<'l>(&self, loaded: &'l Loaded) -> Result<&'l AgentType, Failure> {
         let (kind, _) = parse(loaded, &self.id).map_err(Failure::Usage)?;
         agent_type(loaded, &kind)
+    }
+}
+
+/// What commands show of an agentable. That of a plan has other fields than the rest.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) id: String,
+    #[serde(default)]
+    title: String,
+    document: Option<Goal>,
+    pub(crate) run_id: Option<RunId>,
+}
+
+/// The document of a plan.
+#[derive(Debug, Deserialize)]
+struct Goal {
+    goal: String,
+}
+
+impl Shown {
+    pub(crate) fn title(&self) -> &str {
+        self.document.as_ref().map_or(&self.title, |document| &document.goal)
     }
 }
 

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use houston_engine::prompt::preview::{Preview, SectionPreview, SettingPreview};
-use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::run::RunResponse;
 use serde_json::Value;
 
-use super::agentable::{AgentArg, Database, table};
+use super::agentable::{AgentArg, Database, Shown, table};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -62,7 +61,7 @@ impl Prompt {
         };
         agent.with_api(context, async |api, path| {
             // The settings of this shell may differ from the server's: also report the model of the last run.
-            let last_model = match api.get::<AgentableResponse>(path).await?.run_id {
+            let last_model = match api.get::<Shown>(path).await?.run_id {
                 Some(run) => api.get::<RunResponse>(&format!("/v1/runs/{run}")).await?.model,
                 None => None,
             };

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use houston_domain::runtime_state::{RuntimeState, RuntimeStateView};
-use houston_protocol::agentable::AgentableResponse;
 
-use super::agentable::AgentArg;
+use super::agentable::{AgentArg, Shown};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -28,9 +27,9 @@ impl State {
                 print_json(&view);
                 return Ok(());
             }
-            let AgentableResponse { title, .. } = api.get(path).await?;
+            let shown: Shown = api.get(path).await?;
             let status = view.status.clone().unwrap_or_else(|| "none".to_owned());
-            print(&format!("{}  {title}", view.id));
+            print(&format!("{}  {}", shown.id, shown.title()));
             for line in &view.diagnosis {
                 print(&format!("  {line}"));
             }

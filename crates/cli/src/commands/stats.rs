@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use houston_domain::statistics::Statistics;
-use houston_protocol::agentable::AgentableResponse;
 
-use super::agentable::AgentArg;
+use super::agentable::{AgentArg, Shown};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -28,8 +27,8 @@ impl Stats {
                 print_json(&stats);
                 return Ok(());
             }
-            let AgentableResponse { id, title, .. } = api.get(path).await?;
-            print(&format!("{id}  {title}"));
+            let shown: Shown = api.get(path).await?;
+            print(&format!("{}  {}", shown.id, shown.title()));
             for (name, value) in lines(&stats) {
                 print(&format!("{name:<16}  {value}"));
             }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use houston_api::{AgentSources, ProviderName};
+use houston_domain::agent::limits::LimitChanges;
 use houston_domain::agentable::{AgentType, Planning, check_kind};
 use houston_domain::mode::Mode;
 use houston_llm::{PROVIDERS, Provider, capabilities};
@@ -172,6 +173,12 @@ impl File<'_> {
         }
         if let Some(Err(reason)) = agent_type.state.as_ref().map(|state| state.check_declaration()) {
             return Err(self.refuse(self.text.find("[state").unwrap_or(0), reason));
+        }
+        // The history of a session may be without a limit.
+        let limits = LimitChanges { max_history_entries: None, ..agent_type.limits };
+        if let Err(wrong) = limits.check(None) {
+            let reason = format!("limits.{}: {}", wrong.key(), wrong.reason);
+            return Err(self.refuse(self.text.find("[limits").unwrap_or(0), reason));
         }
         Ok(Kind { agent_type, origin: self.path.display().to_string() })
     }

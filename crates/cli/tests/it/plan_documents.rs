@@ -45,12 +45,12 @@ fn valid_plans_exit_with_0_and_missing_files_with_2() {
     let (output, path) = check(&json!({"v": 1, "goal": "Greet", "steps": steps}).to_string(), &[]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{path}: valid\n"));
     assert!(output.status.success());
-    let (output, path) = check(&"x".repeat(70_000), &[]);
+    let (output, path) = check(&"x".repeat(600_000), &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         String::from_utf8(output.stdout)
             .unwrap()
-            .starts_with(&format!("{path}: has 65540 bytes, at most 65536"))
+            .starts_with(&format!("{path}: has 524292 bytes, at most 524288"))
     );
     let mut missing = houston_command();
     let output = missing.args(["plan", "check", "/nope.json"]).output().unwrap();

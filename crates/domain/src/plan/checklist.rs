@@ -125,14 +125,15 @@ fn lines(
 }
 
 fn line(step: &Step, path: &str, depth: usize, states: &States, heading: Heading<'_>) -> Line {
-    let state = states.get(path).cloned().unwrap_or_default();
+    let pending = State::default();
+    let state = states.get(path).unwrap_or(&pending);
     let mut line = Line {
         id: path.to_owned(),
         title: step.title.clone(),
         kind: step.action.kind().to_owned(),
         depth,
         status: line_status(state.status),
-        detail: detail(step, path, &state, states),
+        detail: detail(step, path, state, states),
         retry_at: None,
         question_id: None,
     };

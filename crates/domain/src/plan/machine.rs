@@ -305,6 +305,11 @@ impl Machine<'_, '_> {
                 return;
             }
             let prefix = format!("{path}[{turn}].");
+            if let Some(Outcome { all, last, .. }) = self.outcome(steps, &prefix) {
+                ok &= all;
+                results.push(last);
+                continue;
+            }
             let mut inner = scope.as_object().cloned().unwrap_or_default();
             inner.insert(name.clone(), item.clone());
             self.list(steps, &prefix, &Value::Object(inner), usize::MAX);

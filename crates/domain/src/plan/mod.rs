@@ -38,7 +38,7 @@ pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
-pub use resolve::{MAX_RESULT, Resolved, resolve, step};
+pub use resolve::{MAX_RESULT, Resolved, kept, resolve, size, step};
 pub use schema::{model_schema, request_schema};
 pub use state::{
     Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,

@@ -171,6 +171,27 @@ impl Place {
 /// Maximum size of a result in a scope, as JSON in bytes. A longer one is cut; `read_plan` returns all of it.
 pub const MAX_RESULT: usize = 16 * 1024;
 
+/// Size of all results of a plan as JSON, in bytes, from which on longer ones than [`MAX_RESULT`] are cut for good: all of them
+/// are read whenever a worker takes the plan.
+const MAX_RESULTS: usize = 64 << 20;
+
+/// The result as a plan keeps it whose results have `others` bytes, and its size. One may take half of what is left.
+#[must_use]
+pub fn kept(result: Value, others: usize) -> (Value, usize) {
+    let (full, most) = (size(&result), (MAX_RESULTS.saturating_sub(others) / 2).max(MAX_RESULT));
+    if full <= most {
+        return (result, full);
+    }
+    let text = match result {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let kept = &text[..text.floor_char_boundary(most)];
+    let more = text.len() - kept.len();
+    let cut = format!("{kept}… [{more} more bytes were left out: the results of the plan are too large]");
+    (cut.into(), most)
+}
+
 /// What is kept free for the sentence that says what was cut.
 const SENTENCE: usize = 256;
 
@@ -265,7 +286,8 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
 }
 
 /// Size as JSON, in bytes.
-fn size(value: &Value) -> usize {
+#[must_use]
+pub fn size(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
         fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {

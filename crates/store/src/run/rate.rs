@@ -351,14 +351,19 @@ impl Batch for Asks {
                  group by l.owner_id, l.name, l.each, n.at order by l.name desc, l.owner_id
                     on conflict (owner_id, name) do update
                    set free_at = greatest(r.free_at, (select n.at from n)) + (excluded.free_at - (select n.at from n))
-                returning r.owner_id, r.name, extract(epoch from r.free_at - (select n.at from n)) as used)
-            -- A row that several processes have inserted at the same moment was not locked before: it may have too much.
-            select k.n as "n!", k.ahead as "tokens!", k.is_new as "is_new!", k.of_user, k.of_key,
-                   k.user_allows and not exists (select from w where w.name = 'requests' and w.owner_id = k.user_id
-                                                    and w.used > $7 + 0.001) as "user_allows!",
-                   k.key_allows and not exists (select from w where w.name = 'key' and w.owner_id = k.key_id
-                                                   and w.used > $9 + 0.001) as "key_allows!"
-              from k"#,
+                 where greatest(r.free_at, (select n.at from n)) + (excluded.free_at - (select n.at from n))
+                       <= (select n.at from n) + make_interval(secs => case r.name when 'key' then $9 else $7 end + 0.001)
+                returning r.owner_id, r.name)
+            -- A row that several processes insert at the same moment was not locked before: what does not fit is not written.
+            select k.n as "n!", k.ahead as "tokens!", k.is_new as "is_new!",
+                   case when o.user_full then $7 else k.of_user end as of_user, case when o.key_full then $9 else k.of_key end as of_key,
+                   k.user_allows and not o.user_full as "user_allows!", k.key_allows and not o.key_full as "key_allows!"
+              from k cross join lateral (
+                   select f.takes and k.of_user is not null
+                          and not exists (select from w where w.name = 'requests' and w.owner_id = k.user_id) as user_full,
+                          f.takes and k.of_key is not null
+                          and not exists (select from w where w.name = 'key' and w.owner_id = k.key_id) as key_full
+                     from (select k.counts and k.user_allows and k.key_allows as takes) f) o"#,
             &tenants as &[Option<Uuid>],
             &agentables as &[Option<Uuid>],
             &users as &[Option<Uuid>],

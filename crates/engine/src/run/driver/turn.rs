@@ -69,7 +69,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         self.force_call();
         self.model.show_inert(self.tools.must_be_inert());
-        self.model.expect_text(self.run.is_answered_by_text());
+        // Text in place of a call that the client demands is void.
+        self.model.expect_text(self.run.is_answered_by_text() && self.must_call().is_empty());
         self.model.raise(self.oversight.raises);
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use houston_domain::error_message::user_text;
-use houston_domain::plan::{Action, End, Failure, PlanEnd, Retry, Status, answer, ended, fail, succeed};
+use houston_domain::plan::{Action, End, Failure, PlanEnd, Retry, Status, answer, ended, fail};
 use houston_domain::question::{Question, QuestionState};
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolResponse;
@@ -186,7 +186,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         match returned {
             Returned::Tool(response) => self.record_response(graph, &path, response),
             Returned::Llm(Ok(value)) => {
-                succeed(&mut graph.states, &path, value);
+                graph.succeed(&path, value);
             }
             Returned::Llm(Err(failure)) => self.record_failure(graph, &path, failure),
         }
@@ -196,7 +196,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) fn record_response(&mut self, graph: &mut Graph, path: &str, response: ToolResponse) {
         match self.tools.step_response(&self.journal, response) {
             ToolResponse::Success { observation } => {
-                succeed(&mut graph.states, path, value_of(observation));
+                graph.succeed(path, value_of(observation));
             }
             ToolResponse::Failure { error, .. } if error == ToolResponse::outcome_unknown().text() => {
                 self.record_failure(
@@ -238,7 +238,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.tools.read_untrusted();
         }
         if let Some((code, message)) = outcome.error {
-            let failure = match is_overdue {
+            let failure = match is_overdue && code == "CANCELLED" {
                 true => Failure { code: "TIMEOUT".to_owned(), message: "took longer than it may".to_owned() },
                 false => Failure { code, message },
             };
@@ -250,11 +250,11 @@ impl<S: RunStorage> RunDriver<'_, S> {
         };
         match schema {
             None => {
-                succeed(&mut graph.states, path, Value::String(outcome.text));
+                graph.succeed(path, Value::String(outcome.text));
             }
             Some(schema) => match matching(&outcome.text, &schema) {
                 Ok(value) => {
-                    succeed(&mut graph.states, path, value);
+                    graph.succeed(path, value);
                 }
                 Err(failure) => self.record_failure(graph, path, failure),
             },

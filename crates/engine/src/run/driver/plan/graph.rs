@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, QuestionId, TenantId};
 use houston_domain::plan::{
     Action, Advance, ChangedStep, Checklist, Delta, Document, Failure, Given, Heading, Limits, Listing,
     MAX_STEPS, Offer, PlanChanges, Resolved, State, States, Status, Step, advance, all_plain, checklist,
-    deadline, delta, held_up, listed, overdue_tasks, put_off, resolve, step,
+    deadline, delta, held_up, kept, listed, overdue_tasks, put_off, resolve, size, step, succeed,
 };
 use houston_store::plan::{DrivenPlan, ExecutorOutcome, StoredStep};
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(super) struct Graph {
     is_plain: bool,
     /// Whether it has few steps, so that walking over them holds no thread.
     is_small: bool,
+    /// Size of all results.
+    results: usize,
     /// What begins with the next commit, and what was done since the last one.
     pub(super) begun: Begun,
     /// Status and attempt of each step as its events say.
@@ -83,6 +85,7 @@ impl Graph {
             outcomes.extend(outcome.map(|outcome| (path.clone(), outcome)));
             states.insert(path, state);
         }
+        let results = states.values().map(|state| size(&state.result)).sum();
         let noted =
             states.iter().map(|(path, state)| (path.clone(), (state.status, state.attempt))).collect();
         let committed = states.clone();
@@ -105,6 +108,7 @@ impl Graph {
             has_planner,
             is_plain,
             is_small,
+            results,
             begun: Begun::default(),
             noted,
             events: Vec::new(),
@@ -173,7 +177,7 @@ impl Graph {
         self.now = now;
         self.note();
         let situation = self.situation(false);
-        if self.is_plain && self.is_small {
+        if self.is_plain && self.is_small && self.states.len() <= SMALL {
             let advance = situation.advance(&self.document, &mut self.states, &self.stored.input);
             self.note();
             return Ok(advance);
@@ -259,6 +263,13 @@ impl Graph {
     /// The path of the step that asks this question.
     pub(super) fn path_of(&self, question: QuestionId) -> Option<String> {
         self.questions.iter().find(|(_, of)| **of == question).map(|(path, _)| path.clone())
+    }
+
+    /// The step of this path has succeeded.
+    pub(super) fn succeed(&mut self, path: &str, result: Value) {
+        let (result, size) = kept(result, self.results);
+        self.results += size;
+        succeed(&mut self.states, path, result);
     }
 
     pub(super) fn take_outcomes(&mut self) -> Vec<(String, ExecutorOutcome)> {
