@@ -487,6 +487,10 @@ pub struct Delta {
     pub offset: u32,
     /// The piece of text.
     pub text: String,
+    /// Whether the message is withdrawn if a call follows. Clients that cannot take text back are sent the whole of it once that is
+    /// decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_draft: bool,
 }
 
 /// How far a tool call is, for people who watch: stored nowhere, and it may be lost.

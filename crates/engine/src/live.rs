@@ -42,6 +42,8 @@ struct Transcript {
     message: MessageId,
     reasoning: Text,
     content: Text,
+    /// Whether `content` is withdrawn if a call follows.
+    is_draft: bool,
     withdrawn_at: Option<u32>,
 }
 
@@ -163,7 +165,8 @@ impl LiveRun {
     /// Begins an iteration. If it writes a message, the message has this id.
     pub fn begin(&self, message: MessageId) {
         let (reasoning, content) = (Text::default(), Text::default());
-        *lock(&self.transcript) = Some(Transcript { message, reasoning, content, withdrawn_at: None });
+        let (is_draft, withdrawn_at) = (false, None);
+        *lock(&self.transcript) = Some(Transcript { message, reasoning, content, is_draft, withdrawn_at });
     }
 
     /// Appends text to the iteration and streams it as a delta.
@@ -179,9 +182,18 @@ impl LiveRun {
             Part::Message if open.withdrawn_at.is_some() => return,
             Part::Message => (open.content.push(piece), open.reasoning.chars),
         };
-        let delta = Delta { message_id: open.message, part, reasoning_chars, offset, text: piece.to_owned() };
+        let (message_id, text) = (open.message, piece.to_owned());
+        let is_draft = open.is_draft && part == Part::Message;
+        let delta = Delta { message_id, part, reasoning_chars, offset, text, is_draft };
         // Published under the lock, so that deltas and transcripts reach the bus in order.
         self.bus.publish(self.agentable, Live::Delta(delta));
+    }
+
+    /// The message that begins is withdrawn if a call follows.
+    pub fn draft(&self) {
+        if let Some(open) = lock(&self.transcript).as_mut() {
+            open.is_draft = true;
+        }
     }
 
     /// What was streamed as the message belongs to the reasoning: streams learn it from the committed event. The iteration
@@ -215,6 +227,7 @@ impl LiveRun {
                     reasoning_chars,
                     offset: 0,
                     text: text.text.clone(),
+                    is_draft: open.is_draft && part == Part::Message,
                 };
                 self.bus.publish(self.agentable, Live::Delta(delta));
             }

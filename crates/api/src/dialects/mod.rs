@@ -5,5 +5,6 @@
 pub(crate) mod a2a;
 pub(crate) mod ag_ui;
 pub(crate) mod ai_sdk;
+mod draft;
 pub(crate) mod openai;
 pub(crate) mod threads;

@@ -208,7 +208,7 @@ impl Cursor {
         let tail = render::suffix(&delta.text, has - delta.offset);
         if !tail.is_empty() {
             self.dropped = 0;
-            self.write(delta.part, iteration.message, has, tail, emit);
+            self.write((delta.part, delta.is_draft), iteration.message, has, tail, emit);
         }
         DeltaOutcome::Handled
     }
@@ -228,7 +228,14 @@ impl Cursor {
     }
 
     /// Sends `text`, which continues `part` after the `has` characters that were sent before.
-    fn write(&mut self, part: Part, message: MessageId, has: u32, text: &str, emit: Emit<'_>) {
+    fn write(
+        &mut self,
+        (part, is_draft): (Part, bool),
+        message: MessageId,
+        has: u32,
+        text: &str,
+        emit: Emit<'_>,
+    ) {
         let has_now = has.saturating_add(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
         let timestamp = None;
         let (was, reasoning) = (self.at.open, EntityId::Reasoning(message));
@@ -254,7 +261,7 @@ impl Cursor {
                 if !matches!(was, Open::Text(_)) {
                     send(
                         Open::Text(0),
-                        Event::TextMessageStart { timestamp, message_id, role: Role::Assistant },
+                        Event::TextMessageStart { timestamp, message_id, role: Role::Assistant, is_draft },
                     );
                 }
                 send(

@@ -194,7 +194,8 @@ pub(crate) fn suffix(text: &str, chars: u32) -> &str {
 
 fn sent(timestamp: Timestamp, id: MessageId, committed: &Committed) -> Vec<Event<'_>> {
     let id = EntityId::Message(id);
-    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role: Role::Assistant }];
+    let (role, is_draft) = (Role::Assistant, false);
+    let mut events = vec![Event::TextMessageStart { timestamp, message_id: id, role, is_draft }];
     events.extend(text_end(timestamp, id, committed.body.as_ref(), 0));
     events
 }

@@ -74,7 +74,14 @@ impl TestRun<'_> {
 
     /// Publishes a delta.
     pub(crate) fn write(&self, part: Part, reasoning_chars: u32, offset: u32, text: &str) {
-        let delta = Delta { message_id: self.message, part, reasoning_chars, offset, text: text.to_owned() };
+        let delta = Delta {
+            message_id: self.message,
+            part,
+            reasoning_chars,
+            offset,
+            text: text.to_owned(),
+            is_draft: false,
+        };
         self.api.publish(Live::Delta(delta));
     }
 

@@ -265,7 +265,18 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn plan_is_shown_with_its_goal() {
+        let goal = json!({"id": "goal_1", "title": "Fly", "run_id": null, "status": null});
+        let plan =
+            json!({"id": "plan_1", "document": {"v": 1, "goal": "Book", "steps": []}, "paused": false});
+        let shown = [goal, plan].map(|found| serde_json::from_value::<Shown>(found).unwrap());
+        assert_eq!(shown.each_ref().map(|shown| shown.title()), ["Fly", "Book"]);
+    }
 
     #[test]
     fn invalid_id_says_what_an_id_looks_like() {

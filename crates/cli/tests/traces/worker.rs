@@ -374,7 +374,14 @@ impl<'s> Worker<'s> {
         let position = format!("{before}:{}", half.chars().count());
         loop {
             let (part, text) = (Part::Message, half.clone());
-            self.publish(Live::Delta(Delta { message_id: id, part, reasoning_chars: 0, offset: 0, text }));
+            self.publish(Live::Delta(Delta {
+                message_id: id,
+                part,
+                reasoning_chars: 0,
+                offset: 0,
+                text,
+                is_draft: false,
+            }));
             if self.client.reads_until(AGAIN, |id| id == position).await {
                 return;
             }

@@ -171,8 +171,8 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
 }
 
 fn facts(of: &AgentableResponse) -> Vec<Fact> {
-    let agent = of.agent_id.map(|agent| show::short(&agent.to_string()));
-    let team = of.team_id.map(|team| show::short(&team.to_string()));
+    let agent = of.agent_id.map(|agent| show::short(agent.to_string()));
+    let team = of.team_id.map(|team| show::short(team.to_string()));
     vec![
         fact("Answers", agent.or(team).unwrap_or_else(|| "default agent".to_owned())),
         fact("Cost", show::cost(of.cost, of.unpriced_calls)),

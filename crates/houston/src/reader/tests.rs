@@ -32,7 +32,14 @@ fn started(message: u128, attempt: i32) -> Durable {
 }
 
 fn delta(message: u128, offset: u32, text: &str) -> Delta {
-    Delta { message_id: id(message), part: Part::Message, reasoning_chars: 0, offset, text: text.to_owned() }
+    Delta {
+        message_id: id(message),
+        part: Part::Message,
+        reasoning_chars: 0,
+        offset,
+        text: text.to_owned(),
+        is_draft: false,
+    }
 }
 
 fn sent(message: u128) -> Durable {

@@ -110,6 +110,9 @@ pub enum Event<'a> {
         timestamp: Option<i64>,
         message_id: EntityId,
         role: Role,
+        /// See [`Delta::is_draft`](houston_domain::event::Delta). For other formats than this.
+        #[serde(skip)]
+        is_draft: bool,
     },
     /// A piece of the message; never empty.
     /// ```json

@@ -134,6 +134,7 @@ mod tests {
             reasoning_chars: 3,
             offset: 9,
             text: "grüße".into(),
+            is_draft: true,
         };
         for live in [
             Live::Delta(delta),

@@ -255,8 +255,14 @@ mod tests {
     fn dropped_durable_items_are_replaced_by_a_nudge() {
         let outbox = Outbox::default();
         let message_id = Uuid::from_u128(9).into();
-        let delta =
-            Delta { message_id, part: Part::Message, reasoning_chars: 0, offset: 0, text: "x".repeat(1024) };
+        let delta = Delta {
+            message_id,
+            part: Part::Message,
+            reasoning_chars: 0,
+            offset: 0,
+            text: "x".repeat(1024),
+            is_draft: false,
+        };
         while outbox.dropped.load(Relaxed) == 0 {
             push(&outbox, 1, Live::Delta(delta.clone()));
         }
@@ -337,6 +343,7 @@ mod tests {
                         reasoning_chars: 0,
                         offset: *offset,
                         text,
+                        is_draft: false,
                     };
                     *offset = end(&delta);
                     (channel, Live::Delta(delta))

@@ -38,7 +38,14 @@ impl Process {
 
 fn delta(offset: u32, text: &str) -> Live {
     let message_id = MessageId(Uuid::from_u128(2));
-    Live::Delta(Delta { message_id, part: Part::Message, reasoning_chars: 0, offset, text: text.into() })
+    Live::Delta(Delta {
+        message_id,
+        part: Part::Message,
+        reasoning_chars: 0,
+        offset,
+        text: text.into(),
+        is_draft: false,
+    })
 }
 
 fn committed(seq: i64, text: &str) -> Live {

@@ -1,6 +1,7 @@
 //! [`Chunks`]: AG-UI events as chunks of the Vercel AI SDK.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use houston_domain::id::MessageId;
 use houston_domain::question::approval;
@@ -9,6 +10,7 @@ use houston_protocol::ai_sdk::{Chunk, DONE, FinishReason};
 use houston_protocol::sse::SseEncoder;
 use serde_json::{Value, json};
 
+use crate::dialects::draft::Draft;
 use crate::events::position::Position;
 use crate::events::stream::Dialect;
 
@@ -21,6 +23,7 @@ pub(crate) struct Chunks {
     given: HashSet<MessageId>,
     /// The tool of the call whose arguments are next.
     tool: String,
+    draft: Draft,
 }
 
 /// Writes the chunks of one event. All but the last have no id: who has some of them gets all of them again.
@@ -41,7 +44,7 @@ impl Frames<'_> {
 
 impl Chunks {
     pub(crate) fn new(of_client: Vec<String>, given: HashSet<MessageId>) -> Self {
-        Self { of_client, given, tool: String::new() }
+        Self { of_client, given, tool: String::new(), draft: Draft::default() }
     }
 
     /// A call: its name is in one event, its arguments in the next.
@@ -77,6 +80,12 @@ impl Chunks {
 impl Dialect for Chunks {
     fn push(&mut self, at: Position, event: &Event<'_>, frames: &mut SseEncoder) {
         let to = &mut Frames { at, frames };
+        let ControlFlow::Continue(message) = self.draft.push(event) else { return };
+        if let Some((id, delta)) = message {
+            to.part(&Chunk::TextStart { id });
+            to.part(&Chunk::TextDelta { id, delta: delta.into() });
+            to.part(&Chunk::TextEnd { id });
+        }
         match event {
             Event::ToolCallStart { tool_call_name, .. } => self.tool = tool_call_name.as_ref().to_owned(),
             Event::ToolCallArgs { tool_call_id, delta, .. } => self.call(*tool_call_id, delta, to),

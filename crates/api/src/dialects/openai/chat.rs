@@ -1,6 +1,7 @@
 //! `/compat/openai/v1/chat/completions`: for clients that know nothing else. The user's last message is posted; the thread is
 //! the one that `metadata.conversation` names, or a new one whose first message has what the client remembers.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -32,6 +33,7 @@ use super::offer;
 use super::replay::Said;
 use super::translate::{ASK_USER, QUESTION, Translator};
 use crate::deadline::Deadline;
+use crate::dialects::draft::Draft;
 use crate::dialects::threads::Asker;
 use crate::error::ApiError;
 use crate::events::Options;
@@ -101,7 +103,8 @@ pub(super) async fn create(
 async fn streamed(begun: Begun, usage: bool) -> Result<Response, ApiError> {
     let Begun { thread, translator, at, .. } = begun;
     let of = Of::new(&translator.response());
-    let chunks = Chunks { of, translator, usage, has_text: false, calls: 0, is_done: false };
+    let chunks =
+        Chunks { of, translator, usage, has_text: false, draft: Draft::default(), calls: 0, is_done: false };
     thread.open(Some(at), &Options::with_interrupts(), (chunks, |_| String::new())).await
 }
 
@@ -213,6 +216,7 @@ struct Chunks {
     translator: Translator,
     usage: bool,
     has_text: bool,
+    draft: Draft,
     /// Functions that the client must call.
     calls: u32,
     is_done: bool,
@@ -273,7 +277,13 @@ impl Dialect for Chunks {
         if self.is_done {
             return;
         }
+        let draft = self.draft.push(event);
+        if let ControlFlow::Continue(Some((_, text))) = &draft {
+            self.paragraph(frames);
+            self.text(frames, text);
+        }
         match event {
+            _ if draft.is_break() => {}
             Event::RunStarted { .. } => {
                 let delta =
                     ChunkDelta { role: Some("assistant"), content: Some(""), ..ChunkDelta::default() };

@@ -69,7 +69,12 @@ impl ResponseEvents {
         match place.at.open {
             Open::Nothing => {}
             Open::Text(_) => {
-                let start = Event::TextMessageStart { timestamp, message_id: text, role: Role::Assistant };
+                let start = Event::TextMessageStart {
+                    timestamp,
+                    message_id: text,
+                    role: Role::Assistant,
+                    is_draft: false,
+                };
                 self.replay(at(Open::Text(0)), &start);
                 self.translator.has_beginning(text);
             }

@@ -300,6 +300,7 @@ fn withdrawal(thinking: &str, text: &str) -> Vec<(String, String, String)> {
         reasoning_chars,
         offset: 0,
         text: text.to_owned(),
+        is_draft: false,
     };
     let mut cursor = Cursor::new("goal_1", Position::after(0), None);
     cursor.durable(&committed(1, begun), &Needed::default(), &mut |_, _| {});

@@ -216,6 +216,7 @@ impl Writer<'_> {
         if let Plain::Held(text) = &mut *self.plain
             && !text.trim().is_empty()
         {
+            self.live.draft();
             pending.add(Part::Message, text, self.live, shown);
             *self.plain = Plain::Answer;
         }

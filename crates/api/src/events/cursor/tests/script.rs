@@ -293,7 +293,14 @@ impl Recorder {
         for (part, chunks, reasoning_chars) in parts {
             let mut offset = 0;
             for text in chunks.iter().chain((part == Part::Message).then_some(&iteration.excess)) {
-                pieces.push(Delta { message_id, part, reasoning_chars, offset, text: text.clone() });
+                pieces.push(Delta {
+                    message_id,
+                    part,
+                    reasoning_chars,
+                    offset,
+                    text: text.clone(),
+                    is_draft: false,
+                });
                 offset += count(text);
             }
         }
