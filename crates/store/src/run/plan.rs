@@ -155,10 +155,17 @@ pub(crate) async fn insert_plan(
             values ($1, $2, $3, 2, true, 1, $12, true)),
         run as (
             insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-            select $12, $2, $1, 1, (select origin from above), t.at, coalesce($15, (select traceparent from above)) from t)
-        insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
-                                      created_at)
-        select $13, $2, $1, 2, 'system', 'text', $8, $14, $12, t.at from t",
+            select $12, $2, $1, 1, (select origin from above), t.at, coalesce($15, (select traceparent from above)) from t),
+        message as (
+            insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
+                                          created_at)
+            select $13, $2, $1, 2, 'system', 'text', $8, $14, $12, t.at from t),
+        version as (
+            insert into houston.plan_versions (plan_id, tenant_id, version, document, reason)
+            select $1, $2, 1, $16, '')
+        insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, parent_run_id, document, input, attached,
+                                   deadline_at, listed_in)
+        values ($1, $2, $3, $4, $5, $16, $17, $18, $19, $5)",
         plan.id.0,
         owner.tenant.0,
         owner.user.0,
@@ -173,23 +180,7 @@ pub(crate) async fn insert_plan(
         plan.run.0,
         plan.message.0,
         json!({"type": "task_started"}),
-        plan.traceparent
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::plan::insert_document
-        with version as (
-            insert into houston.plan_versions (plan_id, tenant_id, version, document, reason)
-            select $1, $2, 1, $6, '')
-        insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, parent_run_id, document, input, attached,
-                                   deadline_at, listed_in)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $5)",
-        plan.id.0,
-        owner.tenant.0,
-        owner.user.0,
-        owner.parent.0,
-        owner.run.map(|run| run.0),
+        plan.traceparent,
         plan.document,
         plan.input,
         plan.attached,
@@ -346,32 +337,42 @@ pub(crate) async fn write(
     step: &Step,
     changes: &PlanChanges,
 ) -> Result<()> {
-    let PlanChanges { seen, calls, document, end, listed, deadline, .. } = changes;
+    let PlanChanges { seen, calls, document, end, listed, deadline, removed, .. } = changes;
     let document = document.as_ref();
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
-        update houston.plans p
-           set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
-               deadline_at = coalesce($6, p.deadline_at)
-          from houston.agentables a
-         where p.agentable_id = $1 and a.id = $1 and p.changes = $5
-        returning p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth"#,
+        with plan as (
+            update houston.plans p
+               set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
+                   deadline_at = coalesce($6, p.deadline_at), output = coalesce($8, p.output),
+                   ended_at = case when $8::jsonb is null then p.ended_at else statement_timestamp() end
+              from houston.agentables a
+             where p.agentable_id = $1 and a.id = $1 and p.changes = $5
+            returning p.agentable_id, p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth),
+        steps as (
+            insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
+            select p.agentable_id, p.tenant_id, c.path, c.state, c.task_id, c.question_id, statement_timestamp(),
+                   case when c.settled then statement_timestamp() end
+              from plan p
+             cross join jsonb_to_recordset($7) as c (path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
+            on conflict (plan_id, path) do update
+               set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,
+                   question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at)
+        select tenant_id, user_id, parent_id, version, listed_in, kind, depth from plan"#,
         fence.agentable.0,
         i32::try_from(*calls).unwrap_or(i32::MAX),
         document.map(|(document, _)| document),
         i32::from(document.is_some()),
         seen,
-        *deadline
+        *deadline,
+        rows(changes),
+        end.as_ref().map(|end| &end.output)
     )
     .fetch_optional(&mut *connection)
     .await?
     .ok_or(Error::PlanChanged)?;
-    write_steps(connection, fence.agentable, changes).await?;
-    if !changes.removed.is_empty() {
-        forget_steps(connection, fence.agentable, &changes.removed).await?;
-    }
-    if let Some(end) = end {
-        end_plan(connection, fence.agentable, &end.output).await?;
+    if !removed.is_empty() {
+        forget_steps(connection, fence.agentable, removed).await?;
     }
     let tenant = TenantId(plan.tenant_id);
     if let Some((document, reason)) = document {
@@ -405,22 +406,8 @@ pub(crate) async fn write(
     Ok(())
 }
 
-async fn end_plan(connection: &mut PgConnection, plan: AgentableId, output: &Value) -> Result<()> {
-    sqlx::query!(
-        "-- store::plan::write::end
-        update houston.plans set output = $2, ended_at = statement_timestamp() where agentable_id = $1",
-        plan.0,
-        output
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn write_steps(connection: &mut PgConnection, plan: AgentableId, changes: &PlanChanges) -> Result<()> {
-    if changes.steps.is_empty() {
-        return Ok(());
-    }
+/// The rows of the steps that change.
+fn rows(changes: &PlanChanges) -> Value {
     let rows = changes.steps.iter().map(|step| {
         json!({
             "path": step.path,
@@ -430,23 +417,7 @@ async fn write_steps(connection: &mut PgConnection, plan: AgentableId, changes: 
             "settled": step.state.status.is_settled(),
         })
     });
-    sqlx::query!(
-        "-- store::plan::write::steps
-        insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
-        select $1, p.tenant_id, c.path, c.state, c.task_id, c.question_id, statement_timestamp(),
-               case when c.settled then statement_timestamp() end
-          from houston.plans p
-         cross join jsonb_to_recordset($2) as c (path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
-         where p.agentable_id = $1
-        on conflict (plan_id, path) do update
-           set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,
-               question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at",
-        plan.0,
-        Value::Array(rows.collect())
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+    Value::Array(rows.collect())
 }
 
 async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &[String]) -> Result<()> {

@@ -120,13 +120,7 @@ pub(crate) async fn deliver(
     )
     .fetch_one(&mut *connection)
     .await?;
-    let delivery = delivery(row.run_open, is_archived, message.mode.is_some());
-    match delivery {
-        Delivery::Posted => row.post(connection, message, fairness).await?,
-        Delivery::Noted => row.add_frames(connection, &[message.content.to_owned()]).await?,
-        Delivery::Refused => {}
-    }
-    Ok(delivery)
+    row.deliver(connection, is_archived, message, fairness).await
 }
 
 impl RunStore {
@@ -157,6 +151,23 @@ impl RunStore {
 }
 
 impl LockedRow {
+    /// As [`deliver`], if it is known whether the agentable is archived.
+    pub(crate) async fn deliver(
+        &self,
+        connection: &mut PgConnection,
+        is_archived: bool,
+        message: &NewSystemMessage<'_>,
+        fairness: Fairness,
+    ) -> Result<Delivery> {
+        let delivery = delivery(self.run_open, is_archived, message.mode.is_some());
+        match delivery {
+            Delivery::Posted => self.post(connection, message, fairness).await?,
+            Delivery::Noted => self.add_frames(connection, &[message.content.to_owned()]).await?,
+            Delivery::Refused => {}
+        }
+        Ok(delivery)
+    }
+
     async fn post(
         &self,
         connection: &mut PgConnection,

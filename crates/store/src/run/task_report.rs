@@ -13,10 +13,11 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::cancel::ARCHIVED;
 use crate::error::Result;
 use crate::plan::{ExecutorOutcome, keep_outcome};
 use crate::settings::Fairness;
-use crate::system_message::{LockedRow, NewSystemMessage, deliver, lock};
+use crate::system_message::{LockedRow, NewSystemMessage, lock};
 
 /// A task whose last run has ended.
 pub(crate) struct EndedTask<'s> {
@@ -50,7 +51,7 @@ pub(crate) async fn report(
     fairness: Fairness,
 ) -> Result<()> {
     let Some(parent) = lock(connection, task.parent).await? else { return Ok(()) };
-    let is_executor = release(connection, task).await?;
+    let Released { is_executor, to } = release(connection, task).await?;
     let event = task.end.event();
     if task.is_known {
         if parent.run_open {
@@ -59,7 +60,7 @@ pub(crate) async fn report(
         return Ok(());
     }
     if let Some(plan) = task.plan {
-        send(connection, &parent, task.parent, (&task.end, Some(plan)), &plan.report, fairness).await?;
+        send(connection, &parent, &to, (&task.end, Some(plan)), &plan.report, fairness).await?;
         return Ok(houston_faults::fault!("C32")?);
     }
     if is_executor {
@@ -68,7 +69,7 @@ pub(crate) async fn report(
     let limits = limits(connection).await?;
     let output = output(connection, task, &limits).await?;
     let content = task.end.frame(&output, usize::try_from(limits.report_chars).unwrap_or(usize::MAX));
-    send(connection, &parent, task.parent, (&task.end, None), &content, fairness).await
+    send(connection, &parent, &to, (&task.end, None), &content, fairness).await
 }
 
 /// Reports that a task was erased. The rows of the task are deleted, so nothing of it moves.
@@ -79,48 +80,56 @@ pub(crate) async fn report_erased(
     fairness: Fairness,
 ) -> Result<()> {
     let Some(row) = lock(connection, parent).await? else { return Ok(()) };
-    sqlx::query!(
-        "-- store::task_report::forget
-        update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $1",
-        parent.0
+    let to = sqlx::query_as!(
+        Addressee,
+        r#"-- store::task_report::forget
+        with parent as (
+            update houston.run_locks set open_tasks = greatest(open_tasks - 1, 0) where agentable_id = $1)
+        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!",
+               (select r.traceparent from houston.runs r where r.id = $2 and r.tenant_id = $3) as traceparent,
+               (select a.status is not distinct from $4 from houston.agentables a where a.id = $1) as "is_archived!""#,
+        parent.0,
+        end.run.0,
+        row.tenant_id,
+        ARCHIVED
     )
-    .execute(&mut *connection)
+    .fetch_one(&mut *connection)
     .await?;
     let content = end.frame(&TaskOutput::default(), 0);
-    send(connection, &row, parent, (end, None), &content, fairness).await
+    send(connection, &row, &to, (end, None), &content, fairness).await
+}
+
+/// What a report to an agentable needs to know, read under its lock.
+struct Addressee {
+    /// The ids of the message and of the run that it may open.
+    message: Uuid,
+    run: Uuid,
+    /// Where the run of the task belongs in a trace.
+    traceparent: Option<String>,
+    is_archived: bool,
 }
 
 /// Posts the report to the parent, whose lock the caller holds. The run that it opens belongs where that of the task does.
 async fn send(
     connection: &mut PgConnection,
     row: &LockedRow,
-    parent: AgentableId,
+    to: &Addressee,
     (end, plan): (&TaskEnd, Option<&PlanEnd>),
     content: &str,
     fairness: Fairness,
 ) -> Result<()> {
-    let ids = sqlx::query!(
-        r#"-- store::task_report::ids
-        select houston.id_beside($1) as "message!", houston.id_beside($1) as "run!",
-               (select r.traceparent from houston.runs r where r.id = $2 and r.tenant_id = $3) as "traceparent?""#,
-        parent.0,
-        end.run.0,
-        row.tenant_id
-    )
-    .fetch_one(&mut *connection)
-    .await?;
     let event = plan.map_or_else(|| end.event(), |plan| plan_event(end, plan));
     let report = NewSystemMessage {
-        agentable: parent,
-        message: ids.message.into(),
-        run: ids.run.into(),
+        agentable: row.agentable,
+        message: to.message.into(),
+        run: to.run.into(),
         mode: None,
         content,
         metadata: &end.metadata(),
         event: Some(&event),
-        traceparent: ids.traceparent.as_deref(),
+        traceparent: to.traceparent.as_deref(),
     };
-    deliver(connection, row, &report, fairness).await?;
+    row.deliver(connection, to.is_archived, &report, fairness).await?;
     Ok(())
 }
 
@@ -166,8 +175,8 @@ async fn last_text(connection: &mut PgConnection, task: &EndedTask<'_>) -> Resul
 }
 
 /// The parent waits for one task less, and gets the task's notes and files. The files are in a folder with the name of
-/// the task; those for which there is no place stay with the task. Returns whether the task is the executor of a plan.
-async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<bool> {
+/// the task; those for which there is no place stay with the task.
+async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<Released> {
     let row = sqlx::query!(
         r#"-- store::task_report::release
         with parent as (
@@ -175,16 +184,31 @@ async fn release(connection: &mut PgConnection, task: &EndedTask<'_>) -> Result<
         notes as (
             update houston.knowledge_items set agentable_id = $2 where owner_id = $1 and kind = 'note')
         select exists (select from houston.workspace_files where agentable_id = $1) as "has_files!",
-               exists (select from houston.plans where agentable_id = $2) as "is_executor!""#,
+               exists (select from houston.plans where agentable_id = $2) as "is_executor!",
+               houston.id_beside($2) as "message!", houston.id_beside($2) as "run!",
+               (select r.traceparent from houston.runs r where r.id = $3 and r.tenant_id = $4) as "traceparent?",
+               (select a.status is not distinct from $5 from houston.agentables a where a.id = $2) as "is_archived!""#,
         task.id.0,
-        task.parent.0
+        task.parent.0,
+        task.end.run.0,
+        task.tenant.0,
+        ARCHIVED
     )
     .fetch_one(&mut *connection)
     .await?;
     if row.has_files {
         hand_over_files(connection, task).await?;
     }
-    Ok(row.is_executor)
+    let (message, run, traceparent) = (row.message, row.run, row.traceparent);
+    let to = Addressee { message, run, traceparent, is_archived: row.is_archived };
+    Ok(Released { is_executor: row.is_executor, to })
+}
+
+/// A task for which its parent does not wait any more.
+struct Released {
+    /// Whether it is the executor of a plan.
+    is_executor: bool,
+    to: Addressee,
 }
 
 /// Moves the files. Others write those of the parent only under its lock, which the caller holds.
