@@ -87,12 +87,6 @@ impl LaneWork {
         }
     }
 
-    /// Runs that living workers hold.
-    #[must_use]
-    pub fn at_work(self) -> i64 {
-        self.running - self.orphaned
-    }
-
     /// The work of two cells together.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
@@ -144,8 +138,8 @@ mod tests {
         let (people, others) = (lane(Urgency::Interactive), lane(Urgency::Background));
         assert_eq!((people.queued, people.oldest_age_s, people.running), (4, 40, 4));
         assert_eq!((others.queued, others.oldest_age_s, others.claimable), (5, 90, 4));
-        assert_eq!((others.running, others.at_work()), (4, 2), "runs of unknown kinds may be of any lane");
-        assert_eq!((people.with(others).retrying, people.at_work()), (3, 2));
+        assert_eq!((others.running, others.orphaned), (4, 2), "runs of unknown kinds may be of any lane");
+        assert_eq!(people.with(others).retrying, 3);
         let early = LaneWork::of(Urgency::Background, &kinds, urgency_of, DateTime::UNIX_EPOCH);
         assert_eq!(early.oldest_age_s, 0, "a clock that is behind gives no negative age");
     }
