@@ -341,19 +341,20 @@ pub(crate) async fn write(
     let document = document.as_ref();
     let plan = sqlx::query!(
         r#"-- store::plan::write::plan
-        with plan as (
+        with t as materialized (select statement_timestamp() as at),
+        plan as (
             update houston.plans p
                set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
                    deadline_at = coalesce($6, p.deadline_at), output = coalesce($8, p.output),
-                   ended_at = case when $8::jsonb is null then p.ended_at else statement_timestamp() end
-              from houston.agentables a
+                   ended_at = case when $8::jsonb is null then p.ended_at else t.at end
+              from t, houston.agentables a
              where p.agentable_id = $1 and a.id = $1 and p.changes = $5
             returning p.agentable_id, p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth),
         steps as (
             insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
-            select p.agentable_id, p.tenant_id, c.path, c.state, c.task_id, c.question_id, statement_timestamp(),
-                   case when c.settled then statement_timestamp() end
-              from plan p
+            select p.agentable_id, p.tenant_id, c.path, c.state, c.task_id, c.question_id, t.at,
+                   case when c.settled then t.at end
+              from plan p cross join t
              cross join jsonb_to_recordset($7) as c (path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
             on conflict (plan_id, path) do update
                set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,

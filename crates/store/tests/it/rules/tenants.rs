@@ -7,7 +7,7 @@ use houston_testkit::sources::Source;
 use super::{module_of, sources};
 
 /// Queries of requests without a condition on the tenant, and why.
-const WITHOUT_TENANT: [(&str, &str); 22] = [
+const WITHOUT_TENANT: [(&str, &str); 21] = [
     ("store::guards::set_of_tenant", "its row is the tenant"),
     (
         "store::bound::lock",
@@ -29,7 +29,6 @@ const WITHOUT_TENANT: [(&str, &str); 22] = [
         "the agentable was found by `store::feed::writer` or `store::erasure::waiting_parent`",
     ),
     ("store::system_message::is_archived", "the row was locked by `store::system_message::lock`"),
-    ("store::task_report::forget", "the row was locked by `store::system_message::lock`"),
     ("store::message::posted_into", "the message was posted or found with its tenant"),
     ("store::row_security::leave", "reads no table"),
     ("store::event::position::setting", "reads no table"),
