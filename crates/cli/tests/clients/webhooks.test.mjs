@@ -28,7 +28,11 @@ async function receiver(t) {
       response.writeHead(state.status).end();
     });
   });
-  await new Promise((ready) => server.listen(port, '127.0.0.1', ready));
+  // A connection of another test may have been given the port meanwhile.
+  const listens = () => new Promise((done) => {
+    server.removeAllListeners('error').once('error', () => done(false)).listen(port, '127.0.0.1', () => done(true));
+  });
+  await until(listens, 'the port is free');
   t.after(() => server.close());
   return state;
 }
