@@ -46,7 +46,7 @@ async fn workers_tick_by_themselves_once_per_period() {
     let (all, distinct) = seen.await;
     assert_eq!(all, distinct, "a time is ticked once, whoever does it");
     let health = cluster.store.api().health().await.unwrap();
-    assert!(health.checks.len() > 20, "{health:?}");
+    assert_eq!(health.checks.len(), 22, "{health:?}");
     let workers = health.checks.iter().find(|check| check.id == "workers").unwrap();
     assert_eq!(workers.status, HealthStatus::Ok, "{workers:?}");
     one.drain().await;

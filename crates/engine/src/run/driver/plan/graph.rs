@@ -320,7 +320,7 @@ impl Graph {
     /// What differs from what is committed, and the events that say so.
     pub(super) fn changes_with(&mut self) -> (PlanChanges, Vec<Event>) {
         self.note();
-        let changed = self.states.iter().filter(|(path, state)| self.committed.get(*path) != Some(*state));
+        let changed = differing(&self.states, &self.committed, |state, was| state == was);
         let Begun { executors, questions, .. } = &self.begun;
         let steps = changed.map(|(path, state)| ChangedStep {
             path: path.clone(),
@@ -329,8 +329,7 @@ impl Graph {
             question: questions.iter().find(|(of, _)| of == path).map(|(_, question)| question.id),
         });
         let steps = steps.collect();
-        let gone = self.committed.keys().filter(|path| !self.states.contains_key(*path));
-        let removed = gone.cloned().collect();
+        let removed = self.gone();
         let list = self.checklist(None);
         let difference = self.listed.as_ref().map_or(Delta::Snapshot, |listed| delta(listed, &list));
         let listed = match difference {
@@ -386,18 +385,23 @@ impl Graph {
         self.checklist(Some(status))
     }
 
+    /// The paths of committed steps that there are no longer.
+    fn gone(&self) -> Vec<String> {
+        differing(&self.committed, &self.states, |_, _| true).map(|(path, _)| path.clone()).collect()
+    }
+
     /// What has changed is committed.
     pub(super) fn commit(&mut self) {
         self.events.clear();
         self.executors
             .extend(self.begun.executors.iter().map(|(path, executor)| (path.clone(), executor.id)));
         (self.stored.deadline, self.was_put_off) = (self.deadline(), false);
-        self.committed.retain(|path, _| self.states.contains_key(path));
-        for (path, state) in &self.states {
-            if self.committed.get(path) != Some(state) {
-                self.committed.insert(path.clone(), state.clone());
-            }
+        for path in self.gone() {
+            self.committed.remove(&path);
         }
+        let changed = differing(&self.states, &self.committed, |state, was| state == was);
+        let changed: Vec<_> = changed.map(|(path, state)| (path.clone(), state.clone())).collect();
+        self.committed.extend(changed);
         self.listed = Some(self.checklist(None));
         self.stored.calls = self.stored.calls.saturating_add(i32::try_from(self.calls).unwrap_or(i32::MAX));
         self.calls = 0;
@@ -410,7 +414,9 @@ impl Graph {
     /// Notes what has happened to steps since the last time: what has settled, then what has begun.
     fn note(&mut self) {
         let (mut begun, mut settled) = (Vec::new(), Vec::new());
-        for (path, state) in &self.states {
+        let is_same = |state: &State, was: &(Status, u32)| (state.status, state.attempt) == *was;
+        let changed: Vec<_> = differing(&self.states, &self.noted, is_same).collect();
+        for (path, state) in changed {
             let is = (state.status, state.attempt);
             let was = self.noted.get(path).copied().unwrap_or_default();
             if is == was {
@@ -434,6 +440,20 @@ impl Graph {
         self.events.extend(settled.into_iter().rev());
         self.events.append(&mut begun);
     }
+}
+
+/// Entries of `now` that `before` has not, or has otherwise. Both are in the order of their paths, so that no path is looked up: a
+/// plan may have thousands.
+fn differing<'n, N, B>(
+    now: &'n BTreeMap<String, N>,
+    before: &BTreeMap<String, B>,
+    is_same: impl Fn(&N, &B) -> bool,
+) -> impl Iterator<Item = (&'n String, &'n N)> {
+    let mut before = before.iter().peekable();
+    now.iter().filter(move |(path, entry)| {
+        while before.next_if(|(of, _)| of < path).is_some() {}
+        !before.next_if(|(of, _)| of == path).is_some_and(|(_, was)| is_same(entry, was))
+    })
 }
 
 /// What the stream of a plan says of a step that has settled, or is repeated.
@@ -494,4 +514,23 @@ fn names(document: &Value) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_differ_that_are_new_or_changed() {
+        let map =
+            |entries: &[(&str, u8)]| entries.iter().map(|(path, of)| ((*path).to_owned(), *of)).collect();
+        let now: BTreeMap<String, u8> = map(&[("b", 1), ("c", 2), ("d", 3), ("f", 4)]);
+        let before: BTreeMap<String, u8> = map(&[("a", 0), ("b", 1), ("c", 9), ("e", 5), ("f", 4), ("g", 6)]);
+        let paths = |now, before| -> String {
+            differing(now, before, |is: &u8, was| is == was).map(|(path, _)| path.as_str()).collect()
+        };
+        assert_eq!(paths(&now, &before), "cd");
+        assert_eq!(paths(&before, &now), "aceg");
+        assert_eq!((paths(&now, &now), paths(&now, &BTreeMap::new())), (String::new(), "bcdf".to_owned()));
+    }
 }
