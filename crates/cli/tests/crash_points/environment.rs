@@ -46,7 +46,8 @@ pub(crate) fn houston() -> Command {
 
 impl Environment {
     pub(crate) async fn prepare() -> Arc<Self> {
-        let servers = TestServers::start_with(|config| config.max_connections = 300).unwrap();
+        // Enough for three processes of each case, each with the connections that it opens before its first request.
+        let servers = TestServers::start_with(|config| config.max_connections = 600).unwrap();
         let run = |arguments: &[&str]| {
             let mut command = houston();
             command.env("DATABASE_URL", servers.database_url()).env("HOUSTON_REDIS_URL", servers.redis_url());
