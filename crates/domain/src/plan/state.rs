@@ -270,8 +270,12 @@ fn close(states: &mut States, path: &str, from: Status, result: Value) -> bool {
 }
 
 /// What a committed step of a plan's run changes in the plan.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PlanChanges {
+    /// The public id of the plan.
+    pub plan_id: String,
+    /// The agentable that it works for.
+    pub parent: AgentableId,
     /// How often something other than its run had changed the plan when the run read it. If that has happened again since,
     /// the step is not committed.
     pub seen: i64,
@@ -289,6 +293,16 @@ pub struct PlanChanges {
     pub listed: Option<Listing>,
     /// Set if the plan ends.
     pub end: Option<PlanEnd>,
+}
+
+impl PlanChanges {
+    /// Whether it changes nothing but states, and what others learn of them: not the document, and no executor begins.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.document.is_none()
+            && self.removed.is_empty()
+            && self.steps.iter().all(|step| step.executor.is_none())
+    }
 }
 
 /// A plan step with a new state.

@@ -141,14 +141,16 @@ pub enum Outcome<'s> {
 
 /// The changes of a step if nothing has happened since the step before; `None` if they cannot be known, because a run
 /// that ends as cancelled takes messages along, and only the rows of questions say whether the answers a run waits for
-/// have arrived. Nor for the steps of a driver that remembers something, and of plans, which are few.
+/// have arrived. Nor for the steps of a driver that remembers something, and those that change a plan's document or begin
+/// executors, which are few.
 #[must_use]
 pub fn undisturbed(step: &Step) -> Option<Changes<'_>> {
     let is_cancelled = step.transition.final_ending().is_some_and(|end| end.status == RunStatus::Cancelled);
     let awaits_answers =
         matches!(&step.transition, RunTransition::Wait { questions, .. } if !questions.is_empty());
     let has_questions = awaits_answers || step.questions.is_some();
-    (!is_cancelled && !has_questions && step.state.is_none() && step.plan.is_none())
+    let is_plain = step.plan.as_ref().is_none_or(|plan| plan.is_plain());
+    (!is_cancelled && !has_questions && step.state.is_none() && is_plain)
         .then(|| decide(step, Found::default(), ReadLimits { messages: 0, bytes: 0 }))
 }
 

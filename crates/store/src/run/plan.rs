@@ -326,99 +326,72 @@ pub(crate) async fn keep_outcome(
     Ok(())
 }
 
-/// Writes what the step changes in its plan. The caller holds the lock row of the plan.
+/// A plan before a step.
+pub(crate) struct PlanBefore {
+    tenant_id: Uuid,
+    user_id: Uuid,
+    version: i32,
+    listed_in: Option<Uuid>,
+    depth: i32,
+}
+
+/// Reads the plan that a step changes. The caller holds its lock row.
 ///
 /// # Errors
 /// [`Error::PlanChanged`] when something else has changed the plan since the run read it: what the step says was decided
 /// without that, and would undo it.
+pub(crate) async fn read(
+    connection: &mut PgConnection,
+    plan: AgentableId,
+    changes: &PlanChanges,
+) -> Result<PlanBefore> {
+    sqlx::query_as!(
+        PlanBefore,
+        "-- store::plan::write::before
+        select p.tenant_id, p.user_id, p.version, p.listed_in, a.depth
+          from houston.plans p join houston.agentables a on a.id = p.agentable_id
+         where p.agentable_id = $1 and p.changes = $2",
+        plan.0,
+        changes.seen
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(Error::PlanChanged)
+}
+
+/// Writes what follows from the step's changes in its plan, whose rows are written.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     fence: &Fence,
     step: &Step,
-    changes: &PlanChanges,
+    (changes, before): (&PlanChanges, PlanBefore),
 ) -> Result<()> {
-    let PlanChanges { seen, calls, document, end, listed, deadline, removed, .. } = changes;
-    let document = document.as_ref();
-    let plan = sqlx::query!(
-        r#"-- store::plan::write::plan
-        with t as materialized (select statement_timestamp() as at),
-        plan as (
-            update houston.plans p
-               set calls = p.calls + $2, document = coalesce($3, p.document), version = p.version + $4, replans = p.replans + $4,
-                   deadline_at = coalesce($6, p.deadline_at), output = coalesce($8, p.output),
-                   ended_at = case when $8::jsonb is null then p.ended_at else t.at end
-              from t, houston.agentables a
-             where p.agentable_id = $1 and a.id = $1 and p.changes = $5
-            returning p.agentable_id, p.tenant_id, p.user_id, p.parent_id, p.version, p.listed_in, a.kind, a.depth),
-        steps as (
-            insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
-            select p.agentable_id, p.tenant_id, c.path, c.state, c.task_id, c.question_id, t.at,
-                   case when c.settled then t.at end
-              from plan p cross join t
-             cross join jsonb_to_recordset($7) as c (path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
-            on conflict (plan_id, path) do update
-               set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,
-                   question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at)
-        select tenant_id, user_id, parent_id, version, listed_in, kind, depth from plan"#,
-        fence.agentable.0,
-        i32::try_from(*calls).unwrap_or(i32::MAX),
-        document.map(|(document, _)| document),
-        i32::from(document.is_some()),
-        seen,
-        *deadline,
-        rows(changes),
-        end.as_ref().map(|end| &end.output)
-    )
-    .fetch_optional(&mut *connection)
-    .await?
-    .ok_or(Error::PlanChanged)?;
-    if !removed.is_empty() {
-        forget_steps(connection, fence.agentable, removed).await?;
+    let tenant = TenantId(before.tenant_id);
+    if !changes.removed.is_empty() {
+        forget_steps(connection, fence.agentable, &changes.removed).await?;
     }
-    let tenant = TenantId(plan.tenant_id);
-    if let Some((document, reason)) = document {
-        let new = NewVersion { version: plan.version, document, reason };
+    if let Some((document, reason)) = &changes.document {
+        let new = NewVersion { version: before.version + 1, document, reason };
         add_version(connection, fence.agentable, tenant, new).await?;
         houston_faults::fault!("C31")?;
     }
     for executor in changes.steps.iter().filter_map(|step| step.executor.as_ref()) {
         let owner = Owner {
             tenant,
-            user: UserId(plan.user_id),
+            user: UserId(before.user_id),
             agentable: fence.agentable,
             run: step.run,
             untrusted: step.untrusted,
         };
         let traceparent = executor.traceparent.as_deref();
-        insert_task(connection, owner, &executor.task(), plan.depth + 1, traceparent).await?;
+        insert_task(connection, owner, &executor.task(), before.depth + 1, traceparent).await?;
         houston_faults::fault!("C28")?;
     }
-    if let Some(listed) = listed {
-        let plan_id = fence.agentable.public_id(&plan.kind);
-        show(
-            connection,
-            fence.agentable,
-            (tenant, AgentableId(plan.parent_id)),
-            (plan_id, listed),
-            plan.listed_in.map(RunId),
-        )
-        .await?;
+    if let Some(listed) = &changes.listed {
+        let (to, list) = ((tenant, changes.parent), (changes.plan_id.clone(), listed));
+        show(connection, fence.agentable, to, list, before.listed_in.map(RunId)).await?;
     }
     Ok(())
-}
-
-/// The rows of the steps that change.
-fn rows(changes: &PlanChanges) -> Value {
-    let rows = changes.steps.iter().map(|step| {
-        json!({
-            "path": step.path,
-            "state": step.state,
-            "task_id": step.executor.as_ref().map(|executor| executor.id.0),
-            "question_id": step.question.map(|question| question.0),
-            "settled": step.state.status.is_settled(),
-        })
-    });
-    Value::Array(rows.collect())
 }
 
 async fn forget_steps(connection: &mut PgConnection, plan: AgentableId, paths: &[String]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod alone;
 pub(crate) mod batch;
+mod plan;
 
 use chrono::{DateTime, Utc};
 use houston_domain::event::derived::of_message;
@@ -22,6 +23,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
 use self::batch::Written;
+use self::plan::PlanRows;
 use crate::claim::Fence;
 use crate::error::Result;
 use crate::event::stored;
@@ -171,6 +173,9 @@ pub(crate) struct StepRows {
     last_cost: Option<Decimal>,
     /// The model call that it pays for.
     call: Option<CallRow>,
+    /// What it changes in the plan whose run this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanRows>,
 }
 
 #[derive(Debug, Serialize)]
@@ -320,6 +325,7 @@ impl StepRows {
             total: end.filter(|_| changes.end_follows(step)).map(tokens),
             last_cost: end.and_then(|usage| usage.cost),
             call: step.call.as_ref().map(CallRow::of),
+            plan: step.plan.as_deref().map(PlanRows::of).transpose()?,
         };
         if !step.frames.is_empty() {
             rows.add_entry(&step.frames, None)?;
@@ -348,7 +354,13 @@ impl StepRows {
         let responses = self.responses.iter();
         let responses = responses.map(|row| json(&row.response) + row.paused.as_ref().map_or(0, String::len));
         let cells = self.cells.iter().map(|cell| cell.metadata.get().len());
-        entries + events + intents + messages.chain(responses).chain(cells).sum::<usize>()
+        let plan = self.plan.as_ref().map_or(0, PlanRows::bytes);
+        entries + events + intents + plan + messages.chain(responses).chain(cells).sum::<usize>()
+    }
+
+    /// Whether a plan ends with it, and its agentable is told.
+    fn reports_plan(&self) -> bool {
+        self.plan.as_ref().is_some_and(PlanRows::reports)
     }
 
     fn has_tools(&self) -> bool {

@@ -134,7 +134,7 @@ async fn send(
 }
 
 /// The end of a plan, for the stream of the agentable that it works for.
-fn plan_event(end: &TaskEnd, plan: &PlanEnd) -> Event {
+pub(crate) fn plan_event(end: &TaskEnd, plan: &PlanEnd) -> Event {
     Event::PlanEnded {
         plan_id: end.task.clone(),
         status: end.status,

@@ -49,6 +49,8 @@ mod direct;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod post;
 #[cfg(test)]
 mod record;

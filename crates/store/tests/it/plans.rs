@@ -60,7 +60,18 @@ impl Driven {
         let state = State { status, attempt: 1, ..State::default() };
         let one = ChangedStep { path: "one".into(), state, executor: None, question: None };
         let changes =
-            PlanChanges { seen: self.read.changes, steps: vec![one], calls: 1, ..PlanChanges::default() };
+            PlanChanges {
+                plan_id: self.plan.public_id("plan"),
+                parent: self.test.goal,
+                seen: self.read.changes,
+                steps: vec![one],
+                removed: Vec::new(),
+                calls: 1,
+                deadline: None,
+                document: None,
+                listed: None,
+                end: None,
+            };
         let goes_on = RunTransition::Continue { read: false, event: None };
         Step { plan: Some(Box::new(changes)), ..self.test.step(&self.claimed, goes_on) }
     }

@@ -411,6 +411,10 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         {
             // Wakes streams of the agentable that created this task; they read the events of the end from Postgres.
             self.services.bus.publish(parent, Live::Nudge);
+            if step.plan.as_ref().is_some_and(|plan| plan.end.is_some()) {
+                // It reads the report. Without the hint, the sweep finds it.
+                self.services.hints.send(Lane::Interactive, Hint::run(parent));
+            }
         }
         done
     }

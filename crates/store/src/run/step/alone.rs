@@ -108,6 +108,10 @@ pub(crate) async fn commit(
     let closes_all = reader.asked && decide(step, found.clone(), fairness.read_limits()).ends();
     let step = &*write_for_driver(connection, fence, step, closes_all, &mut found).await?;
     let changes = decide(step, found, fairness.read_limits());
+    let plan = match step.plan.as_deref() {
+        Some(of_plan) => Some((of_plan, plan::read(connection, fence.agentable, of_plan).await?)),
+        None => None,
+    };
 
     let mut rows = StepRows::of(fence, step, &changes).map_err(not_json)?;
     rows.version = Some(lock.version);
@@ -129,8 +133,8 @@ pub(crate) async fn commit(
     // The row is locked, so only a weakened step can miss it.
     let written = written.into_iter().next().flatten().ok_or(Error::Fenced)?;
     // Executors that begin are counted in the row whose version the statement before has checked.
-    if let Some(changes) = step.plan.as_deref() {
-        plan::write(connection, fence, step, changes).await?;
+    if let Some((of_plan, before)) = plan {
+        plan::write(connection, fence, step, (of_plan, before)).await?;
     }
     assign_messages(connection, fence, step, &changes, &written).await?;
     let own_entries = step.entries.len() + usize::from(!step.frames.is_empty());

@@ -2,7 +2,8 @@
 //!
 //! What a step changes is decided before its row is locked ([`undisturbed`]), on the assumption that nothing has
 //! arrived since the step before it. The statement checks this under the lock: it writes only the steps whose fence
-//! holds, whose agentable is not awake, and whose end concerns no other agentable. It waits for no lock. The caller
+//! holds, whose agentable is not awake, and whose end concerns no other agentable, unless it is a plan's: the agentable that
+//! the plan works for is told in the same statement, which holds its lock, too. It waits for no lock. The caller
 //! commits every other step by itself ([`alone`](super::alone)): its changes are decided under the lock, and the same
 //! statement writes them.
 
@@ -44,7 +45,13 @@ impl RunStore {
             return None;
         }
         let changes = undisturbed(step)?;
-        let written = self.batchers.steps.submit(StepRows::of(fence, step, &changes).ok()?).await?;
+        let mut rows = StepRows::of(fence, step, &changes).ok()?;
+        if let (Some(of_rows), Some(plan)) = (&mut rows.plan, step.plan.as_deref())
+            && !of_rows.tell(step, plan, &changes).ok()?
+        {
+            return None;
+        }
+        let written = self.batchers.steps.submit(rows).await?;
         Some(CommittedStep::new(step, changes, None, written))
     }
 }
@@ -64,7 +71,7 @@ impl Batch for Steps {
     const CONNECTIONS: usize = 1;
 
     fn keys(item: &StepRows) -> impl Iterator<Item = Uuid> {
-        std::iter::once(item.agentable_id)
+        std::iter::once(item.agentable_id).chain(item.plan.as_ref().and_then(|plan| plan.parent_id))
     }
 
     fn bytes(item: &StepRows) -> usize {
@@ -73,7 +80,8 @@ impl Batch for Steps {
 
     async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
         write(connection, &[], self.max_running).await?;
-        write_with_tools(connection, &[], self.max_running).await.map(drop)
+        write_with_tools(connection, &[], self.max_running).await?;
+        write_with_plans(connection, &[], self.max_running).await.map(drop)
     }
 
     async fn write(
@@ -86,7 +94,12 @@ impl Batch for Steps {
             first.take_present_fence(&mut *connection).await?;
         }
         houston_faults::fault!("C25")?;
-        let rows = if items.iter().any(StepRows::has_tools) {
+        if items.iter().any(StepRows::reports_plan) {
+            houston_faults::fault!("C32")?;
+        }
+        let rows = if items.iter().any(|item| item.plan.is_some()) {
+            write_with_plans(connection, items, self.max_running).await?
+        } else if items.iter().any(StepRows::has_tools) {
             write_with_tools(connection, items, self.max_running).await?
         } else {
             write(connection, items, self.max_running).await?
@@ -145,10 +158,33 @@ pub(super) struct Row {
     pub(super) slots: Option<i32>,
 }
 
-/// The statement's text with the end of its name and the expressions for tool calls: so that steps without tool calls do not pay
-/// for them, and both texts are checked at compile time.
+/// The statement's text: the end of its name, and what is added to it for plans and for tool calls, so that steps without them do not
+/// pay for them, and all texts are checked at compile time.
 macro_rules! write_steps {
-    ($suffix:literal, $tools:literal, $connection:expr, $items:expr, $max_running:expr) => {
+    (plain, $($given:expr),*) => { write_steps!(@ "", "", "", "", "", [], $($given),*) };
+    (with_tools, $($given:expr),*) => { write_steps!(tools "_with_tools", "", "", "", "", [], $($given),*) };
+    (tools $suffix:tt, $column:tt, $plans:tt, $reports:tt, $told:tt, [$($more:tt)*], $($given:expr),*) => {
+        write_steps!(@ $suffix, $column, $plans, $reports, $told, [$($more)*
+        "
+            intents as (
+                insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id,
+                                                response, finished_at)
+                select l.run_id, c.call_id, l.agentable_id, l.tenant_id, l.epoch, c.name, c.effect, c.message_id,
+                       c.response, case when c.response is not null then t.at end
+                  from l cross join t cross join lateral jsonb_to_recordset(l.intents) as c (
+                       call_id text, name text, effect text, message_id uuid, response jsonb)),
+            responses as (
+                update houston.tool_calls o
+                   set response = r.response, finished_at = case when r.response is not null then t.at end, paused = r.paused
+                  from l cross join t
+                 cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb, paused text)
+                 where o.run_id = l.run_id and o.call_id = r.call_id),
+            cells as (
+                update houston.messages m set metadata = m.metadata || c.metadata
+                  from l cross join lateral jsonb_to_recordset(l.cells) as c (id uuid, metadata jsonb) where m.id = c.id),
+"], $($given),*)
+    };
+    (@ $suffix:tt, $column:tt, $plans:tt, $reports:tt, $told:tt, [$($more:tt)*], $connection:expr, $items:expr, $max_running:expr) => {
         sqlx::query_as!(
             Row,
             "-- store::step::statement::write" + $suffix + r#"
@@ -160,7 +196,7 @@ macro_rules! write_steps {
                     next_run uuid, read_seq bigint, unread integer, is_progress boolean, forgives_deaths boolean, releases boolean, ends boolean,
                     wakes boolean, frees_a_slot boolean, until timestamptz, failures integer, status text,
                     error_code text, error_message text, iterations integer, model text, used bigint[], total bigint[],
-                    last_cost numeric, call jsonb)),
+                    last_cost numeric, call jsonb"# + $column + r#")),"# + $plans + r#"
             l as materialized (
                 select i.*, k.tenant_id, k.user_id, k.last_seq, k.last_position, o.follows
                   -- A lateral query, so that each row is found by its key whatever the statistics say.
@@ -175,11 +211,12 @@ macro_rules! write_steps {
                        select array[r.input_tokens + i.used[1], r.output_tokens + i.used[2], r.cache_read_tokens + i.used[3],
                                     r.cache_write_tokens + i.used[4], r.reasoning_tokens + i.used[5]] = i.total as follows
                          from houston.runs r where r.id = i.run_id and i.total is not null) o on true
-                 where i.version is not null or not i.ends
-                    or exists (select from houston.agentables a
-                                where a.id = i.agentable_id and a.parent_id is null)
-                   and exists (select from houston.runs r
-                                where r.id = i.run_id and r.mode is distinct from 'feed_generation' and not r.asked)),
+                 where (i.version is not null or not i.ends
+                        or (exists (select from houston.agentables a
+                                     where a.id = i.agentable_id and a.parent_id is null)"# + $reports + r#")
+                       and exists (select from houston.runs r
+                                    where r.id = i.run_id and r.mode is distinct from 'feed_generation' and not r.asked))
+                   "# + $told + r#"),
             t as materialized (select clock_timestamp() as at),
             c as materialized (
                 select l.n, l.agentable_id, l.user_id, l.tenant_id, l.run_id, l.write_id, c.*
@@ -251,7 +288,7 @@ macro_rules! write_steps {
                        cost = case when c.cost is null then r.cost else coalesce(r.cost, 0) + c.cost end,
                        unpriced_calls = r.unpriced_calls + (c.n is not null and c.cost is null)::integer
                   from l left join c on c.n = l.n cross join t where r.id = l.run_id),
-"# + $tools + r#"            calls as (
+"# $(+ $more)* + r#"            calls as (
                 insert into houston.model_calls (run_id, write_id, tenant_id, agentable_id, iteration, provider, model,
                                                  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
                                                  reasoning_tokens, cost, reported, first_event_ms, took_ms, created_at)
@@ -298,7 +335,7 @@ pub(super) async fn write(
     items: &[StepRows],
     max_running: i32,
 ) -> Result<Vec<Row>> {
-    Ok(write_steps!("", "", connection, items, max_running)?)
+    Ok(write_steps!(plain, connection, items, max_running)?)
 }
 
 /// Writes steps some of which have tool calls.
@@ -307,26 +344,92 @@ pub(super) async fn write_with_tools(
     items: &[StepRows],
     max_running: i32,
 ) -> Result<Vec<Row>> {
-    Ok(write_steps!(
-        "_with_tools",
-        "
-            intents as (
-                insert into houston.tool_calls (run_id, call_id, agentable_id, tenant_id, epoch, name, effect, message_id,
-                                                response, finished_at)
-                select l.run_id, c.call_id, l.agentable_id, l.tenant_id, l.epoch, c.name, c.effect, c.message_id,
-                       c.response, case when c.response is not null then t.at end
-                  from l cross join t cross join lateral jsonb_to_recordset(l.intents) as c (
-                       call_id text, name text, effect text, message_id uuid, response jsonb)),
-            responses as (
-                update houston.tool_calls o
-                   set response = r.response, finished_at = case when r.response is not null then t.at end, paused = r.paused
-                  from l cross join t
-                 cross join lateral jsonb_to_recordset(l.responses) as r (call_id text, response jsonb, paused text)
-                 where o.run_id = l.run_id and o.call_id = r.call_id),
-            cells as (
-                update houston.messages m set metadata = m.metadata || c.metadata
-                  from l cross join lateral jsonb_to_recordset(l.cells) as c (id uuid, metadata jsonb) where m.id = c.id),
-",
+    Ok(write_steps!(with_tools, connection, items, max_running)?)
+}
+
+/// Writes steps some of which are of plans. A plan whose agentable has to read more than the statement can tell is left out: the
+/// whole list of steps, files, or what is for an archived one.
+pub(super) async fn write_with_plans(
+    connection: &mut PgConnection,
+    items: &[StepRows],
+    max_running: i32,
+) -> Result<Vec<Row>> {
+    Ok(write_steps!(tools
+        "_with_plans",
+        ", plan jsonb",
+        r#"
+            p as materialized (
+                select i.n, w.*, k.run_open as is_open, k.last_seq, houston.id_beside(w.parent_id) as message_id,
+                       case when k.run_open then k.run_id else houston.id_beside(w.parent_id) end as parent_run,
+                       -- How many events its stream gets: of a run that is opened, of the plan, and of the message.
+                       case when w.ends then 3 - k.run_open::integer else k.run_open::integer end as told
+                  from i cross join lateral jsonb_to_record(i.plan) as w (
+                       seen bigint, calls integer, deadline timestamptz, document jsonb, steps jsonb, ends boolean, output jsonb,
+                       parent_id uuid, event jsonb, report text, metadata jsonb)
+                 cross join lateral (
+                       select q.listed_in from houston.plans q
+                        where q.agentable_id = i.agentable_id and q.changes = w.seen for no key update skip locked) q
+                  left join lateral (
+                       select k.* from houston.run_locks k where k.agentable_id = w.parent_id
+                          for no key update skip locked) k on true
+                 where w.parent_id is null
+                    or case when w.ends
+                            then exists (select from houston.agentables a
+                                          where a.id = k.agentable_id and a.status is distinct from 'archived'
+                                            for share skip locked)
+                                 and not exists (select from houston.workspace_files f where f.agentable_id = i.agentable_id)
+                            else not k.run_open or k.run_id = q.listed_in and w.event is not null end),"#,
+        " or i.plan is not null",
+        "and (i.plan is null or exists (select from p where p.n = i.n))",
+        [r#"
+            plans as (
+                update houston.plans q
+                   set calls = q.calls + p.calls, deadline_at = coalesce(p.deadline, q.deadline_at),
+                       document = coalesce(p.document, q.document),
+                       version = q.version + (p.document is not null)::integer,
+                       replans = q.replans + (p.document is not null)::integer,
+                       output = case when p.ends then coalesce(p.output, 'null') else q.output end,
+                       ended_at = case when p.ends then t.at else q.ended_at end
+                  from l join p on p.n = l.n cross join t where q.agentable_id = l.agentable_id),
+            plan_steps as (
+                insert into houston.plan_steps as s (plan_id, tenant_id, path, state, task_id, question_id, started_at, ended_at)
+                select l.agentable_id, l.tenant_id, c.path, c.state, c.task_id, c.question_id, t.at,
+                       case when c.settled then t.at end
+                  from l join p on p.n = l.n cross join t
+                 cross join jsonb_to_recordset(p.steps) as c (
+                       path text, state jsonb, task_id uuid, question_id uuid, settled boolean)
+                on conflict (plan_id, path) do update
+                   set state = excluded.state, task_id = coalesce(excluded.task_id, s.task_id), outcome = null,
+                       question_id = coalesce(excluded.question_id, s.question_id), ended_at = excluded.ended_at),
+            parents as (
+                update houston.run_locks k
+                   set last_seq = p.last_seq + p.told, run_id = p.parent_run, run_open = true,
+                       open_tasks = greatest(k.open_tasks - p.ends::integer, 0), unread = k.unread + p.ends::integer,
+                       wake = k.wake or p.ends,
+                       waiting_since = case when k.wake or not p.ends then k.waiting_since else t.at end,
+                       next_attempt_at = case when not p.ends or p.is_open and k.wake then k.next_attempt_at end,
+                       failed_attempts = case when p.is_open then k.failed_attempts else 0 end,
+                       crash_count = case when p.is_open then k.crash_count else 0 end
+                  from l join p on p.n = l.n cross join t where k.agentable_id = p.parent_id and p.told > 0),
+            opened as (
+                insert into houston.runs (id, tenant_id, agentable_id, first_seq, created_at, traceparent)
+                select p.parent_run, l.tenant_id, p.parent_id, p.last_seq + 1, t.at, r.traceparent
+                  from l join p on p.n = l.n cross join t join houston.runs r on r.id = l.run_id
+                 where p.ends and not p.is_open),
+            reports as (
+                insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
+                                              run_id, created_at)
+                select p.message_id, l.tenant_id, p.parent_id, p.last_seq + p.told, 'system', 'text', p.report, p.metadata,
+                       p.parent_run, t.at
+                  from l join p on p.n = l.n cross join t where p.ends and p.told > 0),
+            told as (
+                insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
+                select p.parent_id, p.last_seq + p.told - p.ends::integer, l.tenant_id, p.parent_run, 0, p.event, t.at
+                  from l join p on p.n = l.n cross join t where p.told > 0),
+            notes as (
+                update houston.knowledge_items o set agentable_id = p.parent_id
+                  from l join p on p.n = l.n where p.ends and p.told > 0 and o.owner_id = l.agentable_id and o.kind = 'note'),
+"#],
         connection,
         items,
         max_running

@@ -7,7 +7,7 @@ use super::sequence::Act;
 use super::twin::Twin;
 
 const DIRECT: &str = "direct starts";
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 17] = [
     "posts",
     DIRECT,
     "refused posts",
@@ -19,6 +19,10 @@ const NAMES: [&str; 13] = [
     "repeated steps",
     "fenced steps",
     "tasks",
+    "plans",
+    "pauses",
+    "steps of plans",
+    "refused steps of plans",
     "cancels",
     "deaths",
 ];
@@ -45,14 +49,18 @@ impl Counts {
             Act::Claim(_) => "claims",
             Act::Step(_) if learned == "not claimed" => return,
             Act::Step(_) if learned.starts_with("fenced") => "fenced steps",
+            Act::Step(_) if learned.starts_with("plan changed") => "refused steps of plans",
             Act::Step(_) if learned.ends_with("already committed") => "repeated steps",
+            Act::Step(_) if twin.is_plan => "steps of plans",
             Act::Step(shape) if shape.record.is_some() => "steps with records",
             Act::Step(shape) if !shape.tools.starts.is_empty() => "steps with tools",
             Act::Step(_) => "plain steps",
             Act::CreateTask if learned == "created" => "tasks",
+            Act::MakePlan if learned == "created" => "plans",
+            Act::Pause if learned == "Ok(())" => "pauses",
             Act::Cancel if learned == "true" => "cancels",
             Act::Die if learned != "0 died" => "deaths",
-            Act::CreateTask | Act::Cancel | Act::Die | Act::Rest => return,
+            Act::CreateTask | Act::MakePlan | Act::Pause | Act::Cancel | Act::Die | Act::Rest => return,
         };
         let place = NAMES.iter().position(|one| *one == name).unwrap();
         self.acts[place] += 1;

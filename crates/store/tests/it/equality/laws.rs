@@ -129,7 +129,7 @@ const LAWS: &[(&str, &str)] = &[
           where t.parent_id is not null
             and (not o.run_open and not r.cancelled_with_parent)::int
                 <> (select count(*) from m where m.agentable_id = t.parent_id
-                       and m.metadata ->> 'task_id' = 'task_' || replace(t.id::text, '-', ''))",
+                       and m.metadata ->> 'task_id' = t.kind || '_' || replace(t.id::text, '-', ''))",
     ),
     (
         "closed sessions follow each other, and each is reported once",

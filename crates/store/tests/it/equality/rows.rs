@@ -57,6 +57,9 @@ static ROWS: LazyLock<String> = LazyLock::new(|| {
         ("model_calls", "agentable_id", "extract(epoch from created_at)", "''"),
         ("tool_calls", "agentable_id", "(select seq from houston.messages m where m.id = message_id)", "''"),
         ("tool_results", "agentable_id", "0", "t.content"),
+        ("plans", "agentable_id", "0", "''"),
+        ("plan_steps", "plan_id", "0", "t.path"),
+        ("plan_versions", "plan_id", "version", "''"),
         ("knowledge_items", "agentable_id", "0", "t.content"),
     ];
     let of_user = [("knowledge_items", "t.content"), ("profiles", "''")];

@@ -6,6 +6,7 @@ use houston_domain::tool_call::EffectClass;
 use proptest::prelude::*;
 
 use super::GOALS;
+use super::plans::{PlanShape, plan_shape};
 use super::record::{Record, record};
 
 /// A message.
@@ -37,6 +38,10 @@ pub(super) enum Act {
     Post(Post),
     /// The run of the goal creates its task.
     CreateTask,
+    /// A request makes a plan for the goal, in the place of its task.
+    MakePlan,
+    /// Pauses the plan, or lets it go on.
+    Pause,
     Claim(Claim),
     Cancel,
     /// The worker that drives it dies.
@@ -50,8 +55,9 @@ impl Act {
     /// Whether both are of the same sort, and may happen at once. Of several claims, it is undefined which get the last
     /// slots; a message starts its run at once only if none of the others does.
     pub(super) fn goes_with(&self, other: &Self, sequence: &Sequence) -> bool {
-        use Act::{Claim, Post, Step};
+        use Act::{Claim, MakePlan, Post, Step};
         match (self, other) {
+            (MakePlan, MakePlan) => true,
             (Post(one), Post(other)) => !one.starts && !other.starts,
             (Step(one), Step(other)) => one.record.is_none() && other.record.is_none(),
             // A worker drives one run at most that killed its workers, and it is undefined which.
@@ -71,17 +77,37 @@ pub(super) struct Sequence {
     pub(super) acts: Vec<(usize, Act)>,
 }
 
+/// What is below the goals of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Below {
+    Nothing,
+    Tasks,
+    /// All plans are made first.
+    Plans,
+}
+
 pub(super) fn sequence() -> impl Strategy<Value = Sequence> {
     let max_running = prop_oneof![Just(2), Just(10)];
-    let settings = (1..=GOALS, max_running, any::<bool>(), any::<bool>(), prop::bool::weighted(0.4));
-    settings.prop_flat_map(|(goals, max_running, closes_sessions, workers_die, has_tasks)| {
-        let of = (0..goals, prop::bool::weighted(if has_tasks { 0.4 } else { 0.0 }));
-        let of = of.prop_map(|(goal, is_task)| goal + if is_task { GOALS } else { 0 });
+    let below = prop_oneof![5 => Just(Below::Nothing), 3 => Just(Below::Tasks), 3 => Just(Below::Plans)];
+    let settings = (1..=GOALS, max_running, any::<bool>(), any::<bool>(), below);
+    settings.prop_flat_map(|(goals, max_running, closes_sessions, workers_die, below)| {
+        let of_those = match below {
+            Below::Nothing => 0.0,
+            Below::Tasks => 0.4,
+            Below::Plans => 0.6,
+        };
+        let of = (0..goals, prop::bool::weighted(of_those));
+        let of = of.prop_map(|(goal, is_below)| goal + if is_below { GOALS } else { 0 });
         let length = prop_oneof![6 => 5..20_usize, 1 => 20..60_usize];
         let acts = length.prop_flat_map(move |length| {
-            prop::collection::vec((of.clone(), act(workers_die, has_tasks)), length)
+            prop::collection::vec((of.clone(), act(workers_die, below)), length)
         });
-        acts.prop_map(move |acts| Sequence { max_running, closes_sessions, workers_die, acts })
+        acts.prop_map(move |mut acts| {
+            if below == Below::Plans {
+                acts.splice(..0, (0..goals).map(|goal| (goal + GOALS, Act::MakePlan)));
+            }
+            Sequence { max_running, closes_sessions, workers_die, acts }
+        })
     })
 }
 
@@ -95,6 +121,8 @@ pub(super) struct Shape {
     pub(super) tools: Tools,
     /// What its tools write into Houston's own tables, in the same transaction.
     pub(super) record: Option<Record>,
+    /// What it changes if it is of a plan.
+    pub(super) plan: PlanShape,
     pub(super) fence: FenceOf,
     /// Whether it is sent a second time.
     pub(super) repeats: bool,
@@ -175,30 +203,36 @@ fn shape() -> impl Strategy<Value = Shape> {
     let fence =
         prop_oneof![18 => Just(FenceOf::Present), 1 => Just(FenceOf::Earlier), 1 => Just(FenceOf::Other)];
     let record = prop::option::weighted(0.2, record());
-    (end, 0..3_usize, 0..3_usize, call, tools(), record, fence, prop::bool::weighted(0.1)).prop_map(
-        |(end, entries, messages, call, tools, record, fence, repeats)| Shape {
+    let texts = (0..3_usize, 0..3_usize);
+    (end, texts, call, tools(), record, plan_shape(), fence, prop::bool::weighted(0.1)).prop_map(
+        |(end, (entries, messages), call, tools, record, plan, fence, repeats)| Shape {
             end,
             entries,
             messages,
             call,
             tools,
             record,
+            plan,
             fence,
             repeats,
         },
     )
 }
 
-fn act(workers_die: bool, has_tasks: bool) -> impl Strategy<Value = Act> {
+fn act(workers_die: bool, below: Below) -> impl Strategy<Value = Act> {
     let claim = (prop::bool::weighted(0.05), prop::bool::weighted(0.3))
         .prop_map(|(is_dead, reads)| Act::Claim(Claim { is_dead, reads }));
     let claim = claim.boxed();
     let step = shape().prop_map(Act::Step).boxed();
-    let task = if has_tasks { Just(Act::CreateTask).boxed() } else { step.clone() };
+    let of_those = match below {
+        Below::Nothing => step.clone(),
+        Below::Tasks => Just(Act::CreateTask).boxed(),
+        Below::Plans => prop_oneof![3 => step.clone(), 1 => Just(Act::Pause)].boxed(),
+    };
     let death = if workers_die { Just(Act::Die).boxed() } else { claim.clone() };
     prop_oneof![
         4 => post().prop_map(Act::Post),
-        2 => task,
+        2 => of_those,
         5 => claim,
         1 => Just(Act::Cancel),
         1 => Just(Act::Rest),

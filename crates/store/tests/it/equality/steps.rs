@@ -140,6 +140,7 @@ fn learned(result: &houston_store::Result<Commit>) -> String {
         }
         Ok(Commit::AlreadyCommitted) => "already committed".into(),
         Err(Error::Fenced) => "fenced".into(),
+        Err(Error::PlanChanged) => "plan changed".into(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -152,7 +153,11 @@ impl Scene<'_> {
             FenceOf::Earlier => twin.earlier.unwrap_or(claimed.fence),
             FenceOf::Other => Fence { token: self.ids().next(), ..claimed.fence },
         };
-        let step = new_step(self, twin, claimed, shape);
+        let mut step = new_step(self, twin, claimed, shape);
+        if twin.is_plan {
+            let ends = matches!(shape.end, End::Complete | End::Terminate(_));
+            step.plan = Some(Box::new(self.plan_changes(twin, &shape.plan, ends).await));
+        }
         let change = shape.record.as_ref().map(|record| self.change(twin, record));
         let mut all = Vec::new();
         let mut is_done = false;

@@ -17,7 +17,9 @@ pub(super) struct Twin {
     /// The goal or task; `None` until the task is created.
     pub(super) agentable: Option<AgentableId>,
     /// The goal of a task.
-    parent: Option<AgentableId>,
+    pub(super) parent: Option<AgentableId>,
+    /// Whether it is a plan, in the place of a task.
+    pub(super) is_plan: bool,
     /// The worker that claims the goals of its user.
     pub(super) worker: WorkerId,
     pub(super) claimed: Option<ClaimedRun>,
@@ -56,6 +58,7 @@ impl Scene<'_> {
             nth,
             agentable,
             parent,
+            is_plan: false,
             worker,
             claimed: None,
             counted: None,
@@ -77,11 +80,17 @@ impl Scene<'_> {
             twin.agentable = create_task(self, parent).await;
             return if twin.agentable.is_some() { "created" } else { "not created" }.into();
         }
+        if let (Act::MakePlan, Some(parent), None) = (act, twin.parent, twin.agentable) {
+            twin.agentable = Some(self.make_plan(parent).await);
+            twin.is_plan = true;
+            return "created".into();
+        }
         let Some(agentable) = twin.agentable else { return "there is no task".into() };
         match act {
             // A task never chats.
             Act::Post(_) if twin.parent.is_some() => "a task".into(),
-            Act::CreateTask => "created before".into(),
+            Act::CreateTask | Act::MakePlan => "created before".into(),
+            Act::Pause => self.pause(agentable).await,
             Act::Post(new) => self.post(twin, agentable, new).await,
             Act::Claim(how) => self.claim(twin, agentable, how).await,
             Act::Cancel => {

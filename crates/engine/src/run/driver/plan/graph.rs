@@ -353,7 +353,10 @@ impl Graph {
                 *task_id = executors.get(path).map(|executor| executor.id.public_id(&executor.kind));
             }
         }
-        (PlanChanges { seen, steps, removed, calls, deadline, document, listed, end: None }, events)
+        let (plan_id, parent) = (self.plan_id.clone(), self.stored.parent);
+        let changes =
+            PlanChanges { plan_id, parent, seen, steps, removed, calls, deadline, document, listed, end: None };
+        (changes, events)
     }
 
     /// Replaces the document, because steps have failed.
