@@ -2,7 +2,7 @@
 //! own run, changed with its steps.
 //!
 //! Whatever writes a plan or its steps holds the lock row of the plan's agentable, and takes that row first. Then comes the
-//! row of the agentable that the plan works for.
+//! row of the agentable that the plan works for. Batches, which wait for no lock, take both in any order.
 //!
 //! When an executor ends, its plan keeps what it returned, and goes on.
 

@@ -59,19 +59,18 @@ impl Driven {
     fn step(&self, status: Status) -> Step {
         let state = State { status, attempt: 1, ..State::default() };
         let one = ChangedStep { path: "one".into(), state, executor: None, question: None };
-        let changes =
-            PlanChanges {
-                plan_id: self.plan.public_id("plan"),
-                parent: self.test.goal,
-                seen: self.read.changes,
-                steps: vec![one],
-                removed: Vec::new(),
-                calls: 1,
-                deadline: None,
-                document: None,
-                listed: None,
-                end: None,
-            };
+        let changes = PlanChanges {
+            plan_id: self.plan.public_id("plan"),
+            parent: self.test.goal,
+            seen: self.read.changes,
+            steps: vec![one],
+            removed: Vec::new(),
+            calls: 1,
+            deadline: None,
+            document: None,
+            listed: None,
+            end: None,
+        };
         let goes_on = RunTransition::Continue { read: false, event: None };
         Step { plan: Some(Box::new(changes)), ..self.test.step(&self.claimed, goes_on) }
     }

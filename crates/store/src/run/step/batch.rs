@@ -80,8 +80,8 @@ impl Batch for Steps {
 
     async fn prepare(&self, connection: &mut PgConnection) -> Result<()> {
         write(connection, &[], self.max_running).await?;
-        write_with_tools(connection, &[], self.max_running).await?;
-        write_with_plans(connection, &[], self.max_running).await.map(drop)
+        // The text for plans is left to the first plan: a start does not wait for it.
+        write_with_tools(connection, &[], self.max_running).await.map(drop)
     }
 
     async fn write(

@@ -37,6 +37,7 @@ const CALLS: &[(&str, &str)] = &[
         "store::step::statement::write",
         "free_slots of the users whose slots a batch frees, for the hints only",
     ),
+    ("store::step::statement::write_with_plans", "as store::step::statement::write"),
     ("store::step::statement::write_with_tools", "as store::step::statement::write"),
     ("store::system_message::post", "free_slots of the user, for the hint only"),
     ("store::trigger_effect::notify", "free_slots of the user, for the hint only"),

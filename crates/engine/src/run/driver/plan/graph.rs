@@ -354,8 +354,18 @@ impl Graph {
             }
         }
         let (plan_id, parent) = (self.plan_id.clone(), self.stored.parent);
-        let changes =
-            PlanChanges { plan_id, parent, seen, steps, removed, calls, deadline, document, listed, end: None };
+        let changes = PlanChanges {
+            plan_id,
+            parent,
+            seen,
+            steps,
+            removed,
+            calls,
+            deadline,
+            document,
+            listed,
+            end: None,
+        };
         (changes, events)
     }
 
