@@ -22,6 +22,7 @@ use crate::creation::Creations;
 use crate::direct_start::DirectWorker;
 use crate::event::batch::StreamReads;
 use crate::message::Posts;
+use crate::plan::NewPlans;
 use crate::primary::Addresses;
 use crate::rate::{Asks, TokenCounts};
 use crate::reach::Reach;
@@ -121,6 +122,7 @@ pub(crate) struct Batchers {
     pub(crate) posts: Batcher<Posts>,
     pub(crate) claims: Batcher<Claims>,
     pub(crate) steps: Batcher<Steps>,
+    pub(crate) plans: Batcher<NewPlans>,
     pub(crate) contexts: Batcher<Contexts>,
     pub(crate) streams: Batcher<StreamReads>,
     pub(crate) asks: Batcher<Asks>,
@@ -149,6 +151,7 @@ impl Batchers {
             posts: Batcher::new(Posts { max_running, max_pending }, sessions),
             claims: Batcher::new(claims, sessions),
             steps: Batcher::new(Steps { max_running }, sessions),
+            plans: Batcher::new(NewPlans, sessions),
             contexts: Batcher::new(contexts, sessions),
             streams: Batcher::new(StreamReads, sessions),
             asks: Batcher::new(Asks(rates), sessions),
@@ -167,12 +170,13 @@ impl Batchers {
     }
 
     pub(crate) async fn close(&self) {
-        let Self { creations, posts, claims, steps, contexts, streams, asks, tokens } = self;
+        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens } = self;
         tokio::join!(
             creations.close(),
             posts.close(),
             claims.close(),
             steps.close(),
+            plans.close(),
             contexts.close(),
             streams.close(),
             asks.close(),

@@ -6,6 +6,7 @@
 //!
 //! When an executor ends, its plan keeps what it returned, and goes on.
 
+mod insert;
 mod requests;
 
 use chrono::{DateTime, Utc};
@@ -26,6 +27,7 @@ use crate::record::Owner;
 use crate::system_message::{LockedRow, lock};
 use crate::task::{NewTask, insert_task};
 
+pub(crate) use self::insert::{NewPlans, insert_plan};
 pub(crate) use self::requests::announce;
 pub use self::requests::{
     MAX_OPEN_PLANS, PlanChange, PlanRefusal, PlanStep, PlanVersion, StepsChange, StoredPlan, states,
@@ -130,65 +132,6 @@ pub struct ExecutorOutcome {
     pub error: Option<(String, String)>,
     /// Whether it had read what strangers wrote.
     pub untrusted: bool,
-}
-
-/// Makes a plan: an agentable with an open run. The caller holds the lock row of the agentable that it works for. `depth`:
-/// levels above the plan.
-pub(crate) async fn insert_plan(
-    connection: &mut PgConnection,
-    owner: PlanOwner,
-    plan: &NewPlan<'_>,
-    depth: i32,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::plan::insert
-        with t as (select clock_timestamp() as at),
-        above as (
-            update houston.runs set tasks_started = tasks_started + 1 where id = $5
-            returning coalesce(mode, origin_type) as origin, traceparent),
-        counted as (update houston.run_locks set open_tasks = open_tasks + 1 where agentable_id = $4),
-        plan as (
-            insert into houston.agentables (id, tenant_id, user_id, parent_id, depth, kind, title, status, tools, untrusted)
-            values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11)),
-        lock as (
-            insert into houston.run_locks (agentable_id, tenant_id, user_id, last_seq, wake, unread, run_id, run_open)
-            values ($1, $2, $3, 2, true, 1, $12, true)),
-        run as (
-            insert into houston.runs (id, tenant_id, agentable_id, first_seq, origin_type, created_at, traceparent)
-            select $12, $2, $1, 1, (select origin from above), t.at, coalesce($15, (select traceparent from above)) from t),
-        message as (
-            insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id,
-                                          created_at)
-            select $13, $2, $1, 2, 'system', 'text', $8, $14, $12, t.at from t),
-        version as (
-            insert into houston.plan_versions (plan_id, tenant_id, version, document, reason)
-            select $1, $2, 1, $16, '')
-        insert into houston.plans (agentable_id, tenant_id, user_id, parent_id, parent_run_id, document, input, attached,
-                                   deadline_at, listed_in)
-        values ($1, $2, $3, $4, $5, $16, $17, $18, $19, $5)",
-        plan.id.0,
-        owner.tenant.0,
-        owner.user.0,
-        owner.parent.0,
-        owner.run.map(|run| run.0),
-        depth,
-        plan.kind,
-        plan.title,
-        plan.status,
-        plan.tools,
-        owner.untrusted,
-        plan.run.0,
-        plan.message.0,
-        json!({"type": "task_started"}),
-        plan.traceparent,
-        plan.document,
-        plan.input,
-        plan.attached,
-        plan.deadline
-    )
-    .execute(connection)
-    .await?;
-    Ok(houston_faults::fault!("C27")?)
 }
 
 impl RunStore {

@@ -536,13 +536,13 @@ impl RecordTx<'_> {
 /// The errors of all methods: [`Error::Database`] when Postgres cannot be reached or refuses the
 /// statement. None of them sees a plan of another agentable.
 impl RecordTx<'_> {
-    /// Makes a plan that works for the agentable of the run. `depth`: levels above the plan.
-    pub async fn create_plan(&mut self, plan: &NewPlan<'_>, depth: i32) -> Result<()> {
+    /// Makes a plan that works for the agentable of the run.
+    pub async fn create_plan(&mut self, plan: &NewPlan<'_>) -> Result<()> {
         let Owner { tenant, user, agentable, run, untrusted } = self.owner;
         let owner = PlanOwner { tenant, user, parent: agentable, run: Some(run), untrusted };
         let traceparent = self.tx.traceparent.clone();
         let plan = NewPlan { traceparent: traceparent.as_deref(), ..plan.clone() };
-        insert_plan(self.tx.connection(), owner, &plan, depth).await
+        insert_plan(self.tx.connection(), owner, &plan).await
     }
 
     /// The plans of the agentable, newest first.

@@ -262,7 +262,7 @@ async fn start_plan(
 ) -> Result<Made> {
     let parent = sqlx::query!(
         r#"-- store::trigger_effect::parent_of_plan
-        select a.tenant_id as "tenant_id!", a.user_id, a.depth, a.untrusted, a.status is not distinct from $2 as "archived!",
+        select a.tenant_id as "tenant_id!", a.user_id, a.untrusted, a.status is not distinct from $2 as "archived!",
                (select count(*) from houston.plans p where p.parent_id = a.id and p.ended_at is null) as "open!"
           from houston.agentables a where a.id = $1"#,
         row.agentable.0,
@@ -292,7 +292,7 @@ async fn start_plan(
         deadline: ids.now + TimeDelta::seconds(plan.lasts_s.into()),
         traceparent,
     };
-    insert_plan(connection, owner, &new, parent.depth + 1).await?;
+    insert_plan(connection, owner, &new).await?;
     announce(connection, row, tenant, &new).await?;
     notify(connection, ids.task, fairness).await?;
     Ok(Ok((Fired::Started(ids.task), ids.run.0, ids.task.public_id(&task.kind))))

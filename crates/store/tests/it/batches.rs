@@ -35,7 +35,7 @@ pub(crate) async fn commit_all(
 }
 
 /// The number of transactions that wrote the rows of a table.
-fn transactions(test: &TestStore, table: &str) -> usize {
+pub(crate) fn transactions(test: &TestStore, table: &str) -> usize {
     test.sql(&format!("select count(distinct xmin::text) from houston.{table}")).trim().parse().unwrap()
 }
 

@@ -227,7 +227,7 @@ impl Access for Create {
             deadline: self.deadline,
             traceparent: None,
         };
-        tx.create_plan(&plan, counts.depth + 1).await?;
+        tx.create_plan(&plan).await?;
         let follows = match self.attached {
             true => "You go on when it has ended.",
             false => "A message says when it has ended.",

@@ -2,9 +2,10 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::id::{QuestionId, WriteId};
+use crate::id::{AgentableId, QuestionId, WriteId};
 use crate::message::Source;
 use crate::model::Usage;
+use crate::plan::PlanChanges;
 
 const LIMITS: ReadLimits = ReadLimits { messages: 3, bytes: 1_000 };
 const RUN: RunId = RunId(Uuid::from_u128(1));
@@ -256,6 +257,25 @@ fn step_that_only_polls_is_no_progress() {
 fn end_of_a_cancelled_run_is_decided_under_the_lock() {
     let transition = RunTransition::Terminate { event: finished(), ending: ending(RunStatus::Cancelled) };
     assert_eq!(undisturbed(&step(transition)), None);
+}
+
+#[test]
+fn step_that_changes_the_document_of_a_plan_is_decided_alone() {
+    let plan = |document| PlanChanges {
+        plan_id: "plan_1".into(),
+        parent: AgentableId(Uuid::nil()),
+        seen: 0,
+        steps: Vec::new(),
+        calls: 0,
+        deadline: None,
+        removed: Vec::new(),
+        document,
+        listed: None,
+        end: None,
+    };
+    let step = |document| Step { plan: Some(Box::new(plan(document))), ..step(complete()) };
+    assert!(undisturbed(&step(None)).is_some_and(|changes| changes.ends()));
+    assert_eq!(undisturbed(&step(Some((serde_json::Value::Null, "other steps".into())))), None);
 }
 
 fn transition() -> impl Strategy<Value = RunTransition> {

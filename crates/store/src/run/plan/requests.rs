@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::insert::{PlanRow, not_json};
 use super::{NewPlan, PlanOwner, insert_plan};
 use crate::cancel::ARCHIVED;
+use crate::creation::refused;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
@@ -329,13 +331,19 @@ impl TenantStore<'_> {
         key: Option<IdempotencyKey<'_>>,
         response: &Value,
     ) -> Result<Created<Value>> {
+        if key.is_none() && again.is_none() && !self.is_unbatched {
+            let row = PlanRow::of(self.tenant, (kind, parent.0), plan).map_err(not_json)?;
+            if self.batchers.plans.submit(row).await.is_some() {
+                return Ok(Created::New(response.clone()));
+            }
+        }
         let mut tx = self.pool.begin().await?;
         if let Some(earlier) = earlier(&mut tx, self.tenant, key, plan.id.0, response).await? {
             return Ok(earlier);
         }
         let above = sqlx::query!(
             r#"-- store::plan::requests::make::parent
-            select user_id, depth, status is not distinct from $4 as "archived!", untrusted from houston.agentables
+            select user_id, status is not distinct from $4 as "archived!", untrusted from houston.agentables
              where tenant_id = $1 and kind = $2 and id = $3"#,
             self.tenant.0,
             kind,
@@ -367,7 +375,9 @@ impl TenantStore<'_> {
         }
         let user = UserId(above.user_id);
         let owner = PlanOwner { tenant: self.tenant, user, parent, run: None, untrusted: above.untrusted };
-        insert_plan(&mut tx, owner, plan, above.depth + 1).await?;
+        if let Err(error) = insert_plan(&mut tx, owner, plan).await {
+            return refused(error).map(|()| Created::New(response.clone()));
+        }
         if let Some(again) = again {
             copy_done(&mut tx, self.tenant, again, plan.id).await?;
         }

@@ -347,8 +347,8 @@ pub(super) async fn write_with_tools(
     Ok(write_steps!(with_tools, connection, items, max_running)?)
 }
 
-/// Writes steps some of which are of plans. A plan whose agentable has to read more than the statement can tell is left out: the
-/// whole list of steps, files, or what is for an archived one.
+/// Writes steps some of which are of plans. A plan is left out whose agentable gets more than the statement can give: the whole list
+/// of steps, notes or files, or what is for an archived one.
 pub(super) async fn write_with_plans(
     connection: &mut PgConnection,
     items: &[StepRows],
@@ -377,7 +377,11 @@ pub(super) async fn write_with_plans(
                             then exists (select from houston.agentables a
                                           where a.id = k.agentable_id and a.status is distinct from 'archived'
                                             for share skip locked)
-                                 and not exists (select from houston.workspace_files f where f.agentable_id = i.agentable_id)
+                                 -- Not `exists`, which Postgres may answer with a list of all rows of the table.
+                                 and (select f.agentable_id from houston.workspace_files f
+                                       where f.agentable_id = i.agentable_id limit 1) is null
+                                 and (select o.id from houston.knowledge_items o
+                                       where o.owner_id = i.agentable_id and o.kind = 'note' limit 1) is null
                             else not k.run_open or k.run_id = q.listed_in and w.event is not null end),"#,
         " or i.plan is not null",
         "and (i.plan is null or exists (select from p where p.n = i.n))",
@@ -426,9 +430,6 @@ pub(super) async fn write_with_plans(
                 insert into houston.events (agentable_id, seq, tenant_id, run_id, epoch, data, created_at)
                 select p.parent_id, p.last_seq + p.told - p.ends::integer, l.tenant_id, p.parent_run, 0, p.event, t.at
                   from l join p on p.n = l.n cross join t where p.told > 0),
-            notes as (
-                update houston.knowledge_items o set agentable_id = p.parent_id
-                  from l join p on p.n = l.n where p.ends and p.told > 0 and o.owner_id = l.agentable_id and o.kind = 'note'),
 "#],
         connection,
         items,
