@@ -22,6 +22,7 @@ use crate::creation::Creations;
 use crate::direct_start::DirectWorker;
 use crate::event::batch::StreamReads;
 use crate::message::Posts;
+use crate::outbox::Settlements;
 use crate::plan::NewPlans;
 use crate::primary::Addresses;
 use crate::rate::{Asks, TokenCounts};
@@ -127,6 +128,7 @@ pub(crate) struct Batchers {
     pub(crate) streams: Batcher<StreamReads>,
     pub(crate) asks: Batcher<Asks>,
     pub(crate) tokens: Batcher<TokenCounts>,
+    pub(crate) settlements: Batcher<Settlements>,
 }
 
 impl Batchers {
@@ -156,6 +158,7 @@ impl Batchers {
             streams: Batcher::new(StreamReads, sessions),
             asks: Batcher::new(Asks(rates), sessions),
             tokens: Batcher::new(TokenCounts(rates.tokens), sessions),
+            settlements: Batcher::new(Settlements, sessions),
         })
     }
 
@@ -170,7 +173,7 @@ impl Batchers {
     }
 
     pub(crate) async fn close(&self) {
-        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens } = self;
+        let Self { creations, posts, claims, steps, plans, contexts, streams, asks, tokens, settlements } = self;
         tokio::join!(
             creations.close(),
             posts.close(),
@@ -181,6 +184,7 @@ impl Batchers {
             streams.close(),
             asks.close(),
             tokens.close(),
+            settlements.close(),
         );
     }
 }

@@ -92,7 +92,7 @@ impl NewDeliveries {
         if self.ids.is_empty() {
             return Ok(());
         }
-        // The webhooks first, then what is open, then the deliveries: see `store::outbox::lock`.
+        // The webhooks first, then what is open, then the deliveries: see `store::outbox::settle`.
         sqlx::query!(
             "-- store::fan_out::lock
             select from houston.webhooks where id = any ($1) order by id for key share",

@@ -7,10 +7,14 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::Committed;
 use houston_domain::event::topic::EventOwner;
 use houston_domain::id::{AgentableId, DeliveryId, ProcessId, RunId, TenantId, WebhookId};
+use serde::Serialize;
+use sqlx::types::Json;
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::task_push;
 use super::webhook::{GONE, lock, switch_off};
+use crate::batcher::Batch;
 use crate::error::Result;
 use crate::event::batch::{self, StreamRead};
 use crate::handle::RunStore;
@@ -281,61 +285,48 @@ impl RunStore {
         answer: Answer<'_>,
         now: DateTime<Utc>,
     ) -> Result<bool> {
-        let (webhook, agentable) = (delivery.webhook.0, delivery.agentable.0);
+        let item = Settlement {
+            n: 0,
+            webhook_id: delivery.webhook.0,
+            agentable_id: delivery.agentable.0,
+            id: delivery.id.0,
+            claim: delivery.claim,
+            state: settled.state(),
+            status: answer.status,
+            error: answer.error.map(|error| error.chars().take(MAX_ERROR).collect()),
+            attempted_at: now,
+            retry_at: if let Settled::Retry(at) = settled { Some(at) } else { None },
+        };
+        let changes_webhook = settled == Settled::Gone || delivery.push.is_some();
+        let may_be_batched = !changes_webhook && !self.is_unbatched;
+        if may_be_batched && self.batchers.settlements.submit(item.clone()).await.is_some() {
+            return Ok(true);
+        }
         let mut tx = self.pool.begin().await?;
         // The webhook first, then what is open, then the deliveries, like everything that writes them: otherwise two could wait
         // for each other.
-        if settled == Settled::Gone || delivery.push.is_some() {
-            // It may be changed or deleted below.
-            lock(&mut tx, webhook).await?;
+        if changes_webhook {
+            lock(&mut tx, item.webhook_id).await?;
         }
-        let locked = sqlx::query_scalar!(
-            "-- store::outbox::lock
-            with w as materialized (select id from houston.webhooks where id = $1 for key share)
-            select o.claim from w join houston.open_deliveries o on o.webhook_id = w.id
-             where o.agentable_id = $2 and o.claim = $3 for update of o",
-            webhook,
-            agentable,
-            delivery.claim
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        if locked.is_none() {
-            return Ok(false);
-        }
-        let retry_at = if let Settled::Retry(at) = settled { Some(at) } else { None };
-        // The statement sees what was made before the lock was taken, and nothing is made while it is held.
         sqlx::query!(
-            "-- store::outbox::settle
-            with settled as (
-                update houston.deliveries
-                   set state = $4, attempts = attempts + 1, status = $5, error = $6, attempted_at = $7
-                 where id = $3),
-            more as materialized (
-                select from houston.deliveries d
-                 where d.webhook_id = $1 and d.agentable_id = $2 and d.state = 'pending'
-                   and (d.id <> $3 or $8::timestamptz is not null) limit 1),
-            next as (
-                update houston.open_deliveries set due_at = coalesce($8, $7), claim = null, deaths = 0
-                 where webhook_id = $1 and agentable_id = $2 and exists (select from more))
-            delete from houston.open_deliveries
-             where webhook_id = $1 and agentable_id = $2 and not exists (select from more)",
-            webhook,
-            agentable,
-            delivery.id.0,
-            settled.state(),
-            answer.status.map(i32::from),
-            answer.error.map(|error| error.chars().take(MAX_ERROR).collect::<String>()),
-            now,
-            retry_at
+            "-- store::outbox::wait
+            with w as materialized (select id from houston.webhooks where id = $1 for key share)
+            select from w join houston.open_deliveries o on o.webhook_id = w.id
+             where o.agentable_id = $2 and o.claim = $3 for update of o",
+            item.webhook_id,
+            item.agentable_id,
+            item.claim
         )
         .execute(&mut *tx)
         .await?;
+        if settle(&mut tx, &mut [item]).await?.is_empty() {
+            return Ok(false);
+        }
         if settled == Settled::Gone {
             switch_off(&mut tx, delivery.webhook, GONE, now).await?;
         }
         if delivery.push.is_some() {
-            task_push::close(&mut tx, webhook).await?;
+            task_push::close(&mut tx, delivery.webhook.0).await?;
         }
         tx.commit().await?;
         Ok(true)
@@ -365,4 +356,106 @@ impl RunStore {
         .await?;
         Ok(gone.rows_affected())
     }
+}
+
+/// What became of a delivery, as the statements read it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Settlement {
+    /// Index in its batch.
+    n: usize,
+    webhook_id: Uuid,
+    agentable_id: Uuid,
+    id: Uuid,
+    claim: Uuid,
+    state: &'static str,
+    status: Option<u16>,
+    error: Option<String>,
+    attempted_at: DateTime<Utc>,
+    retry_at: Option<DateTime<Utc>>,
+}
+
+/// Settles deliveries together: one commit, where each would have one of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settlements;
+
+impl Batch for Settlements {
+    type Item = Settlement;
+    type Done = ();
+    type Key = (Uuid, Uuid);
+    const CONNECTIONS: usize = 1;
+
+    fn keys(item: &Settlement) -> impl Iterator<Item = (Uuid, Uuid)> {
+        std::iter::once((item.webhook_id, item.agentable_id))
+    }
+
+    fn bytes(item: &Settlement) -> usize {
+        item.error.as_ref().map_or(0, String::len)
+    }
+
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        items: &mut [Settlement],
+    ) -> Result<Vec<Option<()>>> {
+        let mut tx = connection.begin().await?;
+        let written = settle(&mut tx, items).await?;
+        tx.commit().await?;
+        let mut done = vec![None; items.len()];
+        written.into_iter().for_each(|n| done[n] = Some(()));
+        Ok(done)
+    }
+}
+
+/// Stores what became of deliveries whose claims are still the callers' and whose rows nobody else has locked. Returns the
+/// indexes of these.
+async fn settle(connection: &mut PgConnection, items: &mut [Settlement]) -> Result<Vec<usize>> {
+    items.iter_mut().enumerate().for_each(|(n, item)| item.n = n);
+    let locked = sqlx::query_scalar!(
+        r#"-- store::outbox::settle::lock
+        select i.n as "n!"
+          from jsonb_to_recordset($1) as i (n integer, webhook_id uuid, agentable_id uuid, claim uuid)
+         cross join lateral (
+               select w.id from houston.webhooks w where w.id = i.webhook_id for key share skip locked) w
+         cross join lateral (
+               select from houston.open_deliveries o
+                where o.webhook_id = w.id and o.agentable_id = i.agentable_id and o.claim = i.claim
+                  for update skip locked) o"#,
+        Json(&*items) as Json<&[Settlement]>
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let locked: Vec<usize> = locked.into_iter().filter_map(|n| usize::try_from(n).ok()).collect();
+    let rows: Vec<&Settlement> = locked.iter().filter_map(|n| items.get(*n)).collect();
+    if rows.is_empty() {
+        return Ok(locked);
+    }
+    // Another statement, which sees what was made before the locks were taken. Nothing is made while they are held.
+    sqlx::query!(
+        "-- store::outbox::settle::write
+        with i as materialized (
+            select * from jsonb_to_recordset($1) as i (
+                webhook_id uuid, agentable_id uuid, id uuid, state text, status integer, error text,
+                attempted_at timestamptz, retry_at timestamptz)),
+        settled as (
+            update houston.deliveries d
+               set state = i.state, attempts = d.attempts + 1, status = i.status, error = i.error,
+                   attempted_at = i.attempted_at
+              from i where d.id = i.id),
+        m as materialized (
+            select i.*, exists (
+                   select from houston.deliveries d
+                    where d.webhook_id = i.webhook_id and d.agentable_id = i.agentable_id and d.state = 'pending'
+                      and (d.id <> i.id or i.retry_at is not null)) as has_more
+              from i),
+        next as (
+            update houston.open_deliveries o
+               set due_at = coalesce(m.retry_at, m.attempted_at), claim = null, deaths = 0
+              from m where m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id)
+        delete from houston.open_deliveries o using m
+         where not m.has_more and o.webhook_id = m.webhook_id and o.agentable_id = m.agentable_id",
+        Json(rows) as Json<Vec<&Settlement>>
+    )
+    .execute(connection)
+    .await?;
+    Ok(locked)
 }

@@ -51,7 +51,7 @@ impl TenantStore<'_> {
     /// Attempts a delivery again, whatever became of it, as if it were new.
     pub async fn redeliver(self, webhook: WebhookId, id: DeliveryId, now: DateTime<Utc>) -> Result<()> {
         let mut tx = self.pool.begin().await?;
-        // The webhook first, then what is open, then the deliveries: see `store::outbox::lock`. While another delivery of the
+        // The webhook first, then what is open, then the deliveries: see `store::outbox::settle`. While another delivery of the
         // agentable is being sent, this one comes after it.
         sqlx::query!(
             "-- store::webhook_delivery::open
