@@ -66,24 +66,8 @@ impl TenantStore<'_> {
         .await?;
         let (mut notes, mut learnings, mut files) = (0, 0, 0);
         if knowledge {
-            notes = sqlx::query!(
-                "-- store::conversation::reset::notes
-                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'note'",
-                self.tenant.0,
-                agentable.0
-            )
-            .execute(&mut *tx)
-            .await?
-            .rows_affected();
-            learnings = sqlx::query!(
-                "-- store::conversation::reset::learnings
-                delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = 'learning'",
-                self.tenant.0,
-                agentable.0
-            )
-            .execute(&mut *tx)
-            .await?
-            .rows_affected();
+            notes = self.forget(&mut tx, agentable, "note").await?;
+            learnings = self.forget(&mut tx, agentable, "learning").await?;
             files = self.clear_files(&mut tx, agentable).await?;
         }
         tx.commit().await?;
@@ -91,6 +75,18 @@ impl TenantStore<'_> {
             folders.settle_soon(self.tenant, agentable).await;
         }
         Ok(Reset { closed_entries: lock.last_position - lock.session_position, notes, learnings, files })
+    }
+
+    /// Deletes what an agentable knows of one kind. Returns how much.
+    async fn forget(self, connection: &mut PgConnection, agentable: AgentableId, kind: &str) -> Result<u64> {
+        let deleted = sqlx::query!(
+            "-- store::conversation::reset::forget
+            delete from houston.knowledge_items where tenant_id = $1 and owner_id = $2 and kind = $3",
+            self.tenant.0,
+            agentable.0,
+            kind
+        );
+        Ok(deleted.execute(connection).await?.rows_affected())
     }
 
     /// Deletes the files of an agentable; those of a folder once this is committed. Returns how many there were.

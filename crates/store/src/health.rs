@@ -81,15 +81,14 @@ impl RunStore {
 
     /// The number of client connections, and their maximum.
     pub async fn connections(&self) -> Result<Connections> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            Connections,
             r#"-- store::health::server::connections
             select (select count(*) from pg_stat_activity where backend_type = 'client backend') as "taken!",
                    current_setting('max_connections')::bigint
                        - current_setting('superuser_reserved_connections')::bigint as "most!""#
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(Connections { taken: row.taken, most: row.most })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 
     /// The bytes of the database on disk, with what is free in its files.

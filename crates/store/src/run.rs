@@ -27,18 +27,17 @@ pub(crate) mod system_message;
 pub mod task;
 pub(crate) mod task_report;
 pub mod task_result;
-pub(crate) mod thread;
 pub mod tool_result;
 mod trace;
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
-use houston_domain::model::{PricedApart, Usage};
+use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::submission::Submission;
 use sqlx::types::Json;
 
-use crate::cost::Cost;
+use crate::cost::{Cost, stored_usage};
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 
@@ -113,11 +112,23 @@ impl Run {
     }
 }
 
-macro_rules! run {
-    ($row:expr) => {{
-        let r = $row;
+/// Reads runs `r`, between the name of the query and the conditions.
+macro_rules! query_runs {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens,
+                   r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost,
+                   r.unpriced_calls, r.model, r.error_code, r.error_message, r.cancel_seq, r.cancel_reason,
+                   r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at, r.cancelled_with_parent
+              from houston.runs r
+              join houston.agentables a on a.id = r.agentable_id
+              join houston.run_locks l on l.agentable_id = r.agentable_id
+            " + $after
+            $(, $parameter)*
+        )
+        .map(|r| {
         let status = RunStatus::from_name(&r.status).unwrap_or(RunStatus::Failed);
-        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
         let by = if r.cancelled_with_parent { Some("parent") } else { r.cancel_reason.as_deref() };
         Run {
             stop_reason: status.stopped_by(r.error_code.as_deref(), by),
@@ -128,18 +139,13 @@ macro_rules! run {
             status,
             attempt: r.attempt,
             iterations: r.iterations,
-            usage: Usage {
-                input_tokens: tokens(r.input_tokens),
-                output_tokens: tokens(r.output_tokens),
-                cache_read_tokens: tokens(r.cache_read_tokens),
-                cache_write_tokens: tokens(r.cache_write_tokens),
-                reasoning_tokens: tokens(r.reasoning_tokens),
-                cost: None,
-                long_cache_write_tokens: 0,
-                billed: None,
-                tier: None,
-                apart: PricedApart::NOTHING,
-            },
+            usage: stored_usage([
+                r.input_tokens,
+                r.output_tokens,
+                r.cache_read_tokens,
+                r.cache_write_tokens,
+                r.reasoning_tokens,
+            ]),
             cost: Cost::of(r.cost, r.unpriced_calls),
             model: r.model,
             error_code: r.error_code,
@@ -152,7 +158,8 @@ macro_rules! run {
             started_at: r.started_at,
             ended_at: r.ended_at,
         }
-    }};
+        })
+    };
 }
 
 impl RunStore {
@@ -174,22 +181,9 @@ impl RunStore {
 impl TenantStore<'_> {
     /// Reads a run of the tenant.
     pub async fn run(self, id: RunId) -> Result<Run> {
-        let r = sqlx::query!(
-            r#"-- store::run::get
-            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
-                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
-                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
-                   r.cancelled_with_parent
-              from houston.runs r join houston.agentables a on a.id = r.agentable_id
-              join houston.run_locks l on l.agentable_id = r.agentable_id
-             where r.tenant_id = $1 and r.id = $2"#,
-            self.tenant.0,
-            id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "run" })?;
-        Ok(run!(r))
+        let r =
+            query_runs!("-- store::run::get", "where r.tenant_id = $1 and r.id = $2", self.tenant.0, id.0);
+        r.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "run" })
     }
 
     /// Runs of an agentable of the tenant, newest first; older than the one whose first event is at `before`, and
@@ -201,45 +195,29 @@ impl TenantStore<'_> {
         before: Option<i64>,
         limit: i64,
     ) -> Result<Vec<Run>> {
-        let rows = sqlx::query!(
-            r#"-- store::run::list
-            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
-                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
-                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
-                   r.cancelled_with_parent
-              from houston.runs r join houston.agentables a on a.id = r.agentable_id
-              join houston.run_locks l on l.agentable_id = r.agentable_id
-             where r.tenant_id = $1 and r.agentable_id = $2 and r.first_seq < $3 and ($4::text is null or r.status = $4)
-             order by r.first_seq desc limit $5"#,
+        let rows = query_runs!(
+            "-- store::run::list",
+            "where r.tenant_id = $1 and r.agentable_id = $2 and r.first_seq < $3 and ($4::text is null or r.status = $4)
+             order by r.first_seq desc limit $5",
             self.tenant.0,
             agentable.0,
             before.unwrap_or(i64::MAX),
             status.map(RunStatus::as_str),
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|r| run!(r)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// The runs of the tenant with these ids, in any order.
     pub async fn runs_with_ids(self, ids: &[RunId]) -> Result<Vec<Run>> {
         let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
-        let rows = sqlx::query!(
-            r#"-- store::run::with_ids
-            select r.id, r.first_seq, r.agentable_id, r.status, r.attempt, r.iterations, r.input_tokens, r.output_tokens,
-                   r.cache_read_tokens, r.cache_write_tokens, r.reasoning_tokens, r.cost, r.unpriced_calls, r.model, r.error_code,
-                   r.error_message, r.cancel_seq, r.cancel_reason, r.created_at, r.started_at, r.ended_at, a.kind, l.next_attempt_at,
-                   r.cancelled_with_parent
-              from houston.runs r join houston.agentables a on a.id = r.agentable_id
-              join houston.run_locks l on l.agentable_id = r.agentable_id
-             where r.tenant_id = $1 and r.id = any ($2)"#,
+        let rows = query_runs!(
+            "-- store::run::with_ids",
+            "where r.tenant_id = $1 and r.id = any ($2)",
             self.tenant.0,
             &ids
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|r| run!(r)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Requests the cancellation of a run of the tenant. The worker that drives it is notified at once; it, or the
@@ -287,8 +265,7 @@ impl RunStore {
              where status = 'running' and worker_id = $1 and cancel_seq is not null",
             worker.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(runs.into_iter().map(|run| (AgentableId(run.agentable_id), RunId(run.id))).collect())
+        .map(|run| (AgentableId(run.agentable_id), RunId(run.id)));
+        Ok(runs.fetch_all(&self.pool).await?)
     }
 }

@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::connections::connect_options_of;
 use crate::error::{Error, Result};
-use crate::handle::{ApiStore, RunStore, Shared};
+use crate::handle::Shared;
 use crate::pool::Store;
 use crate::row_security;
 
@@ -40,14 +40,6 @@ impl Store {
         row_security::apply(&self.sessions).await?;
         self.adopt_restored_rows().await
     }
-
-    /// Checks that the schema is the one this binary was built for.
-    ///
-    /// # Errors
-    /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do.
-    pub async fn check_schema(&self) -> Result<()> {
-        self.schema_matches().await
-    }
 }
 
 impl Shared {
@@ -61,22 +53,12 @@ impl Shared {
     }
 }
 
-impl RunStore {
-    /// Checks that the schema is the one this binary was built for.
-    pub async fn check_schema(&self) -> Result<()> {
-        self.schema_matches().await
-    }
-}
-
-impl ApiStore {
-    /// Checks that the schema is the one this binary was built for.
-    pub async fn check_schema(&self) -> Result<()> {
-        self.schema_matches().await
-    }
-}
-
 impl Shared {
-    async fn schema_matches(&self) -> Result<()> {
+    /// Checks that the schema is the one this binary was built for.
+    ///
+    /// # Errors
+    /// [`Error::SchemaOlder`], [`Error::SchemaNewer`] or [`Error::FunctionsDiffer`], each with what to do.
+    pub async fn check_schema(&self) -> Result<()> {
         self.check_migrations().await?;
         self.check_functions().await
     }

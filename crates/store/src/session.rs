@@ -97,10 +97,8 @@ impl RunStore {
             "-- store::session::due
             select agentable_id from houston.session_states where look_at <= now() order by look_at limit $1",
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(due.into_iter().map(AgentableId).collect())
+        );
+        Ok(due.fetch_all(&self.pool).await?.into_iter().map(AgentableId).collect())
     }
 
     /// Closes the open session of `agentable`, under the id `session`, if it is over; otherwise sets when to look
@@ -169,9 +167,7 @@ impl RunStore {
             agentable.0,
             &self.archiving.kinds
         )
-        .fetch_optional(connection)
-        .await?;
-        Ok(row.map(|row| {
+        .map(|row| {
             let session = QuietSession {
                 now: row.now,
                 look_at: row.look_at,
@@ -185,7 +181,8 @@ impl RunStore {
                 quiet: self.archiving.settings.quiet(),
             };
             (session, row.last_position)
-        }))
+        });
+        Ok(row.fetch_optional(connection).await?)
     }
 }
 
@@ -210,9 +207,8 @@ impl TenantStore<'_> {
             before,
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| session!(row)).collect())
+        .map(|row| session!(row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Reads a session of the tenant.
@@ -227,9 +223,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| session!(row)).ok_or(Error::NotFound { what: "session" })
+        .map(|row| session!(row));
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "session" })
     }
 
     /// Entries of a session of the tenant after position `after`, oldest first, at most `limit`.

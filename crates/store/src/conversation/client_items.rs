@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentId, AgentableId, MessageId, RunId};
 use houston_domain::message::{MessageType, Source};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::client_thread::ThreadTarget;
 use crate::error::{Error, Result};
@@ -123,22 +122,19 @@ impl TenantStore<'_> {
             return Ok(earlier);
         }
         let Idle { last_seq, last_position } = lock(&mut tx, self, agentable).await?;
-        let ids: Vec<Uuid> = items.iter().map(|item| item.id.0).collect();
-        let sources: Vec<&str> = items.iter().map(|item| item.source.as_str()).collect();
-        let contents: Vec<&str> = items.iter().map(|item| item.content).collect();
-        let roles: Vec<Option<&str>> = items.iter().map(|item| item.role).collect();
-        let remembered: Vec<Option<&str>> = items.iter().map(|item| item.remembered).collect();
+        let row = |NewItem { id, source, content, role, remembered }: &NewItem<'_>| json!({"id": id.0, "source": source, "content": content, "role": role, "remembered": remembered});
+        let rows: Value = items.iter().map(row).collect();
         let entries = items.iter().filter(|item| item.remembered.is_some()).count();
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         sqlx::query!(
             "-- store::conversation::client_items::add
             with i as materialized (
-                select i.*, case when i.remembered is not null then $9 + count(i.remembered) over (order by i.n) end as position
-                  from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[])
+                select i.*, case when i.remembered is not null then $5 + count(i.remembered) over (order by i.n) end as position
+                  from rows from (jsonb_to_recordset($4) as (id uuid, source text, content text, role text, remembered text))
                        with ordinality as i (id, source, content, role, remembered, n)),
             run as (
                 insert into houston.runs (id, tenant_id, agentable_id, status, first_seq, last_seq, last_xid, ended_at)
-                values ($3, $1, $2, 'completed', $10::bigint + 1, $10::bigint + 2 + $11::bigint, pg_current_xact_id()::text::bigint,
+                values ($3, $1, $2, 'completed', $6::bigint + 1, $6::bigint + 2 + $7::bigint, pg_current_xact_id()::text::bigint,
                         statement_timestamp())),
             history as (
                 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content)
@@ -147,21 +143,17 @@ impl TenantStore<'_> {
                   from i where i.position is not null),
             lock as (
                 update houston.run_locks
-                   set last_seq = $10::bigint + 2 + $11::bigint, read_seq = $10::bigint + 2 + $11::bigint, last_position = $9 + $12, run_id = $3
+                   set last_seq = $6::bigint + 2 + $7::bigint, read_seq = $6::bigint + 2 + $7::bigint, last_position = $5 + $8, run_id = $3
                  where tenant_id = $1 and agentable_id = $2)
             insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata, run_id)
-            select i.id, $1, $2, $10::bigint + 1 + i.n, i.source, 'text', i.content,
+            select i.id, $1, $2, $6::bigint + 1 + i.n, i.source, 'text', i.content,
                    jsonb_build_object('openai_item',
                                       jsonb_strip_nulls(jsonb_build_object('role', i.role, 'position', i.position))), $3
               from i",
             self.tenant.0,
             agentable.0,
             run.0,
-            &ids,
-            &sources as &[&str],
-            &contents as &[&str],
-            &roles as &[Option<&str>],
-            &remembered as &[Option<&str>],
+            rows,
             last_position,
             last_seq,
             count(items.len()),

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use chrono::{DateTime, Utc};
 use houston_domain::conversation::{
-    Conversation, ExportedApproval, ExportedFile, ExportedQuestion, ThreadMessage,
+    Conversation, ExportedFile, ExportedQuestion, HistoryEntry, ThreadMessage,
 };
 use houston_domain::event::Event;
 use houston_domain::event::derived::{RunEnd, of_message};
@@ -19,7 +19,7 @@ use houston_domain::message::{MessageType, Source};
 use houston_domain::model::Usage;
 use houston_domain::run::RunStatus;
 use houston_domain::tool_call::ToolErrorCode;
-use houston_domain::workspace::FileVersion;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -30,8 +30,8 @@ use crate::agentable::{NewAgentable, insert};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::image;
 use crate::serving::{ServedBy, assign};
-use crate::{attachment, image};
 
 /// Rows of one statement, which must finish within the statement time-out.
 const ROWS: usize = 500;
@@ -109,10 +109,9 @@ impl TenantStore<'_> {
             owner.frames(&mut tx, *id).await?;
         }
         image::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
-        attachment::use_in(&mut tx, self.tenant, (agentable.id, agentable.user), conversation).await?;
         let last_seq = owner.thread(&mut tx, conversation, ids, agentable.created_at).await?;
-        owner.notes(&mut tx, conversation, ids).await?;
-        owner.learnings(&mut tx, conversation, ids).await?;
+        owner.items(&mut tx, ("note", &conversation.notes), ids).await?;
+        owner.items(&mut tx, ("learning", &conversation.learnings), ids).await?;
         owner.files(&mut tx, conversation).await?;
         owner.sessions(&mut tx, conversation, ids).await?;
         owner.compressions(&mut tx, conversation, ids).await?;
@@ -200,21 +199,17 @@ impl Owner {
 
     async fn history(&self, connection: &mut PgConnection, conversation: &Conversation) -> Result<()> {
         for (first, entries) in pieces(&conversation.history) {
-            let roles: Vec<&str> = entries.iter().map(|entry| entry.role.as_str()).collect();
-            let contents: Vec<Json<&Vec<Block>>> = entries.iter().map(|entry| Json(&entry.content)).collect();
-            let times: Vec<DateTime<Utc>> = entries.iter().map(|entry| entry.created_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::history
                 insert into houston.history (agentable_id, position, tenant_id, run_id, epoch, role, content, created_at)
                 select $1, $4 + e.n, $2, $3, 0, e.role, e.content, e.created_at
-                  from unnest($5::text[], $6::jsonb[], $7::timestamptz[]) with ordinality as e (role, content, created_at, n)",
+                  from rows from (jsonb_to_recordset($5) as (role text, content jsonb, created_at timestamptz))
+                       with ordinality as e (role, content, created_at, n)",
                 self.agentable.0,
                 self.tenant.0,
                 self.run.0,
                 first,
-                &roles as &[&str],
-                &contents as &[Json<&Vec<Block>>],
-                &times
+                Json(entries) as Json<&[HistoryEntry]>
             )
             .execute(&mut *connection)
             .await?;
@@ -274,29 +269,20 @@ impl Owner {
         for (first, messages) in pieces(&conversation.messages) {
             let first = usize::try_from(first).unwrap_or(0);
             let here = first..first + messages.len();
-            let sources: Vec<&str> = messages.iter().map(|message| message.source.as_str()).collect();
-            let types: Vec<&str> = messages.iter().map(|message| message.message_type.as_str()).collect();
-            let contents: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
-            let metadata: Vec<Json<&Map<String, Value>>> =
-                messages.iter().map(|message| Json(&message.metadata)).collect();
-            let times: Vec<DateTime<Utc>> = messages.iter().map(|message| message.created_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::messages
                 insert into houston.messages (id, tenant_id, agentable_id, seq, source, message_type, content, metadata,
                                               run_id, created_at)
-                select m.id, $2, $1, m.seq, m.source, m.type, m.content, m.metadata, $3, m.created_at
-                  from unnest($4::uuid[], $5::int8[], $6::text[], $7::text[], $8::text[], $9::jsonb[],
-                              $10::timestamptz[]) as m (id, seq, source, type, content, metadata, created_at)",
+                select m.id, $2, $1, m.seq, m.source, m.type, m.content, coalesce(m.metadata, '{}'), $3, m.created_at
+                  from rows from (unnest($4::uuid[]), unnest($5::int8[]), jsonb_to_recordset($6) as (
+                                  source text, message_type text, content text, metadata jsonb, created_at timestamptz))
+                       as m (id, seq, source, type, content, metadata, created_at)",
                 self.agentable.0,
                 self.tenant.0,
                 self.run.0,
                 &ids[here.clone()],
                 &seqs[here],
-                &sources as &[&str],
-                &types as &[&str],
-                &contents as &[&str],
-                &metadata as &[Json<&Map<String, Value>>],
-                &times
+                Json(messages) as Json<&[ThreadMessage]>
             )
             .execute(&mut *connection)
             .await?;
@@ -343,65 +329,32 @@ impl Owner {
         }
     }
 
-    async fn notes(
+    /// Inserts notes or learnings, which have no titles.
+    async fn items<T: Serialize + Sync>(
         &self,
         connection: &mut PgConnection,
-        conversation: &Conversation,
+        (kind, items): (&str, &[T]),
         ids: &Ids,
     ) -> Result<()> {
-        let ids = rising(ids, self.agentable, conversation.notes.len());
-        for (notes, ids) in conversation.notes.chunks(ROWS).zip(ids.chunks(ROWS)) {
-            let titles: Vec<&str> = notes.iter().map(|note| note.title.as_str()).collect();
-            let contents: Vec<&str> = notes.iter().map(|note| note.content.as_str()).collect();
-            let created: Vec<DateTime<Utc>> = notes.iter().map(|note| note.created_at).collect();
-            let changed: Vec<DateTime<Utc>> = notes.iter().map(|note| note.updated_at).collect();
+        let ids = rising(ids, self.agentable, items.len());
+        for (items, ids) in items.chunks(ROWS).zip(ids.chunks(ROWS)) {
             sqlx::query!(
-                "-- store::conversation::make::notes
+                "-- store::conversation::make::items
                 insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, title, content, created_at,
                                                      updated_at)
-                select n.id, $2, 'note', $1, n.title, n.content, n.made, n.changed
-                  from unnest($3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+                select n.id, $2, $3, $1, n.title, n.content, n.made, n.changed
+                  from rows from (unnest($4::uuid[]), jsonb_to_recordset($5) as (
+                                  title text, content text, created_at timestamptz, updated_at timestamptz))
                        as n (id, title, content, made, changed)",
                 self.agentable.0,
                 self.tenant.0,
+                kind,
                 ids,
-                &titles as &[&str],
-                &contents as &[&str],
-                &created,
-                &changed
+                Json(items) as Json<&[T]>
             )
             .execute(&mut *connection)
             .await?;
         }
-        Ok(())
-    }
-
-    async fn learnings(
-        &self,
-        connection: &mut PgConnection,
-        conversation: &Conversation,
-        ids: &Ids,
-    ) -> Result<()> {
-        let ids = rising(ids, self.agentable, conversation.learnings.len());
-        let learnings = &conversation.learnings;
-        let contents: Vec<&str> = learnings.iter().map(|learning| learning.content.as_str()).collect();
-        let created: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.created_at).collect();
-        let changed: Vec<DateTime<Utc>> = learnings.iter().map(|learning| learning.updated_at).collect();
-        sqlx::query!(
-            "-- store::conversation::make::learnings
-            insert into houston.knowledge_items (id, tenant_id, kind, agentable_id, content, created_at, updated_at)
-            select l.id, $2, 'learning', $1, l.content, l.made, l.changed
-              from unnest($3::uuid[], $4::text[], $5::timestamptz[], $6::timestamptz[])
-                   as l (id, content, made, changed)",
-            self.agentable.0,
-            self.tenant.0,
-            &ids,
-            &contents as &[&str],
-            &created,
-            &changed
-        )
-        .execute(&mut *connection)
-        .await?;
         Ok(())
     }
 }
@@ -530,42 +483,21 @@ impl Owner {
     }
 
     async fn insert_files(&self, connection: &mut PgConnection, files: &[ExportedFile]) -> Result<()> {
-        let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
-        let contents: Vec<&str> = files.iter().map(|file| file.content.as_str()).collect();
-        let versions: Vec<Vec<u8>> =
-            files.iter().map(|file| FileVersion::of(&file.content).0.to_vec()).collect();
-        let lengths: Vec<i32> =
-            files.iter().map(|file| i32::try_from(file.content.len()).unwrap_or(i32::MAX)).collect();
-        let created: Vec<_> = files.iter().map(|file| file.created_at).collect();
-        let changed: Vec<_> = files.iter().map(|file| file.updated_at).collect();
         sqlx::query!(
             "-- store::conversation::make::files::insert
             insert into houston.workspace_files (agentable_id, tenant_id, path, content, sha256, bytes, created_at,
                                                  updated_at)
-            select $1, $2, f.path, f.content, f.sha256, f.bytes, f.made, f.changed
-              from unnest($3::text[], $4::text[], $5::bytea[], $6::integer[], $7::timestamptz[], $8::timestamptz[])
-                   as f (path, content, sha256, bytes, made, changed)",
+            select $1, $2, f.path, f.content, sha256(convert_to(f.content, 'UTF8')), octet_length(f.content),
+                   f.created_at, f.updated_at
+              from jsonb_to_recordset($3) as f (path text, content text, created_at timestamptz, updated_at timestamptz)",
             self.agentable.0,
             self.tenant.0,
-            &paths as &[&str],
-            &contents as &[&str],
-            &versions,
-            &lengths,
-            &created,
-            &changed
+            Json(files) as Json<&[ExportedFile]>
         )
         .execute(connection)
         .await?;
         Ok(())
     }
-}
-
-/// A column of JSON values.
-fn values<'q>(
-    questions: &'q [ExportedQuestion],
-    of: impl Fn(&'q ExportedQuestion) -> &'q Option<Value>,
-) -> Vec<Option<Json<&'q Value>>> {
-    questions.iter().map(|question| of(question).as_ref().map(Json)).collect()
 }
 
 impl Owner {
@@ -577,55 +509,29 @@ impl Owner {
     ) -> Result<()> {
         let ids = rising(ids, self.agentable, conversation.questions.len());
         for ((_, questions), ids) in pieces(&conversation.questions).zip(ids.chunks(ROWS)) {
-            let each = || questions.iter();
-            let kinds: Vec<&str> = each().map(|one| one.kind.as_str()).collect();
-            let subjects: Vec<Option<&str>> = each().map(|one| one.subject.as_deref()).collect();
-            let texts: Vec<&str> = each().map(|one| one.text.as_str()).collect();
-            let schemas = values(questions, |one| &one.schema);
-            let defaults = values(questions, |one| &one.default_value);
-            let expire: Vec<Option<DateTime<Utc>>> = each().map(|one| one.expires_at).collect();
-            let states: Vec<&str> = each().map(|one| one.state.as_str()).collect();
-            let answers = values(questions, |one| &one.answer);
-            let by: Vec<Option<&str>> = each().map(|one| one.answered_by.as_deref()).collect();
-            let created: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
             // Call ids are unique within a run only: of several cells the one that came with the question.
-            let approvals: Vec<Option<Json<&ExportedApproval>>> =
-                each().map(|one| one.approval.as_ref().map(Json)).collect();
-            let closed: Vec<DateTime<Utc>> = each().map(|one| one.closed_at).collect();
             sqlx::query!(
                 "-- store::conversation::make::questions::questions
                 insert into houston.questions (id, tenant_id, user_id, agentable_id, run_id, kind, subject, text, schema,
                                                default_value, expires_at, state, answer, answered_by, created_at,
                                                closed_at, approval)
-                select q.id, $2, k.user_id, $1, $3, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at,
-                       q.state, q.answer, q.answered_by, q.created_at, q.closed_at,
+                select e.id, $2, k.user_id, $1, $3, q.kind, q.subject, q.text, e.row -> 'schema', e.row -> 'default_value',
+                       q.expires_at, q.state, e.row -> 'answer', q.answered_by, q.created_at, q.closed_at,
                        (select q.approval || jsonb_build_object('message_id', 'msg_' || replace(m.id::text, '-', ''))
                           from houston.messages m
                          where m.agentable_id = $1 and m.message_type = 'tool' and m.metadata ->> 'call_id' = q.subject
                          order by abs(extract(epoch from m.created_at - q.created_at)) limit 1)
                   from houston.run_locks k
-                 cross join unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::jsonb[],
-                                   $10::timestamptz[], $11::text[], $12::jsonb[], $13::text[], $14::timestamptz[],
-                                   $15::timestamptz[], $16::jsonb[])
-                       as q (id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by,
-                             created_at, closed_at, approval)
+                 cross join rows from (unnest($4::uuid[]), jsonb_array_elements($5)) as e (id, row)
+                 cross join lateral jsonb_to_record(e.row) as q (
+                       kind text, subject text, text text, expires_at timestamptz, state text, answered_by text,
+                       created_at timestamptz, closed_at timestamptz, approval jsonb)
                  where k.tenant_id = $2 and k.agentable_id = $1",
                 self.agentable.0,
                 self.tenant.0,
                 self.run.0,
                 ids,
-                &kinds as &[&str],
-                &subjects as &[Option<&str>],
-                &texts as &[&str],
-                &schemas as &[Option<Json<&Value>>],
-                &defaults as &[Option<Json<&Value>>],
-                &expire as &[Option<DateTime<Utc>>],
-                &states as &[&str],
-                &answers as &[Option<Json<&Value>>],
-                &by as &[Option<&str>],
-                &created,
-                &closed,
-                &approvals as &[Option<Json<&ExportedApproval>>]
+                Json(questions) as Json<&[ExportedQuestion]>
             )
             .execute(&mut *connection)
             .await?;

@@ -7,7 +7,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::Event;
 use houston_domain::event::topic::{EventFilter, TopicPattern};
 use houston_domain::id::{AgentableId, DeliveryId, Ids, RunId, TenantId, UserId, WebhookId};
+use serde::Serialize;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::owned_event::{OwnedEvent, owned_page};
@@ -55,16 +57,20 @@ impl Subscription {
     }
 }
 
-/// Deliveries to be made, one element for each.
-#[derive(Default)]
-pub(crate) struct NewDeliveries {
-    ids: Vec<Uuid>,
-    tenants: Vec<Uuid>,
-    webhooks: Vec<Uuid>,
-    agentables: Vec<Uuid>,
-    seqs: Vec<i64>,
-    topics: Vec<String>,
+/// A delivery to be made.
+#[derive(Serialize)]
+struct NewDelivery {
+    id: Uuid,
+    tenant_id: Uuid,
+    webhook_id: Uuid,
+    agentable_id: Uuid,
+    seq: i64,
+    topic: String,
 }
+
+/// Deliveries to be made.
+#[derive(Default)]
+pub(crate) struct NewDeliveries(Vec<NewDelivery>);
 
 impl NewDeliveries {
     pub(crate) fn push(
@@ -74,12 +80,14 @@ impl NewDeliveries {
         (agentable, seq): (AgentableId, i64),
         topic: &str,
     ) {
-        self.ids.push(ids.beside::<DeliveryId>(agentable).0);
-        self.tenants.push(tenant.0);
-        self.webhooks.push(webhook.0);
-        self.agentables.push(agentable.0);
-        self.seqs.push(seq);
-        self.topics.push(topic.to_owned());
+        self.0.push(NewDelivery {
+            id: ids.beside::<DeliveryId>(agentable).0,
+            tenant_id: tenant.0,
+            webhook_id: webhook.0,
+            agentable_id: agentable.0,
+            seq,
+            topic: topic.to_owned(),
+        });
     }
 
     /// Makes the deliveries, due at once. With `again`, those that were made before are attempted anew.
@@ -89,14 +97,14 @@ impl NewDeliveries {
         now: DateTime<Utc>,
         again: bool,
     ) -> Result<()> {
-        if self.ids.is_empty() {
+        if self.0.is_empty() {
             return Ok(());
         }
         // The webhooks first, then what is open, then the deliveries: see `store::outbox::settle`.
         sqlx::query!(
             "-- store::fan_out::lock
             select from houston.webhooks where id = any ($1) order by id for key share",
-            &self.webhooks
+            &self.0.iter().map(|new| new.webhook_id).collect::<Vec<_>>()
         )
         .execute(&mut *connection)
         .await?;
@@ -104,18 +112,13 @@ impl NewDeliveries {
         sqlx::query!(
             "-- store::fan_out::insert
             insert into houston.deliveries (id, tenant_id, webhook_id, agentable_id, seq, topic, created_at)
-            select n.id, n.tenant_id, n.webhook_id, n.agentable_id, n.seq, n.topic, $7
-              from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6::text[])
-                   as n (id, tenant_id, webhook_id, agentable_id, seq, topic)
+            select n.id, n.tenant_id, n.webhook_id, n.agentable_id, n.seq, n.topic, $2
+              from jsonb_to_recordset($1) as n (id uuid, tenant_id uuid, webhook_id uuid, agentable_id uuid, seq bigint,
+                                                topic text)
              order by n.webhook_id, n.agentable_id, n.seq
                 on conflict (webhook_id, agentable_id, seq) do update
-               set state = 'pending', attempts = 0, created_at = $7 where $8 and deliveries.state <> 'pending'",
-            &self.ids,
-            &self.tenants,
-            &self.webhooks,
-            &self.agentables,
-            &self.seqs,
-            &self.topics,
+               set state = 'pending', attempts = 0, created_at = $2 where $3 and deliveries.state <> 'pending'",
+            Json(&self.0) as Json<&Vec<NewDelivery>>,
             now,
             again
         )
@@ -126,8 +129,8 @@ impl NewDeliveries {
 
     /// Notes which agentables have open deliveries.
     async fn open(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<()> {
-        let open: BTreeMap<(Uuid, Uuid), Uuid> =
-            (0..self.ids.len()).map(|n| ((self.webhooks[n], self.agentables[n]), self.tenants[n])).collect();
+        let open = self.0.iter().map(|new| ((new.webhook_id, new.agentable_id), new.tenant_id));
+        let open: BTreeMap<(Uuid, Uuid), Uuid> = open.collect();
         let (webhooks, agentables): (Vec<Uuid>, Vec<Uuid>) = open.keys().copied().unzip();
         let tenants: Vec<Uuid> = open.into_values().collect();
         // An update that changes nothing takes the lock of the row: what settles the last delivery of an agentable either sees
@@ -233,7 +236,7 @@ impl RunStore {
         task_push::end(&mut tx, &ended).await?;
         move_to(&mut tx, &page.next).await?;
         tx.commit().await?;
-        Ok(FannedOut::Read { events: page.events.len(), deliveries: new.ids.len(), has_more: page.has_more })
+        Ok(FannedOut::Read { events: page.events.len(), deliveries: new.0.len(), has_more: page.has_more })
     }
 }
 

@@ -56,10 +56,19 @@ pub struct ReceivedMessage<'a> {
 const KEPT_DAYS: i64 = 14;
 const NOT_FOUND: Error = Error::NotFound { what: "inbound hook" };
 
-macro_rules! hook {
-    ($row:expr) => {{
-        let row = $row;
-        InboundHook {
+/// Reads hooks `h`, between the name of the query and the join with their agentables.
+macro_rules! query_hooks {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed,
+                   h.old_until, h.created_at
+              from houston.inbound_hooks h
+              join houston.agentables a on
+            " + $after
+            $(, $parameter)*
+        )
+        .map(|row| InboundHook {
             id: InboundHookId(row.id),
             tenant: TenantId(row.tenant_id),
             agentable: (AgentableId(row.agentable_id), row.kind),
@@ -69,8 +78,8 @@ macro_rules! hook {
             old_sealed: row.old_sealed,
             old_until: row.old_until,
             created_at: row.created_at,
-        }
-    }};
+        })
+    };
 }
 
 impl TenantStore<'_> {
@@ -120,34 +129,26 @@ impl TenantStore<'_> {
 
     /// The inbound hooks of an agentable, the oldest first.
     pub async fn inbound_hooks(self, agentable: AgentableId) -> Result<Vec<InboundHook>> {
-        let rows = sqlx::query!(
-            "-- store::inbound_hook::list
-            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
-                   h.created_at
-              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = $1 and a.id = h.agentable_id
+        let rows = query_hooks!(
+            "-- store::inbound_hook::list",
+            "a.tenant_id = $1 and a.id = h.agentable_id
              where h.tenant_id = $1 and h.agentable_id = $2 order by h.id",
             self.tenant.0,
             agentable.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| hook!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// One inbound hook.
     pub async fn inbound_hook(self, id: InboundHookId) -> Result<InboundHook> {
-        let row = sqlx::query!(
-            "-- store::inbound_hook::get
-            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
-                   h.created_at
-              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = $1 and a.id = h.agentable_id
+        let row = query_hooks!(
+            "-- store::inbound_hook::get",
+            "a.tenant_id = $1 and a.id = h.agentable_id
              where h.tenant_id = $1 and h.id = $2",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| hook!(row)).ok_or(NOT_FOUND)
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(NOT_FOUND)
     }
 
     /// Replaces the secret of a hook. The one before it is accepted, too, until `old_until`.
@@ -253,20 +254,16 @@ impl ApiStore {
     /// The inbound hook with this id, and what belongs to its tenant. The signature of what it was sent must be verified
     /// before anything else is done.
     pub async fn inbound_hook(&self, id: InboundHookId) -> Result<Option<(InboundHook, TenantStore<'_>)>> {
-        let row = sqlx::query!(
-            "-- store::inbound_hook::opened
-            select h.id, h.tenant_id, h.agentable_id, a.kind, h.name, h.instructions, h.sealed, h.old_sealed, h.old_until,
-                   h.created_at
-              from houston.inbound_hooks h join houston.agentables a on a.tenant_id = h.tenant_id and a.id = h.agentable_id
+        let row = query_hooks!(
+            "-- store::inbound_hook::opened",
+            "a.tenant_id = h.tenant_id and a.id = h.agentable_id
              where h.id = $1",
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| {
-            let hook = hook!(row);
+        .map(|hook| {
             let store = self.shared.tenant(hook.tenant);
             (hook, store)
-        }))
+        });
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 }

@@ -134,7 +134,7 @@ impl RunStore {
         let (busy, counts): (Vec<Uuid>, Vec<i64>) = due.busy.iter().map(|(id, n)| (id.0, *n)).unzip();
         let (tenants, of_tenants): (Vec<Uuid>, Vec<i64>) =
             due.busy_tenants.iter().map(|(id, n)| (id.0, *n)).unzip();
-        let rows = sqlx::query!(
+        let claimed = sqlx::query!(
             r#"-- store::outbox::claim
             with recursive w as (
                 -- The webhooks with open deliveries, each found by one step in the index.
@@ -197,9 +197,7 @@ impl RunStore {
             &of_tenants,
             self.process.map(end_of_id).unwrap_or_default()
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let claimed = rows.into_iter().map(|row| ClaimedDelivery {
+        .map(|row| ClaimedDelivery {
             id: DeliveryId(row.id),
             tenant: TenantId(row.tenant_id),
             webhook: WebhookId(row.webhook_id),
@@ -219,7 +217,7 @@ impl RunStore {
             traceparent: row.traceparent,
             claim,
         });
-        Ok(claimed.collect())
+        Ok(claimed.fetch_all(&self.pool).await?)
     }
 
     /// The events of these deliveries, with their owners, in the same order; `None` for one that was erased.

@@ -43,7 +43,7 @@ impl Shared {
         limit: i64,
         tenants: &[Uuid],
     ) -> Result<OwnedPage> {
-        let mut tx = self.pool_of(only(Some(tenants))).begin().await?;
+        let mut tx = self.pool_of(only(tenants)).begin().await?;
         let page = owned_page(&mut tx, position, limit, tenants).await?;
         tx.commit().await?;
         Ok(page)
@@ -55,7 +55,7 @@ impl Shared {
         agentables: &[Uuid],
         tenants: &[Uuid],
     ) -> Result<HashMap<AgentableId, EventOwner>> {
-        owners(&self.pool_of(only(Some(tenants))), agentables, tenants).await
+        owners(&self.pool_of(only(tenants)), agentables, tenants).await
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn owned_page(
     limit: i64,
     tenants: &[Uuid],
 ) -> Result<OwnedPage> {
-    let page = page_since(&mut *connection, position, limit, Some(tenants)).await?;
+    let page = page_since(&mut *connection, position, limit, tenants).await?;
     let mut agentables: Vec<Uuid> = page.events.iter().map(|event| event.agentable.0).collect();
     agentables.dedup();
     let owners =

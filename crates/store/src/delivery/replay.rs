@@ -36,9 +36,8 @@ impl TenantStore<'_> {
             since,
             until
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        asked.map(|_| ()).ok_or(Error::NotFound { what: "webhook" })
+        .map(|_| ());
+        asked.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "webhook" })
     }
 }
 
@@ -125,9 +124,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Replay>> {
            -- By the order of locks: a webhook that is being deleted is passed over.
            for no key update of p skip locked for key share of h skip locked"
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| Replay {
+    .map(|row| Replay {
         webhook: WebhookId(row.webhook_id),
         tenant: TenantId(row.tenant_id),
         filter: EventFilter {
@@ -140,7 +137,8 @@ async fn take(connection: &mut PgConnection) -> Result<Option<Replay>> {
         until: row.until,
         after_agentable: row.after_agentable,
         after_seq: row.after_seq,
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// The agentable that a replay goes on with: the present one, if its stream is not at its end, or the next one in which
@@ -165,10 +163,9 @@ async fn next_agentable(connection: &mut PgConnection, replay: &Replay) -> Resul
         replay.filter.agentable.map(|agentable| agentable.0),
         replay.since
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| {
+    .map(|row| {
         let owner = EventOwner { agentable: AgentableId(row.id), kind: row.kind, user: UserId(row.user_id) };
         (owner, row.events_from)
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }

@@ -179,7 +179,8 @@ impl TenantStore<'_> {
 
     /// The push notification configurations of a run, in the order of their ids; with `push_id`, the one with this id.
     pub async fn task_pushes(self, run: RunId, push_id: Option<&str>) -> Result<Vec<TaskPush>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            TaskPush,
             r#"-- store::task_push::list
             select w.push_id as "push_id!", w.url
               from houston.runs r
@@ -189,10 +190,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             run.0,
             push_id
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| TaskPush { push_id: row.push_id, url: row.url }).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Deletes a push notification configuration with what was not delivered.

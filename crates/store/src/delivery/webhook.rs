@@ -85,10 +85,17 @@ pub(crate) const GONE: &str = "gone";
 const BACKLOG: &str = "backlog";
 const NOT_FOUND: Error = Error::NotFound { what: "webhook" };
 
-macro_rules! webhook {
-    ($row:expr) => {{
-        let row = $row;
-        Webhook {
+/// A statement that ends with webhooks, between `select` or `returning` and the rest.
+macro_rules! query_webhooks {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+                   id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
+                   disabled_because, created_at, updated_at
+            " + $after
+            $(, $parameter)*
+        )
+        .map(|row| Webhook {
             id: WebhookId(row.id),
             url: row.url,
             description: row.description,
@@ -103,8 +110,8 @@ macro_rules! webhook {
             disabled_because: row.disabled_because,
             created_at: row.created_at,
             updated_at: row.updated_at,
-        }
-    }};
+        })
+    };
 }
 
 impl TenantStore<'_> {
@@ -117,14 +124,14 @@ impl TenantStore<'_> {
         bound::lock(&mut tx, "webhooks", self.tenant.0).await?;
         ensure_reader(&mut tx).await?;
         // By the clock of the database, by which events have their times.
-        let row = sqlx::query!(
+        let row = query_webhooks!(
             "-- store::webhook::create
             insert into houston.webhooks (id, tenant_id, url, description, topics, user_id, kind, agentable_id, sealed,
                                           created_at, updated_at)
             select $2, $1, $3, $4, $5, $6, $7, $8, $9, statement_timestamp(), statement_timestamp()
              where $10 > (select count(*) from houston.webhooks where tenant_id = $1 and run_id is null)
-            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
-                      disabled_because, created_at, updated_at",
+            returning",
+            "",
             self.tenant.0,
             new.id.0,
             new.url,
@@ -139,38 +146,32 @@ impl TenantStore<'_> {
         .fetch_optional(&mut *tx)
         .await?;
         let full = Error::Full { what: "webhooks of a tenant", limit: MAX_WEBHOOKS };
-        let created = row.map(|row| webhook!(row)).ok_or(full)?;
+        let created = row.ok_or(full)?;
         tx.commit().await?;
         Ok(created)
     }
 
     /// The webhooks of the tenant, the oldest first.
     pub async fn webhooks(self) -> Result<Vec<Webhook>> {
-        let rows = sqlx::query!(
+        let rows = query_webhooks!(
             "-- store::webhook::list
-            select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
-                   disabled_because, created_at, updated_at
-              from houston.webhooks where tenant_id = $1 and run_id is null order by id",
+            select",
+            "from houston.webhooks where tenant_id = $1 and run_id is null order by id",
             self.tenant.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| webhook!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// One webhook.
     pub async fn webhook(self, id: WebhookId) -> Result<Webhook> {
-        let row = sqlx::query!(
+        let row = query_webhooks!(
             "-- store::webhook::get
-            select id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
-                   disabled_because, created_at, updated_at
-              from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
+            select",
+            "from houston.webhooks where tenant_id = $1 and id = $2 and run_id is null",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| webhook!(row)).ok_or(NOT_FOUND)
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(NOT_FOUND)
     }
 
     /// Changes a webhook. One that is switched on gets the events that are committed from then on.
@@ -184,15 +185,15 @@ impl TenantStore<'_> {
         if change.enabled == Some(true) {
             ensure_reader(&mut tx).await?;
         }
-        let row = sqlx::query!(
+        let row = query_webhooks!(
             "-- store::webhook::change
             update houston.webhooks
                set url = coalesce($3, url), description = coalesce($4, description), topics = coalesce($5, topics),
                    enabled = coalesce($6, enabled), disabled_because = case when $6 then null else disabled_because end,
                    updated_at = $7
              where tenant_id = $1 and id = $2 and run_id is null
-            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
-                      disabled_because, created_at, updated_at",
+            returning",
+            "",
             self.tenant.0,
             id.0,
             change.url,
@@ -203,7 +204,7 @@ impl TenantStore<'_> {
         )
         .fetch_optional(&mut *tx)
         .await?;
-        let changed = row.map(|row| webhook!(row)).ok_or(NOT_FOUND)?;
+        let changed = row.ok_or(NOT_FOUND)?;
         tx.commit().await?;
         Ok(changed)
     }
@@ -216,21 +217,19 @@ impl TenantStore<'_> {
         old_until: DateTime<Utc>,
         now: DateTime<Utc>,
     ) -> Result<Webhook> {
-        let row = sqlx::query!(
+        let row = query_webhooks!(
             "-- store::webhook::rotate
             update houston.webhooks set old_sealed = sealed, old_until = $4, sealed = $3, updated_at = $5
              where tenant_id = $1 and id = $2 and run_id is null
-            returning id, url, description, topics, user_id, kind, agentable_id, sealed, old_sealed, old_until, enabled,
-                      disabled_because, created_at, updated_at",
+            returning",
+            "",
             self.tenant.0,
             id.0,
             sealed,
             old_until,
             now
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| webhook!(row)).ok_or(NOT_FOUND)
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(NOT_FOUND)
     }
 
     /// Deletes a webhook with its deliveries.

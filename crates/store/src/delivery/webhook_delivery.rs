@@ -17,7 +17,7 @@ impl TenantStore<'_> {
         before: Option<DeliveryId>,
         limit: i64,
     ) -> Result<Vec<Delivery>> {
-        let rows = sqlx::query!(
+        let delivery = sqlx::query!(
             r#"-- store::webhook_delivery::list
             select d.id, d.agentable_id, a.kind, d.seq, d.topic, d.state, d.attempts, d.status, d.error, d.created_at,
                    d.attempted_at
@@ -32,9 +32,7 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let delivery = rows.into_iter().map(|row| Delivery {
+        .map(|row| Delivery {
             id: DeliveryId(row.id),
             event_id: format!("{}:{}", AgentableId(row.agentable_id).public_id(&row.kind), row.seq),
             topic: row.topic,
@@ -45,7 +43,7 @@ impl TenantStore<'_> {
             created_at: row.created_at.into(),
             attempted_at: row.attempted_at.map(Time),
         });
-        Ok(delivery.collect())
+        Ok(delivery.fetch_all(&self.pool).await?)
     }
 
     /// Attempts a delivery again, whatever became of it, as if it were new.

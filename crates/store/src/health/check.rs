@@ -166,7 +166,7 @@ impl ApiStore {
         limit: i64,
     ) -> Result<Vec<Change>> {
         // The table is small, and so it is sorted when it is read.
-        let rows = sqlx::query!(
+        let changes = sqlx::query!(
             r#"-- store::health::history::list
             select check_id, at, status, detail from houston.health_changes
              where ($1::text is null or check_id = $1)
@@ -179,15 +179,13 @@ impl ApiStore {
             after.is_some_and(|after| after.is_inclusive),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let changes = rows.into_iter().map(|row| Change {
+        .map(|row| Change {
             check: row.check_id,
             status: HealthStatus::from_name(&row.status).unwrap_or(HealthStatus::Red),
             detail: row.detail,
             at: row.at,
         });
-        Ok(changes.collect())
+        Ok(changes.fetch_all(&self.pool).await?)
     }
 }
 

@@ -30,7 +30,8 @@ impl RunStore {
     /// then on, and marks the runs to be ended; at most `batch`. A run whose holder is dead is not stuck: the next
     /// worker continues it.
     pub async fn stop_stuck(&self, after: Duration, batch: i64) -> Result<Vec<Stopped>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Stopped,
             r#"-- store::health::stuck::stop
             with stuck as (
                 select l.agentable_id, l.run_id, l.last_seq
@@ -60,21 +61,12 @@ impl RunStore {
                    woken_at = statement_timestamp()
               from stuck s join houston.agentables a on a.id = s.agentable_id
              where l.agentable_id = s.agentable_id
-            returning l.agentable_id, a.kind, l.run_id as "run_id!""#,
+            returning l.agentable_id as agentable, a.kind, l.run_id as "run!""#,
             seconds(after),
             batch,
             Intervention::Stuck.as_str()
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Stopped {
-                agentable: AgentableId(row.agentable_id),
-                kind: row.kind,
-                run: RunId(row.run_id),
-            })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -131,7 +123,8 @@ pub struct Outcomes {
 impl RunStore {
     /// Counts the runs that ended within `window`: at most the latest `sample`.
     pub async fn outcomes(&self, window: Duration, sample: i64) -> Result<Outcomes> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            Outcomes,
             r#"-- store::health::outcome::count
             select count(*) as "ended!",
                    count(*) filter (where r.status in ('failed', 'dead_lettered')) as "failed!"
@@ -140,10 +133,8 @@ impl RunStore {
                      order by ended_at desc limit $2) as r"#,
             seconds(window),
             sample
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(Outcomes { ended: row.ended, failed: row.failed })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 
     /// Counts the messages given up within `window` because their workers died repeatedly (dead letters).
@@ -176,7 +167,8 @@ pub struct Workers {
 impl RunStore {
     /// Counts workers; `overdue` are those whose lease expired longer than `after` ago.
     pub async fn workers(&self, after: Duration) -> Result<Workers> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            Workers,
             r#"-- store::health::lease::workers
             select count(*) filter (where alive_until > clock_timestamp()) as "alive!",
                    count(*) filter (where alive_until < clock_timestamp() - make_interval(secs => $1))
@@ -194,11 +186,8 @@ impl RunStore {
                        as "work_is_due!"
               from houston.workers"#,
             seconds(after)
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        let (alive, silent) = (row.alive, row.silent);
-        Ok(Workers { alive, overdue: row.overdue, silent, work_is_due: row.work_is_due })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 
     /// Whether a worker of this host is alive: workers are named `<host>-<process id>`.
@@ -217,7 +206,8 @@ impl RunStore {
 
     /// Releases the locks of dead workers, so that their runs count as waiting; the next worker continues them.
     pub async fn release_dead(&self, batch: i64) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::health::lease::release_dead
             with held as (
                 select l.agentable_id from houston.runs r
@@ -230,14 +220,9 @@ impl RunStore {
                set holder = null, wake = true, woken_at = statement_timestamp(), died_with = l.died_with || l.holder
               from held join houston.agentables a on a.id = held.agentable_id
              where l.agentable_id = held.agentable_id
-            returning l.agentable_id, a.kind",
+            returning l.agentable_id as agentable, a.kind",
             batch
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

@@ -88,21 +88,18 @@ impl RunStore {
             LOOKED_AT,
             self.fairness.running()
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| LateAgentable {
-                due: Due { agentable: AgentableId(row.agentable_id), kind: row.kind },
-                waited_s: row.waited_s,
-            })
-            .collect())
+        .map(|row| LateAgentable {
+            due: Due { agentable: AgentableId(row.agentable_id), kind: row.kind },
+            waited_s: row.waited_s,
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Wakes open runs that no worker holds and no sweep would find. Every write that releases a run also wakes it,
     /// so there should be none.
     pub async fn wake_forgotten(&self, batch: i64) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::health::waiting::wake_forgotten
             with forgotten as (
                 select l.agentable_id
@@ -115,20 +112,16 @@ impl RunStore {
             update houston.run_locks l set wake = true, woken_at = statement_timestamp()
               from forgotten f join houston.agentables a on a.id = f.agentable_id
              where l.agentable_id = f.agentable_id
-            returning l.agentable_id, a.kind",
+            returning l.agentable_id as agentable, a.kind",
             batch
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// The amount of work that waits for a worker.
     pub async fn depth(&self) -> Result<Depth> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            Depth,
             r#"-- store::health::waiting::depth
             select (select count(*) from houston.run_locks where wake) as "agentables!",
                    (select count(*)
@@ -138,15 +131,14 @@ impl RunStore {
                             where m.agentable_id = l.agentable_id and m.seq > l.read_seq and houston.is_for_agent(m.source)
                             limit 1000) as m) as "messages!",
                    (select min(created_at) from houston.runs where status in ('queued', 'retrying')) as oldest"#
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(Depth { agentables: row.agentables, messages: row.messages, oldest: row.oldest })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 
     /// Runs that wait for their next attempt, counted among the oldest waiting ones.
     pub async fn retries(&self) -> Result<Retries> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            Retries,
             r#"-- store::health::waiting::retries
             select count(*) as "waiting!",
                    count(*) filter (where l.next_attempt_at <= clock_timestamp()) as "due!"
@@ -155,10 +147,8 @@ impl RunStore {
               join houston.run_locks l on l.agentable_id = r.agentable_id and l.run_id = r.id
              where l.run_open"#,
             LOOKED_AT
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(Retries { waiting: row.waiting, due: row.due })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 }
 
@@ -204,21 +194,17 @@ impl RunStore {
              group by a.kind, s.is_running, s.is_due"#,
             COUNTED
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| KindDepth {
-                state: match (row.is_running, row.is_due) {
-                    (true, _) => QueueState::Running,
-                    (false, true) => QueueState::Ready,
-                    (false, false) => QueueState::Retrying,
-                },
-                kind: row.kind,
-                agentables: row.agentables,
-                oldest_s: row.oldest_s,
-            })
-            .collect())
+        .map(|row| KindDepth {
+            state: match (row.is_running, row.is_due) {
+                (true, _) => QueueState::Running,
+                (false, true) => QueueState::Ready,
+                (false, false) => QueueState::Retrying,
+            },
+            kind: row.kind,
+            agentables: row.agentables,
+            oldest_s: row.oldest_s,
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -226,7 +212,8 @@ impl RunStore {
     /// Marks runs of tasks to be ended whose next attempt has been due for longer than `after`, at most `batch`. `tasks`
     /// are kinds that do not chat, and whose lane was served all that time.
     pub async fn stop_expired(&self, tasks: &[String], after: Duration, batch: i64) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::health::stale::expire
             with expired as (
                 select l.agentable_id, l.run_id, l.last_seq, a.kind
@@ -253,18 +240,13 @@ impl RunStore {
             update houston.run_locks l
                set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from expired x where l.agentable_id = x.agentable_id
-            returning l.agentable_id, x.kind",
+            returning l.agentable_id as agentable, x.kind",
             seconds(after),
             tasks,
             batch,
             Intervention::Expired.as_str()
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Marks open runs to be ended that no worker has claimed for longer than `after`: runs of `kinds`, or of all other
@@ -278,7 +260,8 @@ impl RunStore {
         reason: Intervention,
         batch: i64,
     ) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::health::stale::stop
             with stale as (
                 select l.agentable_id, l.run_id, l.last_seq, a.kind
@@ -315,19 +298,14 @@ impl RunStore {
             update houston.run_locks l
                set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from stale s where l.agentable_id = s.agentable_id
-            returning l.agentable_id, s.kind",
+            returning l.agentable_id as agentable, s.kind",
             seconds(after),
             kinds,
             others,
             batch,
             reason.as_str()
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -336,7 +314,8 @@ impl RunStore {
     /// has a time, and none is paused; at most `batch`. Every write that something can come of wakes the plan
     /// itself, so there should be none. Their run looks again at what is next, and waits again if that is nothing.
     pub async fn wake_stalled_plans(&self, after: Duration, batch: i64) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::health::plan::wake_stalled
             with stalled as (
                 select l.agentable_id, a.kind
@@ -365,16 +344,11 @@ impl RunStore {
                set wake = true, next_attempt_at = null, woken_at = statement_timestamp(),
                    waiting_since = statement_timestamp()
               from stalled s where l.agentable_id = s.agentable_id
-            returning l.agentable_id, s.kind",
+            returning l.agentable_id as agentable, s.kind",
             seconds(after),
             batch
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Due { agentable: AgentableId(row.agentable_id), kind: row.kind })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -390,7 +364,8 @@ pub struct LateSummaries {
 impl RunStore {
     /// Closed sessions that have waited for their summary for longer than `after` and that no worker is writing.
     pub async fn late_summaries(&self, after: Duration) -> Result<LateSummaries> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            LateSummaries,
             r#"-- store::health::unsummarised::late
             select count(*) as "sessions!",
                    coalesce(extract(epoch from clock_timestamp() - min(d.closed_at)), 0)::bigint as "waited_s!"
@@ -399,10 +374,8 @@ impl RunStore {
              where d.closed_at < now() - make_interval(secs => $1)"#,
             seconds(after),
             LOOKED_AT
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(LateSummaries { sessions: row.sessions, waited_s: row.waited_s })
+        );
+        Ok(row.fetch_one(&self.pool).await?)
     }
 
     /// Makes the extract the final summary of sessions whose summary was started `attempts` times and never
@@ -419,9 +392,7 @@ impl RunStore {
             returning s.id",
             attempts,
             batch
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(settled.into_iter().map(SessionId).collect())
+        );
+        Ok(settled.fetch_all(&self.pool).await?.into_iter().map(SessionId).collect())
     }
 }

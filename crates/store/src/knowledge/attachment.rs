@@ -2,14 +2,11 @@
 //! bytes are rows of their own, in parts, or one object of an object store. Objects are deleted afterwards: those of erased files,
 //! and those whose upload has not ended.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use ::bytes::Bytes;
 use chrono::{DateTime, Utc};
-use houston_domain::attachment::{AttachmentType, references};
-use houston_domain::conversation::Conversation;
-use houston_domain::history::Block;
+use houston_domain::attachment::AttachmentType;
 use houston_domain::id::{AgentableId, AttachmentId, TenantId, UserId};
 use houston_domain::image::ImageHeader;
 use sqlx::PgConnection;
@@ -66,59 +63,30 @@ pub struct StoredAttachment {
 macro_rules! attachment {
     ($row:expr) => {{
         let row = $row;
-        AttachmentRow {
-            id: row.id,
-            user: row.user_id,
-            object: row.object_id,
-            name: row.name,
-            media_type: row.media_type,
-            bytes: row.bytes,
-            pixels: row.width.zip(row.height),
-            text: row.pdf_text.map(|text| (text, row.pdf_text_cut)),
-            created_at: row.created_at,
-        }
-        .into_attachment()
-    }};
-}
-
-/// The columns of a file.
-struct AttachmentRow {
-    id: Uuid,
-    user: Uuid,
-    object: Option<Uuid>,
-    name: String,
-    media_type: String,
-    bytes: i32,
-    /// Width and height.
-    pixels: Option<(i32, i32)>,
-    text: Option<(String, bool)>,
-    created_at: DateTime<Utc>,
-}
-
-impl AttachmentRow {
-    fn into_attachment(self) -> StoredAttachment {
         // Only types that exist are written.
-        let kind = AttachmentType::of_media_type(&self.media_type).unwrap_or(AttachmentType::Text);
+        let kind = AttachmentType::of_media_type(&row.media_type).unwrap_or(AttachmentType::Text);
         let header = match kind {
-            AttachmentType::Image(image_type) => self.pixels.map(|(width, height)| ImageHeader {
-                image_type,
-                width: u32::try_from(width).unwrap_or(0),
-                height: u32::try_from(height).unwrap_or(0),
-            }),
+            AttachmentType::Image(image_type) => {
+                row.width.zip(row.height).map(|(width, height)| ImageHeader {
+                    image_type,
+                    width: u32::try_from(width).unwrap_or(0),
+                    height: u32::try_from(height).unwrap_or(0),
+                })
+            }
             AttachmentType::Pdf | AttachmentType::Text => None,
         };
         StoredAttachment {
-            id: AttachmentId(self.id),
-            user: UserId(self.user),
-            name: self.name,
+            id: AttachmentId(row.id),
+            user: UserId(row.user_id),
+            name: row.name,
             kind,
-            bytes: usize::try_from(self.bytes).unwrap_or(0),
+            bytes: usize::try_from(row.bytes).unwrap_or(0),
             header,
-            text: self.text,
-            created_at: self.created_at,
-            object: self.object,
+            text: row.pdf_text.map(|text| (text, row.pdf_text_cut)),
+            created_at: row.created_at,
+            object: row.object_id,
         }
-    }
+    }};
 }
 
 impl TenantStore<'_> {
@@ -148,9 +116,8 @@ impl TenantStore<'_> {
             user.0,
             &ids
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| attachment!(row)).collect())
+        .map(|row| attachment!(row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Stores the text of a PDF, so that it is read once.
@@ -246,10 +213,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             file.id.0,
             i32::try_from(nth).unwrap_or(i32::MAX)
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        data.map(Bytes::from).ok_or(Error::NotFound { what: "attachment" })
+        );
+        data.fetch_optional(&self.pool).await?.map(Bytes::from).ok_or(Error::NotFound { what: "attachment" })
     }
 
     /// All bytes of a file.
@@ -482,34 +447,4 @@ impl TenantStore<'_> {
         });
         Ok(used.collect())
     }
-}
-
-/// Lets a copy of a conversation keep the files of its user that it refers to. One without references executes nothing.
-pub(crate) async fn use_in(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (agentable, user): (AgentableId, UserId),
-    conversation: &Conversation,
-) -> Result<()> {
-    let said = conversation.history.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    let texts = conversation.messages.iter().map(|message| message.content.as_str()).chain(said);
-    let ids: BTreeSet<Uuid> = texts.flat_map(references).map(|id| id.0).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    sqlx::query!(
-        "-- store::attachment::uses::in_copy
-        insert into houston.attachment_uses (agentable_id, attachment_id, tenant_id)
-        select $3, f.id, $1 from houston.attachments f where f.tenant_id = $1 and f.user_id = $2 and f.id = any ($4)",
-        tenant.0,
-        user.0,
-        agentable.0,
-        &ids.into_iter().collect::<Vec<_>>()
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

@@ -130,16 +130,15 @@ pub(crate) async fn find(
         tenant.0,
         id.0
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| CustomRecord {
+    .map(|row| CustomRecord {
         id: RecordId(row.id),
         table: TableId(row.table_id),
         data: data(row.data),
         untrusted: row.untrusted,
         created_at: row.created_at,
         updated_at: row.updated_at,
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Changes values of a record; null removes one. `None`: the table has no such record.
@@ -281,9 +280,8 @@ impl TenantStore<'_> {
             after.map(|after| after.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| RecordData { id: RecordId(row.id), data: data(row.data) }).collect())
+        .map(|row| RecordData { id: RecordId(row.id), data: data(row.data) });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Numbers over the records of a table that match.
@@ -470,7 +468,7 @@ pub(crate) async fn aggregate(
     limits: &TableLimits,
 ) -> Result<Vec<Group>> {
     let ids = matching(&mut *connection, tenant, table, filter, limits).await?;
-    let rows = sqlx::query!(
+    let groups = sqlx::query!(
         r#"-- store::custom_record::search::aggregate
         with read as (
             select untrusted, data -> $6 as value, data -> $7 as in_group,
@@ -493,9 +491,7 @@ pub(crate) async fn aggregate(
         aggregate.group_by,
         i64::try_from(MAX_GROUPS).unwrap_or(i64::MAX - 1) + 1
     )
-    .fetch_all(connection)
-    .await?;
-    let groups = rows.into_iter().map(|row| Group {
+    .map(|row| Group {
         value: row.in_group.unwrap_or_default(),
         count: row.count,
         sum: row.sum,
@@ -504,5 +500,5 @@ pub(crate) async fn aggregate(
         max: row.max,
         untrusted: row.untrusted,
     });
-    Ok(groups.collect())
+    Ok(groups.fetch_all(connection).await?)
 }

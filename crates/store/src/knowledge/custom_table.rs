@@ -128,9 +128,8 @@ pub(crate) async fn list(
         after,
         limit
     )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| table!(row)).collect())
+    .map(|row| table!(row));
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// The table of a user with this name.
@@ -148,9 +147,8 @@ pub(crate) async fn find_named(
         user.0,
         name
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| table!(row)))
+    .map(|row| table!(row));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// A table of the tenant.
@@ -169,9 +167,8 @@ pub(crate) async fn find(
         tenant.0,
         id.0
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| table!(row)))
+    .map(|row| table!(row));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Adds fields to a table, which is locked meanwhile: its records have no value of them. Returns the table as it is then;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use houston_domain::attachment;
 use houston_domain::conversation::Conversation;
 use houston_domain::history::Block;
 use houston_domain::id::{AgentableId, ImageId, TenantId, UserId};
@@ -80,9 +81,8 @@ impl TenantStore<'_> {
             key.key,
             key.request_sha256
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| row.content))
+        .map(|row| row.content);
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 
     /// Stores images that are posted to an agentable of the user. One that the user has posted before is not stored again.
@@ -183,9 +183,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             ids
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| (row.id, row.why)).collect())
+        .map(|row| (row.id, row.why));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Remembers that a provider has refused these images and attachments: no model is sent them again.
@@ -220,16 +219,13 @@ impl TenantStore<'_> {
             &uuids(ids),
             &uuids(with_data)
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let images = rows
-            .into_iter()
-            .map(|row| stored(row.id, &row.media_type, (row.width, row.height), row.bytes, row.data));
-        Ok(images.collect())
+        .map(|row| stored(row.id, &row.media_type, (row.width, row.height), row.bytes, row.data));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
-/// Lets a copy of a conversation keep the images of its user that it refers to. One without references executes nothing.
+/// Lets a copy of a conversation keep the images and files of its user that it refers to. One without references executes
+/// nothing.
 pub(crate) async fn use_in(
     connection: &mut PgConnection,
     tenant: TenantId,
@@ -241,18 +237,23 @@ pub(crate) async fn use_in(
         _ => None,
     });
     let texts = conversation.messages.iter().map(|message| message.content.as_str()).chain(said);
-    let ids: BTreeSet<Uuid> = texts.flat_map(references).map(|id| id.0).collect();
-    if ids.is_empty() {
+    let images: BTreeSet<Uuid> = texts.clone().flat_map(references).map(|id| id.0).collect();
+    let files: BTreeSet<Uuid> = texts.flat_map(attachment::references).map(|id| id.0).collect();
+    if images.is_empty() && files.is_empty() {
         return Ok(());
     }
     sqlx::query!(
         "-- store::image::use_in
-        insert into houston.image_uses (agentable_id, image_id, tenant_id)
-        select $3, i.id, $1 from houston.images i where i.tenant_id = $1 and i.user_id = $2 and i.id = any ($4)",
+        with images as (
+            insert into houston.image_uses (agentable_id, image_id, tenant_id)
+            select $3, i.id, $1 from houston.images i where i.tenant_id = $1 and i.user_id = $2 and i.id = any ($4))
+        insert into houston.attachment_uses (agentable_id, attachment_id, tenant_id)
+        select $3, f.id, $1 from houston.attachments f where f.tenant_id = $1 and f.user_id = $2 and f.id = any ($5)",
         tenant.0,
         user.0,
         agentable.0,
-        &ids.into_iter().collect::<Vec<_>>()
+        &Vec::from_iter(images),
+        &Vec::from_iter(files)
     )
     .execute(connection)
     .await?;

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
 use crate::handle::TenantStore;
 use crate::idempotency::{Created, IdempotencyKey, earlier};
+use crate::record::RecordTx;
 use crate::row_security::with_connection;
 
 /// One item.
@@ -140,107 +141,83 @@ pub(crate) async fn insert(
     Error::check_inserted(owner, rules.of_owner, max, done.found, done.made)
 }
 
-/// Items of an owner of the tenant, newest first, older than `before` if given.
-async fn list(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (kind, owner): (KnowledgeKind, Uuid),
-    before: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<KnowledgeItem>> {
-    let rows = sqlx::query!(
-        r#"-- store::knowledge_item::list
-        select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
-               k.read_at, k.created_at, k.updated_at
-          from houston.knowledge_items k left join houston.agentables a on a.id = k.agentable_id
-         where k.tenant_id = $1 and k.owner_id = $2 and k.kind = $3 and ($4::uuid is null or k.id < $4)
-         order by k.id desc limit $5"#,
-        tenant.0,
-        owner,
-        kind.rules().stored,
-        before,
-        limit
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| item!(kind, row)).collect())
-}
+impl RecordTx<'_> {
+    /// The first `chars` characters of items, newest first: one more than `listing` asks for, if there are more.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; so in all
+    /// methods below.
+    pub async fn excerpts<Id: Copy + Into<Uuid>>(
+        &mut self,
+        kind: KnowledgeKind,
+        listing: &ListQuery<Id>,
+        chars: i32,
+    ) -> Result<Vec<Excerpt>> {
+        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
+        let rows = sqlx::query_as!(
+            Excerpt,
+            r#"-- store::knowledge_item::excerpts
+            select id, title, left(content, $7) as "text!", char_length(content) as "chars!", untrusted
+              from houston.knowledge_items
+             where tenant_id = $1 and owner_id = $2 and kind = $3 and ($4::uuid is null or id < $4)
+               and ($5::text is null or search @@ houston.any_word($5)
+                    or houston.likeness($5, coalesce(title, content)) > 0)
+             order by id desc limit $6"#,
+            tenant.0,
+            owner,
+            kind.rules().stored,
+            listing.before.map(Into::into),
+            listing.query,
+            i64::from(listing.limit) + 1,
+            chars
+        );
+        Ok(rows.fetch_all(self.tx.connection()).await?)
+    }
 
-/// Beginnings of items of an owner, newest first: one more than `listing` asks for, if there are more. A query finds
-/// words and similar ones: in the titles and texts of documents, of feed items in the titles only.
-pub(crate) async fn excerpts<Id: Copy + Into<Uuid>>(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (kind, owner): (KnowledgeKind, Uuid),
-    listing: &ListQuery<Id>,
-    chars: i32,
-) -> Result<Vec<Excerpt>> {
-    let rows = sqlx::query_as!(
-        Excerpt,
-        r#"-- store::knowledge_item::excerpts
-        select id, title, left(content, $7) as "text!", char_length(content) as "chars!", untrusted
-          from houston.knowledge_items
-         where tenant_id = $1 and owner_id = $2 and kind = $3 and ($4::uuid is null or id < $4)
-           and ($5::text is null or search @@ houston.any_word($5)
-                or houston.likeness($5, coalesce(title, content)) > 0)
-         order by id desc limit $6"#,
-        tenant.0,
-        owner,
-        kind.rules().stored,
-        listing.before.map(Into::into),
-        listing.query,
-        i64::from(listing.limit) + 1,
-        chars
-    );
-    Ok(rows.fetch_all(connection).await?)
-}
+    /// The first `chars` characters of the items that match `query` best: those with some of its words, or similar ones.
+    pub async fn best_matches(
+        &mut self,
+        kind: KnowledgeKind,
+        query: &str,
+        limit: u32,
+        chars: i32,
+    ) -> Result<Vec<Excerpt>> {
+        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
+        let rows = sqlx::query_as!(
+            Excerpt,
+            r#"-- store::knowledge_item::best_matches
+            select id, title, left(content, $6) as "text!", char_length(content) as "chars!", untrusted
+              from houston.knowledge_items
+             where tenant_id = $1 and owner_id = $2 and kind = $3
+               and (search @@ houston.any_word($4) or houston.likeness($4, coalesce(title, content)) > 0)
+             order by ts_rank(search, houston.any_word($4)) + houston.likeness($4, coalesce(title, content)) desc, id desc
+             limit $5"#,
+            tenant.0,
+            owner,
+            kind.rules().stored,
+            query,
+            i64::from(limit),
+            chars
+        );
+        Ok(rows.fetch_all(self.tx.connection()).await?)
+    }
 
-/// Beginnings of the items that match `query` best: those with some of its words, or similar words.
-pub(crate) async fn best_matches(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (kind, owner): (KnowledgeKind, Uuid),
-    query: &str,
-    limit: u32,
-    chars: i32,
-) -> Result<Vec<Excerpt>> {
-    let rows = sqlx::query_as!(
-        Excerpt,
-        r#"-- store::knowledge_item::best_matches
-        select id, title, left(content, $6) as "text!", char_length(content) as "chars!", untrusted
-          from houston.knowledge_items
-         where tenant_id = $1 and owner_id = $2 and kind = $3
-           and (search @@ houston.any_word($4) or houston.likeness($4, coalesce(title, content)) > 0)
-         order by ts_rank(search, houston.any_word($4)) + houston.likeness($4, coalesce(title, content)) desc, id desc
-         limit $5"#,
-        tenant.0,
-        owner,
-        kind.rules().stored,
-        query,
-        i64::from(limit),
-        chars
-    );
-    Ok(rows.fetch_all(connection).await?)
-}
-
-/// The texts of an owner's items, oldest first.
-pub(crate) async fn texts(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    (kind, owner): (KnowledgeKind, Uuid),
-    limits: &KnowledgeLimits,
-) -> Result<Vec<String>> {
-    let rules = kind.rules();
-    let texts = sqlx::query_scalar!(
-        "-- store::knowledge_item::texts
-        select content from houston.knowledge_items
-         where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
-        tenant.0,
-        owner,
-        rules.stored,
-        i64::from((rules.max)(limits))
-    );
-    Ok(texts.fetch_all(connection).await?)
+    /// The texts of all items, oldest first.
+    pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
+        let (tenant, (kind, owner)) = (self.owner.tenant, self.owner_of(kind));
+        let limits = self.tx.knowledge_limits;
+        let rules = kind.rules();
+        let texts = sqlx::query_scalar!(
+            "-- store::knowledge_item::texts
+            select content from houston.knowledge_items
+             where tenant_id = $1 and owner_id = $2 and kind = $3 order by id limit $4",
+            tenant.0,
+            owner,
+            rules.stored,
+            i64::from((rules.max)(&limits))
+        );
+        Ok(texts.fetch_all(self.tx.connection()).await?)
+    }
 }
 
 /// An item of the tenant; with `within`, only if it belongs to that owner.
@@ -265,9 +242,8 @@ pub(crate) async fn find(
         id,
         within
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| item!(kind, row)))
+    .map(|row| item!(kind, row));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Changes an item of the tenant; with `within`, only if it belongs to that owner.
@@ -304,9 +280,8 @@ pub(crate) async fn change(
         change.read,
         change.untrusted
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| item!(kind, row)))
+    .map(|row| item!(kind, row));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Deletes an item of the tenant; with `within`, only if it belongs to that owner. Returns whether it existed.
@@ -361,7 +336,21 @@ impl TenantStore<'_> {
         before: Option<Uuid>,
         limit: i64,
     ) -> Result<Vec<KnowledgeItem>> {
-        Ok(with_connection!(self.pool, |c| list(c, self.tenant, (kind, owner), before, limit)))
+        let rows = sqlx::query!(
+            r#"-- store::knowledge_item::list
+            select k.id, k.owner_id as "owner_id!", a.kind as "owner_kind?", k.run_id, k.title, k.content, k.untrusted,
+                   k.read_at, k.created_at, k.updated_at
+              from houston.knowledge_items k left join houston.agentables a on a.id = k.agentable_id
+             where k.tenant_id = $1 and k.owner_id = $2 and k.kind = $3 and ($4::uuid is null or k.id < $4)
+             order by k.id desc limit $5"#,
+            self.tenant.0,
+            owner,
+            kind.rules().stored,
+            before,
+            limit
+        )
+        .map(|row| item!(kind, row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// An item of the tenant.

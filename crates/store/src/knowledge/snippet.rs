@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
+use crate::record::{Owner, RecordTx};
 use crate::row_security::with_connection;
 
 /// A snippet to be saved.
@@ -28,14 +29,6 @@ pub struct NewSnippet<'a> {
     pub tool: Option<(&'a Value, &'a str)>,
 }
 
-/// How many snippets a user may have.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SnippetLimits {
-    pub(crate) snippets: u32,
-    /// Of them, tools.
-    pub(crate) tools: u32,
-}
-
 /// What saving a snippet has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavedSnippet {
@@ -45,67 +38,69 @@ pub struct SavedSnippet {
     pub lost_tool: bool,
 }
 
-/// # Errors
-/// [`Error::Full`] when the user has the maximum number of snippets, or of those that are tools.
-pub(crate) async fn save(
-    connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
-    snippet: &NewSnippet<'_>,
-    untrusted: bool,
-    limits: SnippetLimits,
-) -> Result<SavedSnippet> {
-    bound::lock(connection, "snippets", user.0).await?;
-    let present = sqlx::query!(
-        r#"-- store::snippet::present
-        select count(*) as "all!", count(*) filter (where pin is not null and name <> $3) as "other_tools!",
-               coalesce(bool_or(name = $3), false) as "exists!",
-               coalesce(bool_or(name = $3 and pin is not null), false) as "is_tool!"
-          from houston.snippets where tenant_id = $1 and user_id = $2"#,
-        tenant.0,
-        user.0,
-        snippet.name
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if !present.exists && present.all >= i64::from(limits.snippets) {
-        return Err(Error::Full { what: "snippets of a user", limit: limits.snippets.into() });
+impl RecordTx<'_> {
+    /// Saves a snippet. It is marked if the session has read what strangers wrote. `tools`: how many snippets of the user may
+    /// be tools.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction goes on.
+    pub async fn save_snippet(&mut self, snippet: &NewSnippet<'_>, tools: u32) -> Result<SavedSnippet> {
+        let Owner { tenant, user, untrusted, .. } = self.owner;
+        let most = self.tx.knowledge_limits.max_snippets;
+        let connection = self.tx.connection();
+        bound::lock(connection, "snippets", user.0).await?;
+        let present = sqlx::query!(
+            r#"-- store::snippet::present
+            select count(*) as "all!", count(*) filter (where pin is not null and name <> $3) as "other_tools!",
+                   coalesce(bool_or(name = $3), false) as "exists!",
+                   coalesce(bool_or(name = $3 and pin is not null), false) as "is_tool!"
+              from houston.snippets where tenant_id = $1 and user_id = $2"#,
+            tenant.0,
+            user.0,
+            snippet.name
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if !present.exists && present.all >= i64::from(most) {
+            return Err(Error::Full { what: "snippets of a user", limit: most.into() });
+        }
+        if snippet.tool.is_some() && present.other_tools >= i64::from(tools) {
+            return Err(Error::Full { what: "snippets of a user that are tools", limit: tools.into() });
+        }
+        let (schema, pin) = snippet.tool.unzip();
+        let is_tool = sqlx::query_scalar!(
+            r#"-- store::snippet::save
+            insert into houston.snippets as s (user_id, name, tenant_id, language, description, code, untrusted,
+                                               input_schema, pin, created_at, updated_at)
+            select u.id, $3, u.tenant_id, $4, $5, $6, $7, $8, $9, clock_timestamp(), clock_timestamp()
+              from houston.users u where u.tenant_id = $1 and u.id = $2
+            on conflict (user_id, name) do update
+               set language = excluded.language, description = excluded.description, code = excluded.code,
+                   untrusted = excluded.untrusted, updated_at = excluded.updated_at,
+                   -- What a person allowed stays as long as nothing of it changes.
+                   input_schema = case when excluded.pin is null and (s.language, s.description, s.code)
+                                       = (excluded.language, excluded.description, excluded.code)
+                                       then s.input_schema else excluded.input_schema end,
+                   pin = case when excluded.pin is null and (s.language, s.description, s.code)
+                              = (excluded.language, excluded.description, excluded.code)
+                              then s.pin else excluded.pin end
+             where s.tenant_id = $1
+            returning pin is not null as "is_tool!""#,
+            tenant.0,
+            user.0,
+            snippet.name,
+            snippet.language,
+            snippet.description,
+            snippet.code,
+            untrusted,
+            schema,
+            pin
+        )
+        .fetch_optional(connection)
+        .await?;
+        let is_tool = is_tool.ok_or(Error::NotFound { what: "user" })?;
+        Ok(SavedSnippet { replaced: present.exists, lost_tool: present.is_tool && !is_tool })
     }
-    if snippet.tool.is_some() && present.other_tools >= i64::from(limits.tools) {
-        return Err(Error::Full { what: "snippets of a user that are tools", limit: limits.tools.into() });
-    }
-    let (schema, pin) = snippet.tool.unzip();
-    let is_tool = sqlx::query_scalar!(
-        r#"-- store::snippet::save
-        insert into houston.snippets as s (user_id, name, tenant_id, language, description, code, untrusted,
-                                           input_schema, pin, created_at, updated_at)
-        select u.id, $3, u.tenant_id, $4, $5, $6, $7, $8, $9, clock_timestamp(), clock_timestamp()
-          from houston.users u where u.tenant_id = $1 and u.id = $2
-        on conflict (user_id, name) do update
-           set language = excluded.language, description = excluded.description, code = excluded.code,
-               untrusted = excluded.untrusted, updated_at = excluded.updated_at,
-               -- What a person allowed stays as long as nothing of it changes.
-               input_schema = case when excluded.pin is null and (s.language, s.description, s.code)
-                                   = (excluded.language, excluded.description, excluded.code)
-                                   then s.input_schema else excluded.input_schema end,
-               pin = case when excluded.pin is null and (s.language, s.description, s.code)
-                          = (excluded.language, excluded.description, excluded.code)
-                          then s.pin else excluded.pin end
-         where s.tenant_id = $1
-        returning pin is not null as "is_tool!""#,
-        tenant.0,
-        user.0,
-        snippet.name,
-        snippet.language,
-        snippet.description,
-        snippet.code,
-        untrusted,
-        schema,
-        pin
-    )
-    .fetch_optional(connection)
-    .await?;
-    let is_tool = is_tool.ok_or(Error::NotFound { what: "user" })?;
-    Ok(SavedSnippet { replaced: present.exists, lost_tool: present.is_tool && !is_tool })
 }
 
 /// Snippets of a user without their code, in the order of their names, after `after`.
@@ -116,7 +111,7 @@ pub(crate) async fn list(
     after: &str,
     limit: i64,
 ) -> Result<Vec<SnippetEntry>> {
-    let rows = sqlx::query!(
+    let entries = sqlx::query!(
         r#"-- store::snippet::list
         select name, language, description, char_length(code) as "chars!", untrusted, pin is not null as "is_tool!",
                created_at, updated_at
@@ -127,9 +122,7 @@ pub(crate) async fn list(
         after,
         limit
     )
-    .fetch_all(connection)
-    .await?;
-    let entries = rows.into_iter().map(|row| SnippetEntry {
+    .map(|row| SnippetEntry {
         tool: row.is_tool.then(|| tool_name(&row.name)),
         name: row.name,
         language: row.language,
@@ -139,7 +132,7 @@ pub(crate) async fn list(
         created_at: Time(row.created_at),
         updated_at: Time(row.updated_at),
     });
-    Ok(entries.collect())
+    Ok(entries.fetch_all(connection).await?)
 }
 
 /// A snippet of a user; `None`: there is none of this name.
@@ -157,9 +150,7 @@ pub(crate) async fn find(
         user.0,
         name
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| Snippet {
+    .map(|row| Snippet {
         tool: row.pin.as_ref().map(|_| tool_name(&row.name)),
         name: row.name,
         language: row.language,
@@ -170,7 +161,8 @@ pub(crate) async fn find(
         pin: row.pin,
         created_at: Time(row.created_at),
         updated_at: Time(row.updated_at),
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Deletes a snippet. Returns whether it existed.

@@ -6,7 +6,7 @@ use houston_domain::knowledge::KnowledgeLimits;
 use houston_domain::time::Time;
 pub use houston_domain::todo::{NewTodo, Todo, TodoChange};
 use houston_domain::todo::{Priority, STEP, TodoStatus, between};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -82,15 +82,19 @@ pub(crate) async fn insert(
         Author::Request(at) => (None, false, Some(at)),
         Author::Agent(agentable, untrusted) => (Some(agentable.0), untrusted, None),
     };
-    let ids: Vec<Uuid> = new.iter().map(|todo| todo.id.0).collect();
-    let lists: Vec<&str> = new.iter().map(|todo| todo.list.as_str()).collect();
-    let titles: Vec<&str> = new.iter().map(|todo| todo.title.as_str()).collect();
-    let details: Vec<&str> = new.iter().map(|todo| todo.details.as_str()).collect();
-    let priorities: Vec<i16> = new.iter().map(|todo| todo.priority.stored()).collect();
-    let dues = new.iter().map(|todo| todo.due.as_ref());
-    let locals: Vec<Option<String>> = dues.clone().map(|due| due.map(|due| due.local.clone())).collect();
-    let zones: Vec<Option<String>> = dues.clone().map(|due| due.map(|due| due.zone.to_string())).collect();
-    let times: Vec<Option<DateTime<Utc>>> = dues.map(|due| due.map(|due| due.at)).collect();
+    let row = |todo: &NewTodo| {
+        json!({
+            "id": todo.id.0,
+            "list": todo.list,
+            "title": todo.title,
+            "details": todo.details,
+            "priority": todo.priority.stored(),
+            "due": todo.due.as_ref().map(|due| &due.local),
+            "zone": todo.due.as_ref().map(|due| due.zone.to_string()),
+            "at": todo.due.as_ref().map(|due| due.at),
+        })
+    };
+    let rows: Value = new.iter().map(row).collect();
     let done = sqlx::query!(
         r#"-- store::todo::insert
         with owner as (select id, tenant_id from houston.users where tenant_id = $1 and id = $2),
@@ -100,13 +104,13 @@ pub(crate) async fn insert(
             insert into houston.todos (id, tenant_id, user_id, agentable_id, list, title, details, priority, due,
                                        time_zone, due_at, position, untrusted, created_at, updated_at)
             select v.id, o.tenant_id, o.id, $3, v.list, v.title, v.details, v.priority, v.due, v.zone, v.at,
-                   p.last + $4::double precision * v.nth, $5, coalesce($15, statement_timestamp()),
-                   coalesce($15, statement_timestamp())
+                   p.last + $4::double precision * v.nth, $5, coalesce($8, statement_timestamp()),
+                   coalesce($8, statement_timestamp())
               from owner o, present p,
-                   unnest($6::uuid[], $7::text[], $8::text[], $9::text[], $10::smallint[], $11::text[], $12::text[],
-                          $13::timestamptz[]) with ordinality
+                   rows from (jsonb_to_recordset($6) as (id uuid, list text, title text, details text, priority smallint,
+                                                         due text, zone text, at timestamptz)) with ordinality
                        as v (id, list, title, details, priority, due, zone, at, nth)
-             where p.n + cardinality($6::uuid[]) <= $14
+             where p.n + jsonb_array_length($6) <= $7
             returning id)
         select exists (select from owner) as "found!", exists (select from made) as "made!""#,
         tenant.0,
@@ -114,14 +118,7 @@ pub(crate) async fn insert(
         agentable,
         STEP,
         untrusted,
-        &ids,
-        &lists as _,
-        &titles as _,
-        &details as _,
-        &priorities,
-        &locals as _,
-        &zones as _,
-        &times as _,
+        rows,
         i64::from(limits.max_todos),
         at
     )
@@ -161,9 +158,8 @@ pub(crate) async fn list(
         query.after.map(|todo| todo.0),
         query.limit
     )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| todo!(row)).collect())
+    .map(|row| todo!(row));
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// A todo of the tenant; with `within`, only if it belongs to that user.
@@ -184,9 +180,8 @@ pub(crate) async fn find(
         id.0,
         within.map(|user| user.0)
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| todo!(row)))
+    .map(|row| todo!(row));
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Changes todos of the tenant in the same way; with `within`, only those of that user. Returns them as they are then.
@@ -231,9 +226,8 @@ pub(crate) async fn change(
         change.done,
         untrusted && writes
     )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| todo!(row)).collect())
+    .map(|row| todo!(row));
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// Deletes todos of the tenant; with `within`, only those of that user. Returns how many existed.

@@ -96,10 +96,26 @@ impl Workspace {
         connection: &mut PgConnection,
         path: &WorkspacePath,
     ) -> Result<Option<WorkspaceFile>> {
-        match &self.folders {
-            Some(folders) => self.find_in(folders, connection, path).await,
-            None => find(connection, self.tenant, self.agentable, path.as_str()).await,
+        if let Some(folders) = &self.folders {
+            return self.find_in(folders, connection, path).await;
         }
+        let row = sqlx::query!(
+            "-- store::workspace_file::find
+            select path, content, sha256, untrusted, created_at, updated_at from houston.workspace_files
+             where tenant_id = $1 and agentable_id = $2 and path = $3",
+            self.tenant.0,
+            self.agentable.0,
+            path.as_str()
+        )
+        .map(|row| WorkspaceFile {
+            path: row.path,
+            content: row.content,
+            version: version(&row.sha256),
+            untrusted: row.untrusted,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        });
+        Ok(row.fetch_optional(connection).await?)
     }
 
     /// Files whose paths come after `after`, without their contents, in the order of their paths.
@@ -109,10 +125,27 @@ impl Workspace {
         after: &str,
         limit: i64,
     ) -> Result<Vec<FileEntry>> {
-        match &self.folders {
-            Some(folders) => self.list_in(folders, connection, after, limit).await,
-            None => list(connection, self.tenant, self.agentable, after, limit).await,
+        if let Some(folders) = &self.folders {
+            return self.list_in(folders, connection, after, limit).await;
         }
+        let entries = sqlx::query!(
+            "-- store::workspace_file::list
+            select path, bytes, sha256, untrusted, created_at, updated_at from houston.workspace_files
+             where tenant_id = $1 and agentable_id = $2 and path > $3 order by path limit $4",
+            self.tenant.0,
+            self.agentable.0,
+            after,
+            limit
+        )
+        .map(|row| FileEntry {
+            path: row.path,
+            bytes: length(row.bytes),
+            version: version(&row.sha256),
+            untrusted: row.untrusted,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        });
+        Ok(entries.fetch_all(connection).await?)
     }
 
     /// The contents of files, by path. Those that cannot be read are left out.
@@ -121,10 +154,20 @@ impl Workspace {
         connection: &mut PgConnection,
         paths: &[&str],
     ) -> Result<BTreeMap<String, String>> {
-        match &self.folders {
-            Some(folders) => self.contents_in(folders, connection, paths).await,
-            None => contents(connection, self.tenant, self.agentable, paths).await,
+        if let Some(folders) = &self.folders {
+            return self.contents_in(folders, connection, paths).await;
         }
+        let rows = sqlx::query!(
+            "-- store::workspace_file::contents
+            select path, content from houston.workspace_files
+             where tenant_id = $1 and agentable_id = $2 and path = any ($3)",
+            self.tenant.0,
+            self.agentable.0,
+            paths as &[&str]
+        )
+        .fetch_all(connection)
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.path, row.content)).collect())
     }
 
     /// What decides whether the file at `path` may be changed.
@@ -133,10 +176,31 @@ impl Workspace {
         connection: &mut PgConnection,
         path: &WorkspacePath,
     ) -> Result<Present> {
-        match &self.folders {
-            Some(folders) => self.present_in(folders, connection, path).await,
-            None => present(connection, self.tenant, self.agentable, path).await,
+        if let Some(folders) = &self.folders {
+            return self.present_in(folders, connection, path).await;
         }
+        let folders: Vec<&str> = path.folders().collect();
+        let row = sqlx::query!(
+            r#"-- store::workspace_file::present
+            select count(*) as "files!", coalesce(sum(bytes), 0) as "bytes!",
+                   decode(max(encode(sha256, 'hex')) filter (where path = $3), 'hex') as sha256, max(bytes) filter (where path = $3) as file_bytes,
+                   max(path) filter (where path = any ($4)) as file_above,
+                   coalesce(bool_or(starts_with(path, $3 || '/')), false) as "is_folder!"
+              from houston.workspace_files where tenant_id = $1 and agentable_id = $2"#,
+            self.tenant.0,
+            self.agentable.0,
+            path.as_str(),
+            &folders as &[&str]
+        )
+        .fetch_one(connection)
+        .await?;
+        Ok(Present {
+            file: row.sha256.zip(row.file_bytes).map(|(sha256, bytes)| (version(&sha256), length(bytes))),
+            file_above: row.file_above,
+            is_folder: row.is_folder,
+            files: u64::try_from(row.files).unwrap_or(0),
+            bytes: u64::try_from(row.bytes).unwrap_or(0),
+        })
     }
 
     /// Creates a file, or replaces its content. The caller holds the lock of the agentable.
@@ -147,177 +211,48 @@ impl Workspace {
         content: &str,
         untrusted: bool,
     ) -> Result<FileVersion> {
-        let place = if self.folders.is_some() { "new" } else { "row" };
-        write(connection, (self.tenant, self.agentable), path, content, (untrusted, place)).await
+        let place = if self.is_folder() { "new" } else { "row" };
+        let version = FileVersion::of(content);
+        sqlx::query!(
+            "-- store::workspace_file::write
+            insert into houston.workspace_files as f (agentable_id, path, tenant_id, content, sha256, bytes, created_at,
+                                                      updated_at, untrusted, place)
+            values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp(), $7, $8)
+            on conflict (agentable_id, path) do update
+               set content = excluded.content, sha256 = excluded.sha256, bytes = excluded.bytes,
+                   updated_at = excluded.updated_at, untrusted = excluded.untrusted, place = excluded.place,
+                   created_at = case when f.place = 'removed' then excluded.created_at else f.created_at end
+             where f.tenant_id = $1",
+            self.tenant.0,
+            self.agentable.0,
+            path.as_str(),
+            content,
+            &version.0[..],
+            i32::try_from(content.len()).unwrap_or(i32::MAX),
+            untrusted,
+            place
+        )
+        .execute(connection)
+        .await?;
+        Ok(version)
     }
 
     /// Deletes a file, if it exists.
     pub(crate) async fn delete(&self, connection: &mut PgConnection, path: &WorkspacePath) -> Result<()> {
-        match &self.folders {
-            Some(_) => self.delete_all_in(connection, &[path.as_str()]).await,
-            None => delete(connection, self.tenant, self.agentable, path).await,
+        if self.is_folder() {
+            return self.delete_all_in(connection, &[path.as_str()]).await;
         }
+        sqlx::query!(
+            "-- store::workspace_file::delete
+            delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2 and path = $3",
+            self.tenant.0,
+            self.agentable.0,
+            path.as_str()
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
     }
-}
-
-/// A file of an agentable; `None`: there is none with this path.
-async fn find(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    path: &str,
-) -> Result<Option<WorkspaceFile>> {
-    let row = sqlx::query!(
-        "-- store::workspace_file::find
-        select path, content, sha256, untrusted, created_at, updated_at from houston.workspace_files
-         where tenant_id = $1 and agentable_id = $2 and path = $3",
-        tenant.0,
-        agentable.0,
-        path
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| WorkspaceFile {
-        path: row.path,
-        content: row.content,
-        version: version(&row.sha256),
-        untrusted: row.untrusted,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-    }))
-}
-
-/// Files of an agentable whose paths come after `after`, without their contents, in the order of their paths.
-async fn list(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    after: &str,
-    limit: i64,
-) -> Result<Vec<FileEntry>> {
-    let rows = sqlx::query!(
-        "-- store::workspace_file::list
-        select path, bytes, sha256, untrusted, created_at, updated_at from houston.workspace_files
-         where tenant_id = $1 and agentable_id = $2 and path > $3 order by path limit $4",
-        tenant.0,
-        agentable.0,
-        after,
-        limit
-    )
-    .fetch_all(connection)
-    .await?;
-    let entries = rows.into_iter().map(|row| FileEntry {
-        path: row.path,
-        bytes: length(row.bytes),
-        version: version(&row.sha256),
-        untrusted: row.untrusted,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-    });
-    Ok(entries.collect())
-}
-
-/// The contents of files of an agentable, by path.
-async fn contents(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    paths: &[&str],
-) -> Result<BTreeMap<String, String>> {
-    let rows = sqlx::query!(
-        "-- store::workspace_file::contents
-        select path, content from houston.workspace_files
-         where tenant_id = $1 and agentable_id = $2 and path = any ($3)",
-        tenant.0,
-        agentable.0,
-        paths as &[&str]
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.path, row.content)).collect())
-}
-
-/// What decides whether the file at `path` may be changed.
-async fn present(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    path: &WorkspacePath,
-) -> Result<Present> {
-    let folders: Vec<&str> = path.folders().collect();
-    let row = sqlx::query!(
-        r#"-- store::workspace_file::present
-        select count(*) as "files!", coalesce(sum(bytes), 0) as "bytes!",
-               decode(max(encode(sha256, 'hex')) filter (where path = $3), 'hex') as sha256, max(bytes) filter (where path = $3) as file_bytes,
-               max(path) filter (where path = any ($4)) as file_above,
-               coalesce(bool_or(starts_with(path, $3 || '/')), false) as "is_folder!"
-          from houston.workspace_files where tenant_id = $1 and agentable_id = $2"#,
-        tenant.0,
-        agentable.0,
-        path.as_str(),
-        &folders as &[&str]
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(Present {
-        file: row.sha256.zip(row.file_bytes).map(|(sha256, bytes)| (version(&sha256), length(bytes))),
-        file_above: row.file_above,
-        is_folder: row.is_folder,
-        files: u64::try_from(row.files).unwrap_or(0),
-        bytes: u64::try_from(row.bytes).unwrap_or(0),
-    })
-}
-
-/// Creates a file, or replaces its content. The caller holds the lock of the agentable.
-async fn write(
-    connection: &mut PgConnection,
-    (tenant, agentable): (TenantId, AgentableId),
-    path: &WorkspacePath,
-    content: &str,
-    (untrusted, place): (bool, &str),
-) -> Result<FileVersion> {
-    let version = FileVersion::of(content);
-    sqlx::query!(
-        "-- store::workspace_file::write
-        insert into houston.workspace_files as f (agentable_id, path, tenant_id, content, sha256, bytes, created_at,
-                                                  updated_at, untrusted, place)
-        values ($2, $3, $1, $4, $5, $6, clock_timestamp(), clock_timestamp(), $7, $8)
-        on conflict (agentable_id, path) do update
-           set content = excluded.content, sha256 = excluded.sha256, bytes = excluded.bytes,
-               updated_at = excluded.updated_at, untrusted = excluded.untrusted, place = excluded.place,
-               created_at = case when f.place = 'removed' then excluded.created_at else f.created_at end
-         where f.tenant_id = $1",
-        tenant.0,
-        agentable.0,
-        path.as_str(),
-        content,
-        &version.0[..],
-        i32::try_from(content.len()).unwrap_or(i32::MAX),
-        untrusted,
-        place
-    )
-    .execute(connection)
-    .await?;
-    Ok(version)
-}
-
-/// Deletes a file, if it exists.
-async fn delete(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    agentable: AgentableId,
-    path: &WorkspacePath,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::workspace_file::delete
-        delete from houston.workspace_files where tenant_id = $1 and agentable_id = $2 and path = $3",
-        tenant.0,
-        agentable.0,
-        path.as_str()
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 impl TenantStore<'_> {

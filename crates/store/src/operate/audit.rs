@@ -7,7 +7,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 pub use houston_domain::audit::AuditRecord;
 use houston_domain::id::{AuditId, TenantId};
-use houston_domain::time::Time;
 use uuid::Uuid;
 
 use crate::api_key::Principal;
@@ -85,7 +84,8 @@ impl Shared {
         limit: i64,
     ) -> Result<Vec<AuditRecord>> {
         let until = filter.until.map_or(Uuid::max(), |until| id_at(until + LATER_ID));
-        let rows = sqlx::query!(
+        let records = sqlx::query_as!(
+            AuditRecord,
             r#"-- store::audit::list
             select id, at, actor, on_behalf_of, operation, target, status, code, request_id,
                    (select k.name from houston.api_keys k
@@ -104,22 +104,8 @@ impl Shared {
             filter.since,
             filter.until,
             limit
-        )
-        .fetch_all(&self.pool_of(tenant))
-        .await?;
-        let records = rows.into_iter().map(|row| AuditRecord {
-            id: AuditId(row.id),
-            at: Time(row.at),
-            actor: row.actor,
-            actor_name: row.actor_name,
-            on_behalf_of: row.on_behalf_of,
-            operation: row.operation,
-            target: row.target,
-            status: row.status,
-            code: row.code,
-            request_id: row.request_id,
-        });
-        Ok(records.collect())
+        );
+        Ok(records.fetch_all(&self.pool_of(tenant)).await?)
     }
 }
 

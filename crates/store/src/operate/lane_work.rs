@@ -22,47 +22,10 @@ pub struct Work {
     pub kinds: Vec<KindWork>,
 }
 
-/// The work of one kind; without a kind if there is none at all.
-struct CountedRow {
-    at: DateTime<Utc>,
-    kind: Option<String>,
-    queued: i64,
-    claimable: i64,
-    oldest: Option<DateTime<Utc>>,
-    retrying: i64,
-    put_off: i64,
-    running: i64,
-    orphaned: i64,
-    asking: i64,
-    awake: i64,
-}
-
 impl Shared {
     /// The work of a tenant, or of all.
     async fn work(&self, tenant: Option<TenantId>) -> Result<Work> {
-        let rows = self.count_work(tenant).await?;
-        let at = rows.first().map(|row| row.at).unwrap_or_default();
-        let is_capped = rows.first().is_some_and(|row| row.awake >= MOST);
-        let kinds = rows.into_iter().filter_map(|row| {
-            Some(KindWork {
-                kind: row.kind?,
-                queued: row.queued,
-                claimable: row.claimable,
-                oldest: row.oldest,
-                retrying: row.retrying,
-                put_off: row.put_off,
-                running: row.running,
-                orphaned: row.orphaned,
-                asking: row.asking,
-                is_capped,
-            })
-        });
-        Ok(Work { at, kinds: kinds.collect() })
-    }
-
-    async fn count_work(&self, tenant: Option<TenantId>) -> Result<Vec<CountedRow>> {
-        let rows = sqlx::query_as!(
-            CountedRow,
+        let rows = sqlx::query!(
             r#"-- store::lane_work::by_kind
             with held as materialized (
                 select r.held_for as user_id, r.agentable_id,
@@ -114,8 +77,26 @@ impl Shared {
             tenant.map(|tenant| tenant.0),
             MOST,
             i64::from(self.fairness.max_running)
-        );
-        Ok(rows.fetch_all(&self.pool_of(tenant)).await?)
+        )
+        .fetch_all(&self.pool_of(tenant))
+        .await?;
+        let at = rows.first().map(|row| row.at).unwrap_or_default();
+        let is_capped = rows.first().is_some_and(|row| row.awake >= MOST);
+        let kinds = rows.into_iter().filter_map(|row| {
+            Some(KindWork {
+                kind: row.kind?,
+                queued: row.queued,
+                claimable: row.claimable,
+                oldest: row.oldest,
+                retrying: row.retrying,
+                put_off: row.put_off,
+                running: row.running,
+                orphaned: row.orphaned,
+                asking: row.asking,
+                is_capped,
+            })
+        });
+        Ok(Work { at, kinds: kinds.collect() })
     }
 }
 

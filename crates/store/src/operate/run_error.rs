@@ -52,21 +52,17 @@ impl TenantStore<'_> {
             MOST,
             CHARS
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| FailedRun {
-                run: RunId(row.id),
-                code: row.code,
-                message: row.message,
-                at: row.at,
-                outcome: match row.status.as_str() {
-                    "dead_lettered" => Outcome::DeadLettered,
-                    "retrying" => Outcome::Retrying,
-                    _ => Outcome::Failed,
-                },
-            })
-            .collect())
+        .map(|row| FailedRun {
+            run: RunId(row.id),
+            code: row.code,
+            message: row.message,
+            at: row.at,
+            outcome: match row.status.as_str() {
+                "dead_lettered" => Outcome::DeadLettered,
+                "retrying" => Outcome::Retrying,
+                _ => Outcome::Failed,
+            },
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

@@ -68,21 +68,16 @@ impl Store {
 impl OperatorStore<'_> {
     /// What waits for an operator.
     pub async fn left_for_operators(self) -> Result<LeftForOperators> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            LeftForOperators,
             r#"-- store::server_settings::left
-            select (select count(*) from (select from houston.deliveries where state = 'dead' limit 10000) d) as "dead!",
+            select (select count(*) from (select from houston.deliveries where state = 'dead' limit 10000) d) as "dead_deliveries!",
                    (select count(*) from houston.webhooks
-                     where not enabled and disabled_because is not null) as "off!",
+                     where not enabled and disabled_because is not null) as "webhooks_off!",
                    exists (select from houston.webhooks where run_id is null)
                        or exists (select from houston.mcp_servers where sealed is not null)
                        or exists (select from houston.tool_sources where sealed is not null) as "has_secrets!""#
-        )
-        .fetch_one(&self.shared.pool)
-        .await?;
-        Ok(LeftForOperators {
-            dead_deliveries: row.dead,
-            webhooks_off: row.off,
-            has_secrets: row.has_secrets,
-        })
+        );
+        Ok(row.fetch_one(&self.shared.pool).await?)
     }
 }

@@ -80,53 +80,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             &ids
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| (UserId(row.user_id), row.cost)).collect())
-    }
-}
-
-/// A row of the statement.
-struct Row {
-    user_id: Option<Uuid>,
-    user_name: Option<String>,
-    kind: Option<String>,
-    agent_id: Option<Uuid>,
-    agent_name: Option<String>,
-    model: Option<String>,
-    day: Option<NaiveDate>,
-    runs: i64,
-    calls: i64,
-    input: i64,
-    output: i64,
-    cached: i64,
-    cost: Decimal,
-    unpriced: i64,
-    /// How many runs were read.
-    read: i64,
-}
-
-impl From<Row> for Spent {
-    fn from(row: Row) -> Self {
-        Self {
-            of: match (row.user_id, row.kind, row.model, row.day) {
-                (Some(user), ..) => Of::User(UserId(user), row.user_name.unwrap_or_default()),
-                (_, Some(kind), ..) => {
-                    let name = row.agent_name.unwrap_or_default();
-                    Of::Agent(kind, row.agent_id.map(|agent| (AgentId(agent), name)))
-                }
-                (_, _, Some(model), _) => Of::Model(model),
-                (_, _, _, Some(day)) => Of::Day(day),
-                _ => Of::Tenant,
-            },
-            runs: row.runs,
-            model_calls: row.calls,
-            input_tokens: row.input,
-            output_tokens: row.output,
-            cache_read_tokens: row.cached,
-            cost: row.cost,
-            unpriced_calls: row.unpriced,
-        }
+        .map(|row| (UserId(row.user_id), row.cost));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -134,8 +89,7 @@ impl Shared {
     /// Without row-level security, under which the statement could not count the runs of others that it reads. It names the
     /// tenant.
     async fn usage_of_ended(&self, tenant: Uuid, window: Duration) -> Result<Usage> {
-        let rows = sqlx::query_as!(
-            Row,
+        let rows = sqlx::query!(
             r#"-- store::usage::of_ended
             with ended as materialized (
                 select r.id, r.tenant_id, r.agentable_id, coalesce(r.model, '') as model,
@@ -191,6 +145,25 @@ impl Shared {
         .fetch_all(&self.pool)
         .await?;
         let is_capped = rows.iter().any(|row| row.read >= MOST);
-        Ok(Usage { spent: rows.into_iter().map(Spent::from).collect(), is_capped })
+        let spent = rows.into_iter().map(|row| Spent {
+            of: match (row.user_id, row.kind, row.model, row.day) {
+                (Some(user), ..) => Of::User(UserId(user), row.user_name.unwrap_or_default()),
+                (_, Some(kind), ..) => {
+                    let name = row.agent_name.unwrap_or_default();
+                    Of::Agent(kind, row.agent_id.map(|agent| (AgentId(agent), name)))
+                }
+                (_, _, Some(model), _) => Of::Model(model),
+                (_, _, _, Some(day)) => Of::Day(day),
+                _ => Of::Tenant,
+            },
+            runs: row.runs,
+            model_calls: row.calls,
+            input_tokens: row.input,
+            output_tokens: row.output,
+            cache_read_tokens: row.cached,
+            cost: row.cost,
+            unpriced_calls: row.unpriced,
+        });
+        Ok(Usage { spent: spent.collect(), is_capped })
     }
 }

@@ -77,16 +77,12 @@ impl TenantStore<'_> {
             agentable.0,
             QUESTIONS
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| OpenQuestion {
-                id: QuestionId(row.id),
-                kind: QuestionKind::from_name(&row.kind).unwrap_or(QuestionKind::Input),
-                text: row.text,
-                expires_at: row.expires_at,
-            })
-            .collect())
+        .map(|row| OpenQuestion {
+            id: QuestionId(row.id),
+            kind: QuestionKind::from_name(&row.kind).unwrap_or(QuestionKind::Input),
+            text: row.text,
+            expires_at: row.expires_at,
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

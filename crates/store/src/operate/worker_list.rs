@@ -52,35 +52,16 @@ impl RegisteredWorker {
 
 impl Shared {
     async fn registered_workers(&self) -> Result<Vec<RegisteredWorker>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            RegisteredWorker,
             r#"-- store::worker_list::list
-            select w.id, w.name, w.host, w.pid, w.version, w.slots, w.background_slots, w.started_at, w.beat_at, w.alive_until,
-                   w.alive_until > clock_timestamp() as "is_alive!", w.drain_requested_at, w.draining_since,
+            select w.id, w.name, w.host, w.pid, w.version, w.slots, w.background_slots, w.started_at, w.beat_at,
+                   w.alive_until as lease_until, w.alive_until > clock_timestamp() as "is_alive!", w.drain_requested_at, w.draining_since,
                    (select count(*) from houston.runs r where r.worker_id = w.id and r.status = 'running') as "busy!"
               from houston.workers w order by w.started_at, w.id limit $1"#,
             MAX_WORKERS
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| RegisteredWorker {
-                id: WorkerId(row.id),
-                name: row.name,
-                host: row.host,
-                pid: row.pid,
-                version: row.version,
-                slots: row.slots,
-                background_slots: row.background_slots,
-                busy: row.busy,
-                started_at: row.started_at,
-                beat_at: row.beat_at,
-                lease_until: row.alive_until,
-                is_alive: row.is_alive,
-                drain_requested_at: row.drain_requested_at,
-                draining_since: row.draining_since,
-            })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// The worker reads this with the next look at its lease, at most half a second later.

@@ -21,9 +21,10 @@ pub struct RunProgress {
 impl TenantStore<'_> {
     /// How far a run of the tenant is.
     pub async fn run_progress(self, run: RunId) -> Result<RunProgress> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            RunProgress,
             r#"-- store::awaited::progress
-            select r.agentable_id, l.last_seq, r.ended_at is not null as "has_ended!",
+            select r.agentable_id as agentable, l.last_seq, r.ended_at is not null as "has_ended!",
                    r.status = 'waiting' and exists (
                        select from houston.questions q
                         where q.user_id = l.user_id and q.state = 'open' and q.run_id = r.id) as "asks!"
@@ -31,15 +32,7 @@ impl TenantStore<'_> {
              where r.tenant_id = $1 and r.id = $2"#,
             self.tenant.0,
             run.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "run" })?;
-        Ok(RunProgress {
-            agentable: AgentableId(row.agentable_id),
-            last_seq: row.last_seq,
-            has_ended: row.has_ended,
-            asks: row.asks,
-        })
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "run" })
     }
 }

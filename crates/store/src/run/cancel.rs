@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::handle::Shared;
+use crate::handle::{Shared, TenantStore};
 use crate::system_message;
 
 /// Maximum number of attempts: each fails only if a task was created between two statements.
@@ -30,21 +30,54 @@ pub struct CancelledRun {
     pub run: RunId,
 }
 
-impl Shared {
+impl TenantStore<'_> {
     /// Requests the cancellation of the open run of an agentable of the tenant, and of those of all its tasks;
     /// their workers are notified at once. With `archive` the agentable is also archived and its check-ins are
     /// deleted. Idempotent. Returns the runs that were open.
-    pub(crate) async fn cancel_agentable(
-        &self,
-        tenant: TenantId,
+    pub async fn cancel_agentable(
+        self,
         kind: &str,
         id: AgentableId,
         archive: bool,
     ) -> Result<Vec<CancelledRun>> {
-        self.tenant(tenant).agentable(kind, id).await?;
-        self.cancel_all(tenant, id, archive).await
+        self.agentable(kind, id).await?;
+        self.cancel_all(self.tenant, id, archive).await
     }
 
+    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. An archived agentable leaves the
+    /// archive. [`Self::cancel_agentable`] archives one.
+    pub async fn store_status(self, kind: &str, id: AgentableId, status: Option<&str>) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::cancel::store_status
+            update houston.agentables set status = $4 where tenant_id = $1 and kind = $2 and id = $3",
+            self.tenant.0,
+            kind,
+            id.0,
+            status
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+    }
+
+    /// Takes an agentable of the tenant out of the archive.
+    pub async fn unarchive(self, kind: &str, id: AgentableId) -> Result<()> {
+        let done = sqlx::query!(
+            "-- store::cancel::unarchive
+            update houston.agentables set status = case when status = $4 then null else status end
+             where tenant_id = $1 and kind = $2 and id = $3",
+            self.tenant.0,
+            kind,
+            id.0,
+            ARCHIVED
+        )
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+    }
+}
+
+impl Shared {
     /// Cancels an executor of a plan, and what it started.
     pub(crate) async fn cancel_below(&self, tenant: TenantId, id: AgentableId) -> Result<()> {
         self.cancel_all(tenant, id, false).await.map(|_| ())
@@ -90,44 +123,6 @@ impl Shared {
         }
         tx.commit().await?;
         Ok(Some(requested))
-    }
-
-    /// Stores a status of an agentable of the tenant; `None`: it follows from its run. Not for [`ARCHIVED`], which
-    /// [`Self::cancel_agentable`] sets.
-    pub(crate) async fn store_status(
-        &self,
-        tenant: TenantId,
-        kind: &str,
-        id: AgentableId,
-        status: Option<&str>,
-    ) -> Result<()> {
-        let done = sqlx::query!(
-            "-- store::cancel::store_status
-            update houston.agentables set status = $4 where tenant_id = $1 and kind = $2 and id = $3",
-            tenant.0,
-            kind,
-            id.0,
-            status
-        )
-        .execute(&self.pool_of(Some(tenant)))
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
-    }
-
-    /// Takes an agentable of the tenant out of the archive.
-    pub(crate) async fn unarchive(&self, tenant: TenantId, kind: &str, id: AgentableId) -> Result<()> {
-        let done = sqlx::query!(
-            "-- store::cancel::unarchive
-            update houston.agentables set status = case when status = $4 then null else status end
-             where tenant_id = $1 and kind = $2 and id = $3",
-            tenant.0,
-            kind,
-            id.0,
-            ARCHIVED
-        )
-        .execute(&self.pool_of(Some(tenant)))
-        .await?;
-        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
     }
 }
 

@@ -102,6 +102,8 @@ impl TenantStore<'_> {
         before: Option<CompressionId>,
         limit: i64,
     ) -> Result<Vec<Compression>> {
+        let count = |count: i32| usize::try_from(count).unwrap_or(0);
+        let tokens = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
         let rows = sqlx::query!(
             "-- store::compression::list
             select id, run_id, session_position, through_position, summary, reason, entries_before, entries_after,
@@ -114,27 +116,21 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let count = |count: i32| usize::try_from(count).unwrap_or(0);
-        let tokens = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
-        Ok(rows
-            .into_iter()
-            .map(|row| Compression {
-                id: CompressionId(row.id),
-                run: RunId(row.run_id),
-                session_position: row.session_position,
-                through_position: row.through_position,
-                summary: row.summary,
-                reason: row.reason,
-                entries_before: count(row.entries_before),
-                entries_after: count(row.entries_after),
-                tokens_before: tokens(row.tokens_before),
-                tokens_after: tokens(row.tokens_after),
-                model: row.model,
-                cost: row.cost.map(|cost| cost.normalize()),
-                created_at: row.created_at.into(),
-            })
-            .collect())
+        .map(|row| Compression {
+            id: CompressionId(row.id),
+            run: RunId(row.run_id),
+            session_position: row.session_position,
+            through_position: row.through_position,
+            summary: row.summary,
+            reason: row.reason,
+            entries_before: count(row.entries_before),
+            entries_after: count(row.entries_after),
+            tokens_before: tokens(row.tokens_before),
+            tokens_after: tokens(row.tokens_after),
+            model: row.model,
+            cost: row.cost.map(|cost| cost.normalize()),
+            created_at: row.created_at.into(),
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

@@ -83,9 +83,8 @@ impl ContextCache {
             tool,
             KEEP_S
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| CachedContext::new(row.answer, row.age, fresh)))
+        .map(|row| CachedContext::new(row.answer, row.age, fresh));
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 
     /// The same for the user of an agentable, whatever its tenant: for a preview of what is sent for it.
@@ -110,9 +109,8 @@ impl ContextCache {
             tool,
             KEEP_S
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| CachedContext::new(row.answer, row.age, fresh)))
+        .map(|row| CachedContext::new(row.answer, row.age, fresh));
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 
     /// Lets the caller ask the provider, alone for `within`: the time at which it began; `None`: another does. Forgets the oldest

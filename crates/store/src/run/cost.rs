@@ -6,7 +6,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use houston_domain::budget::Spent;
 use houston_domain::id::{AgentableId, RunId, UserId, WriteId};
-use houston_domain::model::{PricedApart, Usage};
+use houston_domain::model::Usage;
 use houston_domain::step::ModelCall;
 use rust_decimal::Decimal;
 use sqlx::PgConnection;
@@ -52,6 +52,20 @@ impl Cost {
     #[must_use]
     pub fn of(sum: Option<Decimal>, unpriced_calls: i32) -> Self {
         Self { total: sum.filter(|sum| unpriced_calls == 0 || !sum.is_zero()), unpriced_calls }
+    }
+}
+
+/// Tokens as they are stored, without a cost: input, output, cache read, cache write, reasoning.
+pub(crate) fn stored_usage(tokens: [i64; 5]) -> Usage {
+    let [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens] =
+        tokens.map(|count| u64::try_from(count).unwrap_or(0));
+    Usage {
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        reasoning_tokens,
+        ..Usage::default()
     }
 }
 
@@ -169,7 +183,7 @@ impl TenantStore<'_> {
     /// The model calls of a run of the tenant, in order.
     pub async fn model_calls(self, run: RunId) -> Result<Vec<StoredModelCall>> {
         self.run(run).await?;
-        let calls = sqlx::query!(
+        let counted = sqlx::query!(
             "-- store::cost::calls
             select iteration, provider, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
                    reasoning_tokens, cost, reported, estimated, created_at
@@ -177,24 +191,19 @@ impl TenantStore<'_> {
             self.tenant.0,
             run.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
-        let counted = calls.into_iter().map(|call| StoredModelCall {
+        .map(|call| StoredModelCall {
             call: ModelCall {
                 provider: call.provider,
                 model: call.model,
                 usage: Usage {
-                    input_tokens: tokens(call.input_tokens),
-                    output_tokens: tokens(call.output_tokens),
-                    cache_read_tokens: tokens(call.cache_read_tokens),
-                    cache_write_tokens: tokens(call.cache_write_tokens),
-                    reasoning_tokens: tokens(call.reasoning_tokens),
                     cost: call.cost,
-                    long_cache_write_tokens: 0,
-                    billed: None,
-                    tier: None,
-                    apart: PricedApart::NOTHING,
+                    ..stored_usage([
+                        call.input_tokens,
+                        call.output_tokens,
+                        call.cache_read_tokens,
+                        call.cache_write_tokens,
+                        call.reasoning_tokens,
+                    ])
                 },
                 iteration: u32::try_from(call.iteration).unwrap_or(0),
                 reported: call.reported,
@@ -203,7 +212,7 @@ impl TenantStore<'_> {
             },
             at: call.created_at,
         });
-        Ok(counted.collect())
+        Ok(counted.fetch_all(&self.pool).await?)
     }
 
     /// What a user of the tenant spent in total, and on each of the latest `days` days with any spending, newest

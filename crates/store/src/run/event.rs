@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use houston_domain::event::derived::{RunEnd, RunEvent, RunRow, of_first_attempt, of_message};
 use houston_domain::event::{Committed, Event, MessageBody};
 use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
-use houston_domain::model::{PricedApart, Usage};
+use houston_domain::model::Usage;
 use houston_domain::question::NewQuestion;
 use houston_domain::run::RunStatus;
 use serde::de::IgnoredAny;
@@ -173,9 +173,8 @@ impl ApiStore {
             select agentable_id, last_seq from houston.run_locks where agentable_id = any($1)",
             agentables
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), row.last_seq)).collect())
+        .map(|row| (AgentableId(row.agentable_id), row.last_seq));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -302,10 +301,7 @@ impl From<StreamRun> for RunRow {
                 cache_write_tokens: run.cache_write_tokens,
                 reasoning_tokens: run.reasoning_tokens,
                 cost: run.last_cost.and_then(|cost| cost.parse().ok()),
-                long_cache_write_tokens: 0,
-                billed: None,
-                tier: None,
-                apart: PricedApart::NOTHING,
+                ..Usage::default()
             },
             error_code: run.error_code,
             error_message: run.error_message,
@@ -548,7 +544,7 @@ impl AskedQuestions {
         )
         .fetch_all(connection)
         .await?;
-        Ok(Self(rows.into_iter().map(|row| (row.id, question_row!(row).into_question().asked)).collect()))
+        Ok(Self(rows.into_iter().map(|row| (row.id, question_row!(row).asked)).collect()))
     }
 
     /// The event that is stored as `data`.

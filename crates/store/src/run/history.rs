@@ -86,18 +86,14 @@ impl TenantStore<'_> {
             after,
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| StoredEntry {
-                position: row.position,
-                run: RunId(row.run_id),
-                epoch: row.epoch,
-                entry: Entry { role: role(&row.role), content: row.content.0 },
-                created_at: row.created_at,
-            })
-            .collect())
+        .map(|row| StoredEntry {
+            position: row.position,
+            run: RunId(row.run_id),
+            epoch: row.epoch,
+            entry: Entry { role: role(&row.role), content: row.content.0 },
+            created_at: row.created_at,
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 

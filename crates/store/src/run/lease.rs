@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use houston_domain::id::WorkerId;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgExecutor};
 
 use crate::error::Result;
 use crate::handle::RunStore;
@@ -220,7 +220,8 @@ impl LeaseConnection {
     }
 }
 
-async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Result<()> {
+/// Deletes the row of a worker and releases its locks; with `is_dead`, counts a death of the runs that it held.
+async fn let_go(executor: impl PgExecutor<'_>, worker: WorkerId, is_dead: bool) -> Result<()> {
     sqlx::query!(
         "-- store::lease::let_go
         with gone as (delete from houston.workers where id = $1),
@@ -229,12 +230,20 @@ async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Resul
               join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
              where r.worker_id = $1 and r.status = 'running'
              order by l.agentable_id for no key update of l)
-        update houston.run_locks l set holder = null, wake = true, woken_at = statement_timestamp()
+        update houston.run_locks l
+           set died_with = case when $2 then l.died_with || $1::uuid else l.died_with end, holder = null, wake = true,
+               woken_at = statement_timestamp()
           from held where l.agentable_id = held.agentable_id",
-        worker.0
+        worker.0,
+        is_dead
     )
-    .execute(&mut *connection)
+    .execute(executor)
     .await?;
+    Ok(())
+}
+
+async fn release_locks(connection: &mut PgConnection, worker: WorkerId) -> Result<()> {
+    let_go(&mut *connection, worker, false).await?;
     // Only after the release: a claim of one of these runs in between has recorded the death.
     sqlx::query!(
         "-- store::lease::acquit
@@ -270,9 +279,10 @@ impl RunStore {
     /// A promoted standby has not restarted, and never had the locks. There a worker is excused until it has renewed once, or
     /// its lease is over: how long ago the promotion was cannot be read.
     pub async fn suspected_workers(&self, settled: Duration) -> Result<Vec<SuspectedWorker>> {
-        let workers = sqlx::query!(
+        let mut workers = sqlx::query_as!(
+            SuspectedWorker,
             r#"-- store::lease::suspects
-            select id, (extract(epoch from beat_at) * 1000000)::bigint as "beat!",
+            select id as worker, (extract(epoch from beat_at) * 1000000)::bigint as "beat!",
                    beat_at <= pg_postmaster_start_time()
                    and pg_postmaster_start_time() >= clock_timestamp() - make_interval(secs => $1)
                    or coalesce(beat_at <= pg_last_xact_replay_timestamp(), false) as "is_excused!"
@@ -282,17 +292,10 @@ impl RunStore {
         )
         .fetch_all(&self.pool)
         .await?;
-        let ids: Vec<WorkerId> = workers.iter().map(|worker| WorkerId(worker.id)).collect();
+        let ids: Vec<WorkerId> = workers.iter().map(|suspect| suspect.worker).collect();
         let free = self.free_locks(&ids).await?;
-        Ok(workers
-            .into_iter()
-            .map(|worker| SuspectedWorker {
-                worker: WorkerId(worker.id),
-                beat: worker.beat,
-                is_excused: worker.is_excused,
-            })
-            .filter(|suspect| free.contains(&advisory_key(suspect.worker)))
-            .collect())
+        workers.retain(|suspect| free.contains(&advisory_key(suspect.worker)));
+        Ok(workers)
     }
 
     /// The advisory locks of these workers that are free.
@@ -314,22 +317,7 @@ impl RunStore {
 
     /// Deletes the row of a worker whose process has ended, as its parent knows, and counts the death of the run that it held.
     pub async fn bury(&self, worker: WorkerId) -> Result<()> {
-        sqlx::query!(
-            "-- store::lease::bury
-            with gone as (delete from houston.workers where id = $1),
-            held as (
-                select l.agentable_id from houston.runs r
-                  join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder = $1
-                 where r.worker_id = $1 and r.status = 'running'
-                 order by l.agentable_id for no key update of l)
-            update houston.run_locks l
-               set died_with = l.died_with || $1::uuid, holder = null, wake = true, woken_at = statement_timestamp()
-              from held where l.agentable_id = held.agentable_id",
-            worker.0
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        let_go(&self.pool, worker, true).await
     }
 
     /// Deletes the rows of workers whose lease has expired, and of these suspected workers unless they have renewed

@@ -24,7 +24,8 @@ pub struct ModelSpeed {
 impl TenantStore<'_> {
     /// How fast models answered the tenant's runs in the last half hour.
     pub async fn model_speeds(self) -> Result<Vec<ModelSpeed>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            ModelSpeed,
             r#"-- store::model_speed::of_tenant
             select c.provider, c.model, count(*) as "calls!",
                    percentile_cont(0.5) within group (order by c.first_event_ms) as "first_event_ms!",
@@ -40,16 +41,7 @@ impl TenantStore<'_> {
              group by c.provider, c.model order by c.provider, c.model"#,
             self.tenant.0,
             CALLS
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let rows = rows.into_iter().map(|row| ModelSpeed {
-            provider: row.provider,
-            model: row.model,
-            calls: row.calls,
-            first_event_ms: row.first_event_ms,
-            tokens_per_s: row.tokens_per_s,
-        });
-        Ok(rows.collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

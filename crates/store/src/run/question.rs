@@ -10,7 +10,7 @@ use houston_domain::event::Event;
 use houston_domain::id::{AgentableId, QuestionId, RunId};
 use houston_domain::question::approval::{Approval, answer_schema, arguments};
 use houston_domain::question::{
-    ClosedQuestion, NewQuestion, OWN_PREFIX, Question, QuestionChanges, QuestionKind, QuestionState, budget,
+    ClosedQuestion, NewQuestion, OWN_PREFIX, Question, QuestionChanges, QuestionState, budget,
 };
 use houston_domain::step::Step;
 use serde::Serialize;
@@ -36,8 +36,7 @@ pub struct UnreadMessages {
 impl RunStore {
     /// The questions of a run, the oldest first.
     pub async fn questions_of(&self, agentable: AgentableId, run: RunId) -> Result<Vec<Question>> {
-        let rows = sqlx::query_as!(
-            Row,
+        let rows = sqlx::query!(
             "-- store::question::of_run
             select id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by, created_at,
                    closed_at, approval
@@ -45,9 +44,8 @@ impl RunStore {
             agentable.0,
             run.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(Row::into_question).collect())
+        .map(|row| question_row!(row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// What the driver of a run remembers, and the questions of the run, the oldest first.
@@ -265,7 +263,7 @@ pub(crate) async fn close(
     answer: Option<&Value>,
     answered_by: Option<&str>,
 ) -> Result<Vec<Closed>> {
-    let rows = sqlx::query!(
+    let closed = sqlx::query!(
         "-- store::question::close
         with t as materialized (select clock_timestamp() as at)
         update houston.questions set state = $2, answer = $3, answered_by = $4, closed_at = t.at
@@ -276,14 +274,12 @@ pub(crate) async fn close(
         answer,
         answered_by
     )
-    .fetch_all(connection)
-    .await?;
-    let closed = rows.into_iter().map(|row| Closed {
+    .map(|row| Closed {
         agentable: row.agentable_id,
         run: row.run_id,
         question: ClosedQuestion { id: QuestionId(row.id), state, answer: answer.cloned() },
     });
-    Ok(closed.collect())
+    Ok(closed.fetch_all(connection).await?)
 }
 
 /// A closed question as its event.
@@ -346,24 +342,6 @@ pub(crate) async fn report(
     Ok(())
 }
 
-/// A row of the table, without its owners.
-pub(crate) struct Row {
-    pub(crate) id: Uuid,
-    pub(crate) kind: String,
-    pub(crate) subject: Option<String>,
-    pub(crate) text: String,
-    pub(crate) schema: Option<Value>,
-    pub(crate) default_value: Option<Value>,
-    pub(crate) expires_at: Option<DateTime<Utc>>,
-    pub(crate) state: String,
-    pub(crate) answer: Option<Value>,
-    pub(crate) answered_by: Option<String>,
-    pub(crate) created_at: DateTime<Utc>,
-    pub(crate) closed_at: Option<DateTime<Utc>>,
-    /// As JSON: a [`StoredApproval`].
-    pub(crate) approval: Option<Value>,
-}
-
 /// An approval as it is stored. Of the schema of its answer only that of the tool's arguments is: the rest is the same for
 /// all, and most of a row.
 #[derive(Debug, Serialize)]
@@ -396,53 +374,34 @@ impl<'a> StoredApproval<'a> {
 
 /// The [`Row`] of a query's row that has its columns, among others.
 macro_rules! question_row {
-    ($r:ident) => {
-        $crate::question::Row {
-            id: $r.id,
-            kind: $r.kind,
-            subject: $r.subject,
-            text: $r.text,
-            schema: $r.schema,
-            default_value: $r.default_value,
-            expires_at: $r.expires_at,
-            state: $r.state,
+    ($r:ident) => {{
+        use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
+        Question {
+            asked: NewQuestion {
+                id: houston_domain::id::QuestionId($r.id),
+                kind: QuestionKind::from_name(&$r.kind).unwrap_or(QuestionKind::Input),
+                subject: $r.subject,
+                text: $r.text,
+                schema: $r.schema.or_else(|| $crate::question::StoredApproval::schema($r.approval.as_ref())),
+                default_value: $r.default_value,
+                expires_at: $r.expires_at,
+                approval: $r.approval.and_then(|approval| serde_json::from_value(approval).ok()),
+                message_id: None,
+            },
+            state: QuestionState::from_name(&$r.state).unwrap_or(QuestionState::Cancelled),
             answer: $r.answer,
             answered_by: $r.answered_by,
             created_at: $r.created_at,
             closed_at: $r.closed_at,
-            approval: $r.approval,
         }
-    };
+    }};
 }
 pub(crate) use question_row;
-
-impl Row {
-    pub(crate) fn into_question(self) -> Question {
-        Question {
-            asked: NewQuestion {
-                id: QuestionId(self.id),
-                kind: QuestionKind::from_name(&self.kind).unwrap_or(QuestionKind::Input),
-                subject: self.subject,
-                text: self.text,
-                schema: self.schema.or_else(|| StoredApproval::schema(self.approval.as_ref())),
-                default_value: self.default_value,
-                expires_at: self.expires_at,
-                approval: self.approval.and_then(|approval| serde_json::from_value(approval).ok()),
-                message_id: None,
-            },
-            state: QuestionState::from_name(&self.state).unwrap_or(QuestionState::Cancelled),
-            answer: self.answer,
-            answered_by: self.answered_by,
-            created_at: self.created_at,
-            closed_at: self.closed_at,
-        }
-    }
-}
 
 impl RunStore {
     /// The budget questions that Houston has asked for the runs of an agentable, the oldest first, with their runs.
     pub async fn budget_questions(&self, agentable: AgentableId) -> Result<Vec<(RunId, Question)>> {
-        let rows = sqlx::query!(
+        let questions = sqlx::query!(
             "-- store::question::budget::of_agentable
             select run_id, id, kind, subject, text, schema, default_value, expires_at, state, answer, answered_by,
                    created_at, closed_at, approval
@@ -451,10 +410,8 @@ impl RunStore {
             agentable.0,
             budget::PREFIX
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let questions = rows.into_iter().map(|row| (RunId(row.run_id), question_row!(row).into_question()));
-        Ok(questions.collect())
+        .map(|row| (RunId(row.run_id), question_row!(row)));
+        Ok(questions.fetch_all(&self.pool).await?)
     }
 }
 
@@ -462,6 +419,8 @@ impl RunStore {
 mod tests {
     use houston_domain::id::MessageId;
     use serde_json::json;
+
+    use houston_domain::question::QuestionKind;
 
     use super::*;
 

@@ -7,13 +7,11 @@ use houston_domain::reach::{AgentPost, MadeCounts, PostCounts};
 use houston_domain::run::RunStatus;
 use houston_domain::settable::StatusChange;
 use serde::Deserialize;
-use sqlx::PgConnection;
 
 use crate::cancel;
 use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
-use crate::record::{Owner, RecordIds};
-use crate::settings::Fairness;
+use crate::record::RecordTx;
 use crate::system_message::{NewSystemMessage, deliver, lock};
 
 /// Which kinds the agents of a kind reach: pairs.
@@ -134,193 +132,170 @@ pub struct NewAgentMessage<'a> {
     pub hops: i32,
 }
 
-/// The conversations of the user, without that of the run itself.
-pub(crate) async fn list(
-    connection: &mut PgConnection,
-    owner: Owner,
-    query: &ConversationQuery<'_>,
-) -> Result<Vec<Conversation>> {
-    let rows = sqlx::query!(
-        r#"-- store::reach::list
-        select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
-          from unnest($3::text[]) as v (kind)
-         cross join lateral (
-               select * from houston.agentables o
-                where o.user_id = $2 and o.kind = v.kind and o.tenant_id = $1 and o.id <> $4
-                  and ($5::uuid is null or o.id < $5) and ($6 or o.status is distinct from $8)
-                order by o.id desc limit $7) a
-          left join houston.run_locks k on k.agentable_id = a.id
-          left join houston.runs r on r.id = k.run_id
-         order by a.id desc limit $7"#,
-        owner.tenant.0,
-        owner.user.0,
-        query.kinds,
-        owner.agentable.0,
-        query.before.map(|before| before.0),
-        query.archived,
-        query.limit,
-        ARCHIVED
-    )
-    .fetch_all(connection)
-    .await?;
-    let conversations = rows.into_iter().map(|row| Conversation {
-        id: AgentableId(row.id),
-        kind: row.kind,
-        title: row.title,
-        status: row.status,
-        run: row.run.as_deref().and_then(RunStatus::from_name),
-        untrusted: row.untrusted,
-    });
-    Ok(conversations.collect())
-}
+impl RecordTx<'_> {
+    /// Conversations of the user, newest first.
+    pub async fn conversations(&mut self, query: &ConversationQuery<'_>) -> Result<Vec<Conversation>> {
+        let owner = self.owner;
+        let conversations = sqlx::query!(
+            r#"-- store::reach::list
+            select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
+              from unnest($3::text[]) as v (kind)
+             cross join lateral (
+                   select * from houston.agentables o
+                    where o.user_id = $2 and o.kind = v.kind and o.tenant_id = $1 and o.id <> $4
+                      and ($5::uuid is null or o.id < $5) and ($6 or o.status is distinct from $8)
+                    order by o.id desc limit $7) a
+              left join houston.run_locks k on k.agentable_id = a.id
+              left join houston.runs r on r.id = k.run_id
+             order by a.id desc limit $7"#,
+            owner.tenant.0,
+            owner.user.0,
+            query.kinds,
+            owner.agentable.0,
+            query.before.map(|before| before.0),
+            query.archived,
+            query.limit,
+            ARCHIVED
+        )
+        .map(|row| Conversation {
+            id: AgentableId(row.id),
+            kind: row.kind,
+            title: row.title,
+            status: row.status,
+            run: row.run.as_deref().and_then(RunStatus::from_name),
+            untrusted: row.untrusted,
+        });
+        Ok(conversations.fetch_all(self.tx.connection()).await?)
+    }
 
-/// A conversation of the user; `None`: there is none with this id among these kinds.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    owner: Owner,
-    kinds: &[String],
-    id: AgentableId,
-) -> Result<Option<Conversation>> {
-    let row = sqlx::query!(
-        r#"-- store::reach::find
-        select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
-          from houston.agentables a
-          left join houston.run_locks k on k.agentable_id = a.id
-          left join houston.runs r on r.id = k.run_id
-         where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5"#,
-        owner.tenant.0,
-        owner.user.0,
-        kinds,
-        id.0,
-        owner.agentable.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| Conversation {
-        id: AgentableId(row.id),
-        kind: row.kind,
-        title: row.title,
-        status: row.status,
-        run: row.run.as_deref().and_then(RunStatus::from_name),
-        untrusted: row.untrusted,
-    }))
-}
+    /// A conversation of the user; `None`: there is none with this id among these kinds.
+    pub async fn conversation(&mut self, kinds: &[String], id: AgentableId) -> Result<Option<Conversation>> {
+        let owner = self.owner;
+        let row = sqlx::query!(
+            r#"-- store::reach::find
+            select a.id, a.kind, a.title, a.status, a.untrusted, r.status as "run?"
+              from houston.agentables a
+              left join houston.run_locks k on k.agentable_id = a.id
+              left join houston.runs r on r.id = k.run_id
+             where a.id = $4 and a.tenant_id = $1 and a.user_id = $2 and a.kind = any ($3) and a.id <> $5"#,
+            owner.tenant.0,
+            owner.user.0,
+            kinds,
+            id.0,
+            owner.agentable.0
+        )
+        .map(|row| Conversation {
+            id: AgentableId(row.id),
+            kind: row.kind,
+            title: row.title,
+            status: row.status,
+            run: row.run.as_deref().and_then(RunStatus::from_name),
+            untrusted: row.untrusted,
+        });
+        Ok(row.fetch_optional(self.tx.connection()).await?)
+    }
 
-/// Which texts of a thread are read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadPage {
-    /// Only those before this position.
-    pub(crate) before: Option<i64>,
-    /// Maximum number.
-    pub(crate) limit: i64,
-    /// Characters of each.
-    pub(crate) chars: i32,
-}
+    /// What was said in a conversation that [`Self::conversation`] has returned, before a position, newest first: at most
+    /// `limit` messages, each with its first `chars` characters.
+    pub async fn thread(
+        &mut self,
+        of: AgentableId,
+        before: Option<i64>,
+        limit: i64,
+        chars: i32,
+    ) -> Result<Vec<ReadMessage>> {
+        let owner = self.owner;
+        let rows = sqlx::query_as!(
+            ReadMessage,
+            r#"-- store::reach::thread
+            select m.seq, m.source, left(m.content, $5) as "text!", char_length(m.content) as "chars!", m.created_at as at,
+                   (m.metadata @> '{"untrusted": true}'
+                    or m.source = 'system' and strpos(m.content, '<untrusted source="') > 0) as "untrusted!"
+              from houston.messages m
+             where m.agentable_id = $2 and m.tenant_id = $1 and m.message_type = 'text'
+               and m.source in ('user', 'agent', 'system') and not m.metadata @> '{"rolled_back": true}'
+               and m.seq < coalesce($3, 9223372036854775807)
+             order by m.seq desc limit $4"#,
+            owner.tenant.0,
+            of.0,
+            before,
+            limit,
+            chars
+        );
+        Ok(rows.fetch_all(self.tx.connection()).await?)
+    }
 
-/// Texts of the thread before a position, newest first, each with its first `chars` characters. Tool calls and errors are
-/// left out, and what was rolled back.
-pub(crate) async fn thread(
-    connection: &mut PgConnection,
-    owner: Owner,
-    of: AgentableId,
-    ThreadPage { before, limit, chars }: ThreadPage,
-) -> Result<Vec<ReadMessage>> {
-    let rows = sqlx::query_as!(
-        ReadMessage,
-        r#"-- store::reach::thread
-        select m.seq, m.source, left(m.content, $5) as "text!", char_length(m.content) as "chars!", m.created_at as at,
-               (m.metadata @> '{"untrusted": true}'
-                or m.source = 'system' and strpos(m.content, '<untrusted source="') > 0) as "untrusted!"
-          from houston.messages m
-         where m.agentable_id = $2 and m.tenant_id = $1 and m.message_type = 'text'
-           and m.source in ('user', 'agent', 'system') and not m.metadata @> '{"rolled_back": true}'
-           and m.seq < coalesce($3, 9223372036854775807)
-         order by m.seq desc limit $4"#,
-        owner.tenant.0,
-        of.0,
-        before,
-        limit,
-        chars
-    );
-    Ok(rows.fetch_all(connection).await?)
-}
+    /// The kind of the run's own agentable, and what counts against the limits of a message.
+    pub async fn post_counts(&mut self) -> Result<(String, PostCounts)> {
+        let (owner, most) = (self.owner, self.limits.reach.max_posts_per_hour);
+        let row = sqlx::query!(
+            r#"-- store::reach::counts
+            select a.kind, (select count(*) from houston.agent_messages p where p.from_run = $3) as "of_this_run!",
+                   (select count(*) from (
+                           select from houston.agent_messages p
+                            where p.user_id = $2 and p.created_at > clock_timestamp() - interval '1 hour' limit $5) h)
+                       as "of_this_hour!",
+                   coalesce((select max(p.hops)
+                               from houston.runs r
+                               join houston.messages m on m.agentable_id = r.agentable_id and m.seq >= r.first_seq
+                                                      and m.run_id = r.id and m.source = 'system'
+                               join houston.agent_messages p on p.message_id = m.id
+                              where r.id = $3), 0) as "hops!"
+              from houston.agentables a where a.id = $4 and a.tenant_id = $1"#,
+            owner.tenant.0,
+            owner.user.0,
+            owner.run.0,
+            owner.agentable.0,
+            most
+        )
+        .fetch_optional(self.tx.connection())
+        .await?
+        .ok_or(Error::NotFound { what: "agentable" })?;
+        let counts =
+            PostCounts { of_this_run: row.of_this_run, of_this_hour: row.of_this_hour, hops: row.hops };
+        Ok((row.kind, counts))
+    }
 
-/// The kind of the run's own agentable, and what counts against the limits of a message that it posts; at most `most` of the
-/// last hour are counted.
-pub(crate) async fn post_counts(
-    connection: &mut PgConnection,
-    owner: Owner,
-    most: i64,
-) -> Result<(String, PostCounts)> {
-    let row = sqlx::query!(
-        r#"-- store::reach::counts
-        select a.kind, (select count(*) from houston.agent_messages p where p.from_run = $3) as "of_this_run!",
-               (select count(*) from (
-                       select from houston.agent_messages p
-                        where p.user_id = $2 and p.created_at > clock_timestamp() - interval '1 hour' limit $5) h)
-                   as "of_this_hour!",
-               coalesce((select max(p.hops)
-                           from houston.runs r
-                           join houston.messages m on m.agentable_id = r.agentable_id and m.seq >= r.first_seq
-                                                  and m.run_id = r.id and m.source = 'system'
-                           join houston.agent_messages p on p.message_id = m.id
-                          where r.id = $3), 0) as "hops!"
-          from houston.agentables a where a.id = $4 and a.tenant_id = $1"#,
-        owner.tenant.0,
-        owner.user.0,
-        owner.run.0,
-        owner.agentable.0,
-        most
-    )
-    .fetch_optional(connection)
-    .await?
-    .ok_or(Error::NotFound { what: "agentable" })?;
-    let counts = PostCounts { of_this_run: row.of_this_run, of_this_hour: row.of_this_hour, hops: row.hops };
-    Ok((row.kind, counts))
-}
-
-/// Posts a message to a conversation that [`find`] has returned: its agent is woken when the step is committed. The caller
-/// holds the lock of its own agentable; when two agents post to each other at once, Postgres ends one of the transactions,
-/// which is repeated.
-pub(crate) async fn post(
-    connection: &mut PgConnection,
-    owner: Owner,
-    ids: RecordIds,
-    (own_kind, message): (&str, NewAgentMessage<'_>),
-    fairness: Fairness,
-) -> Result<Delivery> {
-    let Some(row) = lock(connection, message.to).await? else {
-        return Err(Error::NotFound { what: "agentable" });
-    };
-    let NewAgentMessage { to, text, hops } = message;
-    let from = owner.agentable.public_id(own_kind);
-    let post = AgentPost { from: &from, text, untrusted: owner.untrusted, hops };
-    let (content, metadata) = (post.frame(), post.metadata());
-    let system = NewSystemMessage {
-        agentable: to,
-        message: ids.message,
-        run: ids.run,
-        mode: None,
-        content: &content,
-        metadata: &metadata,
-        event: None,
-        traceparent: None,
-    };
-    let delivery = deliver(connection, &row, &system, fairness).await?;
-    sqlx::query!(
-        "-- store::reach::post
-        insert into houston.agent_messages (message_id, tenant_id, user_id, from_run, agentable_id, hops)
-        values ($1, $2, $3, $4, $5, $6)",
-        ids.message.0,
-        owner.tenant.0,
-        owner.user.0,
-        owner.run.0,
-        to.0,
-        hops
-    )
-    .execute(connection)
-    .await?;
-    Ok(delivery)
+    /// Posts a message to a conversation that [`Self::conversation`] has returned, with [`RecordIds::message`] as its id. Its
+    /// agent is woken when the step is committed. `own_kind`: the kind of the run's own agentable.
+    ///
+    /// [`RecordIds::message`]: crate::record::RecordIds::message
+    pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
+        let (owner, ids, fairness) = (self.owner, self.ids, self.tx.fairness);
+        let connection = self.tx.connection();
+        let Some(row) = lock(connection, message.to).await? else {
+            return Err(Error::NotFound { what: "agentable" });
+        };
+        let NewAgentMessage { to, text, hops } = message;
+        let from = owner.agentable.public_id(own_kind);
+        let post = AgentPost { from: &from, text, untrusted: owner.untrusted, hops };
+        let (content, metadata) = (post.frame(), post.metadata());
+        let system = NewSystemMessage {
+            agentable: to,
+            message: ids.message,
+            run: ids.run,
+            mode: None,
+            content: &content,
+            metadata: &metadata,
+            event: None,
+            traceparent: None,
+        };
+        let delivery = deliver(connection, &row, &system, fairness).await?;
+        sqlx::query!(
+            "-- store::reach::post
+            insert into houston.agent_messages (message_id, tenant_id, user_id, from_run, agentable_id, hops)
+            values ($1, $2, $3, $4, $5, $6)",
+            ids.message.0,
+            owner.tenant.0,
+            owner.user.0,
+            owner.run.0,
+            to.0,
+            hops
+        )
+        .execute(connection)
+        .await?;
+        Ok(delivery)
+    }
 }
 
 /// A conversation to be made.
@@ -349,94 +324,85 @@ pub struct ConversationChange {
     pub status: Option<StatusChange>,
 }
 
-/// What counts against the limits of a conversation that the run makes; at most `most` of the last hour are counted.
-pub(crate) async fn made_counts(
-    connection: &mut PgConnection,
-    owner: Owner,
-    most: i64,
-) -> Result<MadeCounts> {
-    let counts = sqlx::query_as!(
-        MadeCounts,
-        r#"-- store::reach::make::counts
-        select (select count(*) from houston.made_conversations m where m.from_run = $3 and m.tenant_id = $1)
-                   as "of_this_run!",
-               (select count(*) from (
-                       select from houston.made_conversations m
-                        where m.tenant_id = $1 and m.user_id = $2
-                          and m.created_at > clock_timestamp() - interval '1 hour' limit $4) h) as "of_this_hour!""#,
-        owner.tenant.0,
-        owner.user.0,
-        owner.run.0,
-        most
-    );
-    Ok(counts.fetch_one(connection).await?)
-}
-
-/// Makes a conversation of the user, without any message.
-pub(crate) async fn insert(
-    connection: &mut PgConnection,
-    owner: Owner,
-    new: &NewConversation<'_>,
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::reach::make::insert
-        with made as (
-            insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, untrusted)
-            values ($1, $2, $3, $4, $5, $6, $7, $8)),
-        lock as (
-            insert into houston.run_locks (agentable_id, tenant_id, user_id) values ($1, $2, $3))
-        insert into houston.made_conversations (agentable_id, tenant_id, user_id, from_run) values ($1, $2, $3, $9)",
-        new.id.0,
-        owner.tenant.0,
-        owner.user.0,
-        new.kind,
-        new.title,
-        new.description,
-        new.status,
-        owner.untrusted,
-        owner.run.0
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Changes a conversation that [`find`] has returned. One that a session changes that has read what strangers
-/// wrote is marked.
-pub(crate) async fn change(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: AgentableId,
-    change: &ConversationChange,
-) -> Result<()> {
-    // Archiving takes the lock row first, then that of the agentable.
-    if change.status == Some(StatusChange::Archive) {
-        cancel::archive(connection, id).await?;
+impl RecordTx<'_> {
+    /// What counts against the limits of a conversation that the run makes.
+    pub async fn made_counts(&mut self) -> Result<MadeCounts> {
+        let (owner, most) = (self.owner, self.limits.reach.max_made_per_hour);
+        let counts = sqlx::query_as!(
+            MadeCounts,
+            r#"-- store::reach::make::counts
+            select (select count(*) from houston.made_conversations m where m.from_run = $3 and m.tenant_id = $1)
+                       as "of_this_run!",
+                   (select count(*) from (
+                           select from houston.made_conversations m
+                            where m.tenant_id = $1 and m.user_id = $2
+                              and m.created_at > clock_timestamp() - interval '1 hour' limit $4) h) as "of_this_hour!""#,
+            owner.tenant.0,
+            owner.user.0,
+            owner.run.0,
+            most
+        );
+        Ok(counts.fetch_one(self.tx.connection()).await?)
     }
-    let (sets_status, status) = match &change.status {
-        Some(StatusChange::Store(status)) => (true, status.as_deref()),
-        Some(StatusChange::Archive) | None => (false, None),
-    };
-    let describes = change.title.is_some() || change.description.is_some();
-    // A title set here withdraws a pending request to find one.
-    let done = sqlx::query!(
-        "-- store::reach::make::change
-        with asked as (delete from houston.title_requests where agentable_id = $3 and tenant_id = $1
-                                                           and $4::text is not null)
-        update houston.agentables a
-           set title = coalesce($4, a.title), description = coalesce($5, a.description),
-               status = case when $6 then $7 else a.status end, untrusted = a.untrusted or $8
-         where a.tenant_id = $1 and a.user_id = $2 and a.id = $3",
-        owner.tenant.0,
-        owner.user.0,
-        id.0,
-        change.title,
-        change.description,
-        sets_status,
-        status,
-        describes && owner.untrusted
-    )
-    .execute(connection)
-    .await?;
-    if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+
+    /// Makes a conversation of the user.
+    pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
+        let owner = self.owner;
+        sqlx::query!(
+            "-- store::reach::make::insert
+            with made as (
+                insert into houston.agentables (id, tenant_id, user_id, kind, title, description, status, untrusted)
+                values ($1, $2, $3, $4, $5, $6, $7, $8)),
+            lock as (
+                insert into houston.run_locks (agentable_id, tenant_id, user_id) values ($1, $2, $3))
+            insert into houston.made_conversations (agentable_id, tenant_id, user_id, from_run) values ($1, $2, $3, $9)",
+            new.id.0,
+            owner.tenant.0,
+            owner.user.0,
+            new.kind,
+            new.title,
+            new.description,
+            new.status,
+            owner.untrusted,
+            owner.run.0
+        )
+        .execute(self.tx.connection())
+        .await?;
+        Ok(())
+    }
+
+    /// Changes a conversation that [`Self::conversation`] has returned.
+    pub async fn change_conversation(&mut self, id: AgentableId, change: &ConversationChange) -> Result<()> {
+        let (owner, connection) = (self.owner, self.tx.connection());
+        // Archiving takes the lock row first, then that of the agentable.
+        if change.status == Some(StatusChange::Archive) {
+            cancel::archive(connection, id).await?;
+        }
+        let (sets_status, status) = match &change.status {
+            Some(StatusChange::Store(status)) => (true, status.as_deref()),
+            Some(StatusChange::Archive) | None => (false, None),
+        };
+        let describes = change.title.is_some() || change.description.is_some();
+        // A title set here withdraws a pending request to find one.
+        let done = sqlx::query!(
+            "-- store::reach::make::change
+            with asked as (delete from houston.title_requests where agentable_id = $3 and tenant_id = $1
+                                                               and $4::text is not null)
+            update houston.agentables a
+               set title = coalesce($4, a.title), description = coalesce($5, a.description),
+                   status = case when $6 then $7 else a.status end, untrusted = a.untrusted or $8
+             where a.tenant_id = $1 and a.user_id = $2 and a.id = $3",
+            owner.tenant.0,
+            owner.user.0,
+            id.0,
+            change.title,
+            change.description,
+            sets_status,
+            status,
+            describes && owner.untrusted
+        )
+        .execute(connection)
+        .await?;
+        if done.rows_affected() == 0 { Err(Error::NotFound { what: "agentable" }) } else { Ok(()) }
+    }
 }

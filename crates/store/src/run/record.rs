@@ -6,16 +6,14 @@ mod knowledge;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use houston_domain::check_in::{CheckInLimits, CheckInRequest};
+use houston_domain::check_in::CheckInLimits;
 use houston_domain::custom_table::TablePresets;
-use houston_domain::id::{
-    AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, SessionId, TenantId, UserId,
-};
-use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner, ListQuery};
+use houston_domain::id::{AgentableId, CheckInId, MessageId, ResultId, RunId, RunToken, TenantId, UserId};
+use houston_domain::knowledge::{KnowledgeKind, KnowledgeLimits, KnowledgeOwner};
 use houston_domain::plan::States;
 use houston_domain::profile::{Profile, ProfileChange, ProfileChangeError, ProfileList};
-use houston_domain::reach::{MadeCounts, PostCounts, ReachLimits};
-use houston_domain::session::{SessionArchive, SessionSearch};
+use houston_domain::reach::ReachLimits;
+use houston_domain::session::SessionArchive;
 use houston_domain::shared_state::StateChange;
 use houston_domain::step::Step;
 use houston_domain::task::TaskLimits;
@@ -23,10 +21,9 @@ use serde_json::Value;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
-use crate::check_in::{self, CheckInRefusal, PendingCheckIn, SetCheckIn};
+use crate::check_in;
 use crate::claim::Fence;
 use crate::error::{Error, Result};
-use crate::excerpt::Excerpt;
 use crate::handle::RunStore;
 use crate::knowledge_item::{self, KnowledgeChange, KnowledgeItem, NewKnowledgeItem};
 use crate::plan::{
@@ -34,16 +31,10 @@ use crate::plan::{
     steps_of,
 };
 use crate::profile;
-use crate::reach::{
-    self, Conversation, ConversationChange, ConversationQuery, Delivery, NewAgentMessage, NewConversation,
-    ReadMessage, ThreadPage,
-};
-use crate::session_search::{self, FoundSession, SessionEntry};
 use crate::settings::Fairness;
 use crate::shared_state::{self, PendingState};
 use crate::step::{Commit, alone};
 use crate::system_message::lock_at_once;
-use crate::task::{NewTask, TaskCounts};
 use crate::tool_result::{self, StoredResult};
 use crate::workspace_file::folder::Folders;
 
@@ -53,17 +44,17 @@ use crate::workspace_file::folder::Folders;
 pub struct FencedTx {
     tx: Transaction<'static, Postgres>,
     fence: Fence,
-    fairness: Fairness,
+    pub(crate) fairness: Fairness,
     /// See [`RecordTx::work_done`].
     work: u64,
     pub(crate) knowledge_limits: KnowledgeLimits,
     pub(crate) table_presets: Arc<TablePresets>,
-    session_settings: SessionArchive,
+    pub(crate) session_settings: SessionArchive,
     folders: Option<Folders>,
     /// The tenant of the agentable whose files are to be written or deleted in the folder, if some are.
     changed_files_of: Option<TenantId>,
     /// See [`Self::set_traceparent`].
-    traceparent: Option<Box<str>>,
+    pub(crate) traceparent: Option<Box<str>>,
     /// How tool calls changed the state that the agentable shares with front ends.
     pub(crate) states: Vec<PendingState>,
 }
@@ -220,10 +211,10 @@ impl FencedTx {
 /// at all. It sees the rows of its own agentable and user only.
 #[derive(Debug)]
 pub struct RecordTx<'t> {
-    tx: &'t mut FencedTx,
-    owner: Owner,
-    ids: RecordIds,
-    limits: RecordLimits,
+    pub(crate) tx: &'t mut FencedTx,
+    pub(crate) owner: Owner,
+    pub(crate) ids: RecordIds,
+    pub(crate) limits: RecordLimits,
 }
 
 /// The ids of what a tool call may create. They are the same when its transaction is repeated.
@@ -297,7 +288,7 @@ impl RecordTx<'_> {
     }
 
     /// The agentable or the user that owns items of this kind.
-    fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
+    pub(crate) fn owner_of(&self, kind: KnowledgeKind) -> (KnowledgeKind, Uuid) {
         match kind.rules().owner {
             KnowledgeOwner::Agentable => (kind, self.owner.agentable.0),
             KnowledgeOwner::User => (kind, self.owner.user.0),
@@ -329,39 +320,6 @@ impl RecordTx<'_> {
         };
         let limits = self.tx.knowledge_limits;
         knowledge_item::insert(self.tx.connection(), self.owner.tenant, &item, &limits).await
-    }
-
-    /// The first `chars` characters of items, newest first: one more than `listing` asks for, if there are more.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when Postgres cannot be reached or refuses the statement; so in all
-    /// methods below.
-    pub async fn excerpts<Id: Copy + Into<Uuid>>(
-        &mut self,
-        kind: KnowledgeKind,
-        listing: &ListQuery<Id>,
-        chars: i32,
-    ) -> Result<Vec<Excerpt>> {
-        let of = self.owner_of(kind);
-        knowledge_item::excerpts(self.tx.connection(), self.owner.tenant, of, listing, chars).await
-    }
-
-    /// The first `chars` characters of the items that match `query` best: those with some of its words, or similar ones.
-    pub async fn best_matches(
-        &mut self,
-        kind: KnowledgeKind,
-        query: &str,
-        limit: u32,
-        chars: i32,
-    ) -> Result<Vec<Excerpt>> {
-        let of = self.owner_of(kind);
-        knowledge_item::best_matches(self.tx.connection(), self.owner.tenant, of, query, limit, chars).await
-    }
-
-    /// The texts of all items, oldest first.
-    pub async fn texts(&mut self, kind: KnowledgeKind) -> Result<Vec<String>> {
-        let (of, limits) = (self.owner_of(kind), self.tx.knowledge_limits);
-        knowledge_item::texts(self.tx.connection(), self.owner.tenant, of, &limits).await
     }
 
     /// An item; `None`: there is none with this id.
@@ -420,116 +378,16 @@ impl RecordTx<'_> {
         profile::write(self.tx.connection(), tenant, user, profile).await.map(drop)
     }
 
-    /// Closed sessions that match a search best.
-    pub async fn find_sessions(&mut self, search: &SessionSearch) -> Result<Vec<FoundSession>> {
-        let limit = self.tx.session_settings.search_sessions;
-        session_search::find(self.tx.connection(), self.owner, search, limit).await
-    }
-
-    /// Entries of a closed session after a position: one more than [`SessionArchive::read_entries`], if there are more.
-    pub async fn session_entries(&mut self, session: SessionId, after: i64) -> Result<Vec<SessionEntry>> {
-        let limit = i64::from(self.tx.session_settings.read_entries) + 1;
-        session_search::entries(self.tx.connection(), self.owner, (session, after), limit).await
-    }
-
     /// A large result; `None`: there is none with this id that the agentable may read.
     pub async fn large_result(&mut self, id: ResultId) -> Result<Option<StoredResult>> {
         let Owner { tenant, agentable, .. } = self.owner;
         tool_result::find(self.tx.connection(), tenant, agentable, id).await
     }
 
-    /// What limits the tasks of the agentable. No other transaction creates one until the step is committed.
-    pub async fn task_counts(&mut self) -> Result<TaskCounts> {
-        self.tx.task_counts(self.owner).await
-    }
-
-    /// Creates a task, open and awake; `depth` is that of its creator and one.
-    pub async fn create_task(&mut self, task: &NewTask<'_>, depth: i32) -> Result<()> {
-        let traceparent = self.tx.traceparent.clone();
-        self.tx.insert_task(self.owner, task, depth, traceparent.as_deref()).await
-    }
-
-    /// Sets a check-in of the agentable, with [`RecordIds::row`] as its id.
-    pub async fn set_check_in(
-        &mut self,
-        wanted: &CheckInRequest,
-    ) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
-        let (id, limits) = (CheckInId(self.ids.row), self.limits.check_ins);
-        check_in::set_by_run(self.tx.connection(), self.owner, id, wanted, &limits).await
-    }
-
-    /// The pending check-ins of the agentable, oldest first, at most 100.
-    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
-        check_in::pending(self.tx.connection(), self.owner).await
-    }
-
     /// Cancels a pending check-in of the agentable. Returns whether it existed.
     pub async fn cancel_check_in(&mut self, id: CheckInId) -> Result<bool> {
         let Owner { tenant, agentable, .. } = self.owner;
         check_in::delete(self.tx.connection(), tenant, Some(agentable), id).await
-    }
-}
-
-/// The errors of all methods: [`Error::Database`] when Postgres cannot be reached or refuses the
-/// statement. None of them sees a conversation of another user, or the one of the run itself.
-impl RecordTx<'_> {
-    /// Conversations of the user, newest first.
-    pub async fn conversations(&mut self, query: &ConversationQuery<'_>) -> Result<Vec<Conversation>> {
-        let owner = self.owner;
-        reach::list(self.tx.connection(), owner, query).await
-    }
-
-    /// A conversation of the user; `None`: there is none with this id among these kinds.
-    pub async fn conversation(&mut self, kinds: &[String], id: AgentableId) -> Result<Option<Conversation>> {
-        let owner = self.owner;
-        reach::find(self.tx.connection(), owner, kinds, id).await
-    }
-
-    /// What was said in a conversation that [`Self::conversation`] has returned, before a position, newest first: at most
-    /// `limit` messages, each with its first `chars` characters.
-    pub async fn thread(
-        &mut self,
-        of: AgentableId,
-        before: Option<i64>,
-        limit: i64,
-        chars: i32,
-    ) -> Result<Vec<ReadMessage>> {
-        let owner = self.owner;
-        let page = ThreadPage { before, limit, chars };
-        reach::thread(self.tx.connection(), owner, of, page).await
-    }
-
-    /// The kind of the run's own agentable, and what counts against the limits of a message.
-    pub async fn post_counts(&mut self) -> Result<(String, PostCounts)> {
-        let (owner, most) = (self.owner, self.limits.reach.max_posts_per_hour);
-        reach::post_counts(self.tx.connection(), owner, most).await
-    }
-
-    /// Posts a message to a conversation that [`Self::conversation`] has returned, with [`RecordIds::message`] as its id. Its
-    /// agent is woken when the step is committed. `own_kind`: the kind of the run's own agentable.
-    ///
-    /// [`RecordIds::message`]: RecordIds::message
-    pub async fn post_to(&mut self, own_kind: &str, message: NewAgentMessage<'_>) -> Result<Delivery> {
-        let (owner, ids, fairness) = (self.owner, self.ids, self.tx.fairness);
-        reach::post(self.tx.connection(), owner, ids, (own_kind, message), fairness).await
-    }
-
-    /// What counts against the limits of a conversation that the run makes.
-    pub async fn made_counts(&mut self) -> Result<MadeCounts> {
-        let (owner, most) = (self.owner, self.limits.reach.max_made_per_hour);
-        reach::made_counts(self.tx.connection(), owner, most).await
-    }
-
-    /// Makes a conversation of the user.
-    pub async fn make_conversation(&mut self, new: &NewConversation<'_>) -> Result<()> {
-        let owner = self.owner;
-        reach::insert(self.tx.connection(), owner, new).await
-    }
-
-    /// Changes a conversation that [`Self::conversation`] has returned.
-    pub async fn change_conversation(&mut self, id: AgentableId, change: &ConversationChange) -> Result<()> {
-        let owner = self.owner;
-        reach::change(self.tx.connection(), owner, id, change).await
     }
 }
 

@@ -119,9 +119,10 @@ impl RunStore {
     /// Agentables whose lock is held by a dead worker, at most `limit`. Once the lock is released they are awake,
     /// and [`Self::due`] finds them.
     pub async fn orphans(&self, limit: i64) -> Result<Vec<Due>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            Due,
             "-- store::sweep::orphans
-            select a.id, a.kind from houston.runs r
+            select a.id as agentable, a.kind from houston.runs r
               join houston.run_locks l on l.agentable_id = r.agentable_id and l.holder is not null
               join houston.agentables a on a.id = r.agentable_id
              where r.status = 'running'
@@ -129,10 +130,8 @@ impl RunStore {
                                 where w.id = r.worker_id and w.alive_until > clock_timestamp())
              limit $1",
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| Due { agentable: AgentableId(row.id), kind: row.kind }).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 

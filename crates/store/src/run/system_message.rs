@@ -57,25 +57,15 @@ pub(crate) struct LockedRow {
 
 /// Takes the lock's row of an agentable; `None` if it was erased.
 pub(crate) async fn lock(connection: &mut PgConnection, agentable: AgentableId) -> Result<Option<LockedRow>> {
-    let row = sqlx::query!(
+    let row = sqlx::query_as!(
+        LockedRow,
         r#"-- store::system_message::lock
-        select tenant_id, user_id, run_open, run_id, holder is not null as "is_held!", epoch, last_seq, last_position
+        select agentable_id as agentable, tenant_id, user_id, run_open, run_id, holder is not null as "is_held!", epoch,
+               last_seq, last_position
           from houston.run_locks where agentable_id = $1 for no key update"#,
         agentable.0
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| LockedRow {
-        agentable,
-        tenant_id: row.tenant_id,
-        user_id: row.user_id,
-        run_open: row.run_open,
-        run_id: row.run_id,
-        is_held: row.is_held,
-        epoch: row.epoch,
-        last_seq: row.last_seq,
-        last_position: row.last_position,
-    }))
+    );
+    Ok(row.fetch_optional(connection).await?)
 }
 
 /// Takes the lock's row of an agentable below one whose row the caller holds: against the order, so it does not wait.

@@ -4,18 +4,18 @@
 
 use houston_domain::answering::Output;
 use houston_domain::client_offer::ClientOffer;
-use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, TenantId};
+use houston_domain::id::{AgentId, AgentableId, MessageId, RunId, TeamId, UserId};
 use houston_domain::model_policy::{Latency, ModelPolicy};
 use houston_domain::run::RunStatus;
 use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use crate::agentable::Agentable;
+use crate::agentable::{Agentable, query_agentables};
 use crate::cost::Cost;
 use crate::error::Result;
-use crate::handle::Shared;
-use crate::record::{FencedTx, Owner};
+use crate::handle::TenantStore;
+use crate::record::{Owner, RecordTx};
 use crate::serving::ServedBy;
 
 /// A task to be created.
@@ -58,9 +58,10 @@ pub struct TaskCounts {
     pub is_cancelled: bool,
 }
 
-impl FencedTx {
-    /// The counts for a task of `owner`'s agentable.
-    pub(super) async fn task_counts(&mut self, owner: Owner) -> Result<TaskCounts> {
+impl RecordTx<'_> {
+    /// What limits the tasks of the agentable. No other transaction creates one until the step is committed.
+    pub async fn task_counts(&mut self) -> Result<TaskCounts> {
+        let owner = self.owner;
         // The lock row of the agentable is held, so no other transaction creates a task of it.
         let counts = sqlx::query_as!(
             TaskCounts,
@@ -74,18 +75,13 @@ impl FencedTx {
             owner.agentable.0,
             owner.run.0
         );
-        Ok(counts.fetch_one(self.connection()).await?)
+        Ok(counts.fetch_one(self.tx.connection()).await?)
     }
 
-    /// Creates a task of `owner`'s agentable, open and awake.
-    pub(super) async fn insert_task(
-        &mut self,
-        owner: Owner,
-        task: &NewTask<'_>,
-        depth: i32,
-        traceparent: Option<&str>,
-    ) -> Result<()> {
-        insert_task(self.connection(), owner, task, depth, traceparent).await
+    /// Creates a task, open and awake; `depth` is that of its creator and one.
+    pub async fn create_task(&mut self, task: &NewTask<'_>, depth: i32) -> Result<()> {
+        let traceparent = self.tx.traceparent.clone();
+        insert_task(self.tx.connection(), self.owner, task, depth, traceparent.as_deref()).await
     }
 }
 
@@ -159,52 +155,23 @@ pub(crate) async fn insert_task(
     Ok(())
 }
 
-impl Shared {
-    /// The tasks of an agentable of the tenant, of any kind, newest first, older than `before` if given.
-    pub(crate) async fn tasks(
-        &self,
-        tenant: TenantId,
+impl TenantStore<'_> {
+    /// Tasks of an agentable of the tenant, of any kind, newest first, older than `before` if given, at most `limit`.
+    pub async fn tasks(
+        self,
         parent: AgentableId,
         before: Option<AgentableId>,
         limit: i64,
     ) -> Result<Vec<Agentable>> {
-        let rows = sqlx::query!(
-            r#"-- store::task::list
-            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
-                   p.kind as parent_kind
-              from houston.agentables p
-              join houston.agentables a on a.parent_id = p.id
-              join houston.run_locks l on l.agentable_id = a.id
-              left join houston.runs r on r.id = l.run_id
-             where p.tenant_id = $1 and p.id = $2 and ($3::uuid is null or a.id < $3)
-             order by a.id desc limit $4"#,
-            tenant.0,
+        let tasks = query_agentables!(
+            "-- store::task::list",
+            "where p.tenant_id = $1 and p.id = $2 and ($3::uuid is null or a.id < $3)
+             order by a.id desc limit $4",
+            self.tenant.0,
             parent.0,
             before.map(|before| before.0),
             limit
-        )
-        .fetch_all(&self.pool_of(Some(tenant)))
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|a| Agentable {
-                parent: Some((a.parent_kind, parent)),
-                served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
-                tools: a.tools,
-                id: AgentableId(a.id),
-                user: houston_domain::id::UserId(a.user_id),
-                kind: a.kind,
-                title: a.title,
-                description: a.description,
-                status: a.status,
-                created_at: a.created_at,
-                last_seq: a.last_seq,
-                run: a.run_id.map(RunId),
-                run_open: a.run_open,
-                run_status: a.run_status.as_deref().and_then(RunStatus::from_name),
-                cost: Cost::of(a.cost, a.unpriced_calls),
-            })
-            .collect())
+        );
+        Ok(tasks.fetch_all(&self.pool).await?)
     }
 }

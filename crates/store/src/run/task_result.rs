@@ -1,12 +1,12 @@
 //! How tasks ended, for REST. What the agentables that created them read: [`houston_domain::task`].
 
 use chrono::{DateTime, Utc};
-use houston_domain::id::{AgentableId, TenantId};
+use houston_domain::id::AgentableId;
 use houston_domain::run::RunStatus;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::handle::Shared;
+use crate::handle::TenantStore;
 
 /// How the latest run of a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,13 +25,9 @@ pub struct TaskResult {
     pub ended_at: DateTime<Utc>,
 }
 
-impl Shared {
+impl TenantStore<'_> {
     /// The results of these tasks of the tenant. Tasks with an open run have none and are left out.
-    pub(crate) async fn task_results(
-        &self,
-        tenant: TenantId,
-        tasks: &[AgentableId],
-    ) -> Result<Vec<TaskResult>> {
+    pub async fn task_results(self, tasks: &[AgentableId]) -> Result<Vec<TaskResult>> {
         let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
         let rows = sqlx::query!(
             r#"-- store::task_result::of
@@ -48,26 +44,22 @@ impl Shared {
                        and b.block ->> 'type' = 'text' and btrim(b.block ->> 'text') <> ''
                      group by h.position order by h.position desc limit 1) as said on true
              where a.tenant_id = $1 and a.id = any ($2) and a.parent_id is not null"#,
-            tenant.0,
+            self.tenant.0,
             &ids
         )
-        .fetch_all(&self.pool_of(Some(tenant)))
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let status = RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed);
-                let by =
-                    if row.cancelled_with_parent { Some("parent") } else { row.cancel_reason.as_deref() };
-                TaskResult {
-                    task: AgentableId(row.id),
-                    status,
-                    reason: status.stopped_by(row.error_code.as_deref(), by),
-                    message: row.error_message,
-                    text: row.text,
-                    ended_at: row.ended_at,
-                }
-            })
-            .collect())
+        .map(|row| {
+            let status = RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed);
+            let by =
+                if row.cancelled_with_parent { Some("parent") } else { row.cancel_reason.as_deref() };
+            TaskResult {
+                task: AgentableId(row.id),
+                status,
+                reason: status.stopped_by(row.error_code.as_deref(), by),
+                message: row.error_message,
+                text: row.text,
+                ended_at: row.ended_at,
+            }
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

@@ -303,6 +303,10 @@ impl TenantStore<'_> {
         after: Option<i64>,
     ) -> Result<Vec<(i64, Option<RecordedEntry>)>> {
         let (since, until) = between.unzip();
+        let recorded = |is_own: bool, name: &str, at: DateTime<Utc>, content: Option<Json<Vec<Block>>>| {
+            let Json(content) = content.filter(|_| is_own)?;
+            Some(RecordedEntry { is_own: true, at, entry: Entry { role: role(name), content } })
+        };
         let rows = sqlx::query!(
             r#"-- store::trace::outline::history
             select h.position, h.role, h.created_at, h.run_id = $3 as "is_own!",
@@ -336,16 +340,8 @@ impl TenantStore<'_> {
             since,
             until
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let recorded = |is_own: bool, name: &str, at: DateTime<Utc>, content: Option<Json<Vec<Block>>>| {
-            let Json(content) = content.filter(|_| is_own)?;
-            Some(RecordedEntry { is_own: true, at, entry: Entry { role: role(name), content } })
-        };
-        Ok(rows
-            .into_iter()
-            .map(|row| (row.position, recorded(row.is_own, &row.role, row.created_at, row.content)))
-            .collect())
+        .map(|row| (row.position, recorded(row.is_own, &row.role, row.created_at, row.content)));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 

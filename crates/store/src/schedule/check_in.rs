@@ -15,7 +15,7 @@ use crate::cancel::ARCHIVED;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::idempotency::{self, Created, IdempotencyKey, earlier};
-use crate::record::Owner;
+use crate::record::RecordTx;
 use crate::row_security::with_connection;
 use crate::system_message::{NewSystemMessage, post_system_message};
 
@@ -47,30 +47,32 @@ pub enum CheckInOutcome {
     Gone,
 }
 
-/// Sets a check-in of the agentable of a run, within `limits`.
-pub(crate) async fn set_by_run(
-    connection: &mut PgConnection,
-    owner: Owner,
-    id: CheckInId,
-    wanted: &CheckInRequest,
-    limits: &CheckInLimits,
-) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
-    let state = sqlx::query!(
-        r#"-- store::check_in::is_cancelled
-        select r.cancel_seq is not null as "cancelled!", a.status is not distinct from $2 as "archived!"
-          from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = $1"#,
-        owner.run.0,
-        ARCHIVED
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if state.cancelled {
-        return Ok(Err(CheckInRefusal::Cancelled));
+impl RecordTx<'_> {
+    /// Sets a check-in of the agentable, with [`RecordIds::row`](crate::record::RecordIds::row) as its id.
+    pub async fn set_check_in(
+        &mut self,
+        wanted: &CheckInRequest,
+    ) -> Result<std::result::Result<SetCheckIn, CheckInRefusal>> {
+        let (owner, id, limits) = (self.owner, CheckInId(self.ids.row), self.limits.check_ins);
+        let connection = self.tx.connection();
+        let state = sqlx::query!(
+            r#"-- store::check_in::is_cancelled
+            select r.cancel_seq is not null as "cancelled!", a.status is not distinct from $2 as "archived!"
+              from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = $1"#,
+            owner.run.0,
+            ARCHIVED
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if state.cancelled {
+            return Ok(Err(CheckInRefusal::Cancelled));
+        }
+        if state.archived {
+            return Ok(Err(CheckInRefusal::Archived));
+        }
+        set(connection, owner.tenant, (owner.user, owner.agentable), Some(owner.run), id, wanted, &limits)
+            .await
     }
-    if state.archived {
-        return Ok(Err(CheckInRefusal::Archived));
-    }
-    set(connection, owner.tenant, (owner.user, owner.agentable), Some(owner.run), id, wanted, limits).await
 }
 
 /// A check-in that was set.
@@ -160,23 +162,24 @@ async fn set(
     Ok(Ok(SetCheckIn { due_at, local: due_at.with_timezone(&zone).to_rfc3339(), created_at }))
 }
 
-/// The pending check-ins of the agentable of a run, oldest first.
-pub(crate) async fn pending(connection: &mut PgConnection, owner: Owner) -> Result<Vec<PendingCheckIn>> {
-    let rows = sqlx::query!(
-        "-- store::check_in::pending
-        select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
-          join houston.users u on u.id = c.user_id
-         where c.agentable_id = $1 order by c.id limit 100",
-        owner.agentable.0
-    )
-    .fetch_all(connection)
-    .await?;
-    let pending = rows.into_iter().map(|row| PendingCheckIn {
-        id: CheckInId(row.id),
-        reason: row.reason,
-        local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
-    });
-    Ok(pending.collect())
+impl RecordTx<'_> {
+    /// The pending check-ins of the agentable, oldest first, at most 100.
+    pub async fn check_ins(&mut self) -> Result<Vec<PendingCheckIn>> {
+        let owner = self.owner;
+        let pending = sqlx::query!(
+            "-- store::check_in::pending
+            select c.id, c.reason, c.due_at, u.time_zone from houston.check_ins c
+              join houston.users u on u.id = c.user_id
+             where c.agentable_id = $1 order by c.id limit 100",
+            owner.agentable.0
+        )
+        .map(|row| PendingCheckIn {
+            id: CheckInId(row.id),
+            reason: row.reason,
+            local: row.due_at.with_timezone(&parse_zone(&row.time_zone)).to_rfc3339(),
+        });
+        Ok(pending.fetch_all(self.tx.connection()).await?)
+    }
 }
 
 /// Deletes a pending check-in of the tenant; with `within`, only if it belongs to that agentable. Returns whether it
@@ -266,9 +269,10 @@ impl TenantStore<'_> {
         before: Option<CheckInId>,
         limit: i64,
     ) -> Result<Vec<CheckIn>> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            CheckIn,
             "-- store::check_in::list
-            select c.id, c.agentable_id, a.kind, c.reason, c.due_at, c.created_at
+            select c.id, c.agentable_id as agentable, a.kind, c.reason, c.due_at, c.created_at
               from houston.check_ins c join houston.agentables a on a.id = c.agentable_id
              where c.tenant_id = $1 and c.agentable_id = $2 and ($3::uuid is null or c.id < $3)
              order by c.id desc limit $4",
@@ -276,20 +280,8 @@ impl TenantStore<'_> {
             agentable.0,
             before.map(|before| before.0),
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|c| CheckIn {
-                id: CheckInId(c.id),
-                agentable: AgentableId(c.agentable_id),
-                kind: c.kind,
-                reason: c.reason,
-                due_at: c.due_at,
-                created_at: c.created_at,
-            })
-            .collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Cancels a pending check-in of the tenant.
@@ -306,10 +298,8 @@ impl RunStore {
             "-- store::check_in::due
             select id from houston.check_ins where due_at <= now() order by due_at limit $1",
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(CheckInId).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?.into_iter().map(CheckInId).collect())
     }
 
     /// Starts a check-in that is due: deletes it and posts a system message to its agentable, in one transaction.

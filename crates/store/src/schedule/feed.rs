@@ -89,9 +89,8 @@ impl RunStore {
             select tenant_id, user_id from houston.feeds where due_at <= now() order by due_at limit $1",
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| (TenantId(row.tenant_id), UserId(row.user_id))).collect())
+        .map(|row| (TenantId(row.tenant_id), UserId(row.user_id)));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Starts the feed of a user of the tenant, if it is due: posts to their agentable of one of `kinds` what
@@ -231,9 +230,7 @@ async fn lock(
         tenant.0,
         if_due
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| {
+    .map(|row| {
         let status = row.run_status.as_deref().and_then(RunStatus::from_name);
         // If the latest feed failed, the next one covers its period again.
         let failed = status.is_some_and(|status| status.is_terminal() && !status.answers());
@@ -244,7 +241,8 @@ async fn lock(
             now: row.now,
             from_at: since.unwrap_or(row.created_at),
         }
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 async fn writer(
@@ -354,16 +352,12 @@ async fn happenings(
         limits.per_agentable,
         tenant.0
     )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Activity {
-            agentable: AgentableId(row.id).public_id(&row.kind),
-            title: row.title,
-            what: row.what,
-            at: row.at,
-            text: row.text,
-        })
-        .collect())
+    .map(|row| Activity {
+        agentable: AgentableId(row.id).public_id(&row.kind),
+        title: row.title,
+        what: row.what,
+        at: row.at,
+        text: row.text,
+    });
+    Ok(rows.fetch_all(connection).await?)
 }

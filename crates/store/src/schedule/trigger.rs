@@ -66,10 +66,20 @@ pub struct TriggerChange<'a> {
 
 const NOT_FOUND: Error = Error::NotFound { what: "trigger" };
 
-macro_rules! trigger {
-    ($row:expr) => {{
-        let row = $row;
-        Trigger {
+/// Reads triggers `t`, between the name of the query and the conditions.
+macro_rules! query_triggers {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions, t.task as "task: Json<TriggerTask>",
+                   t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at,
+                   t.created_at, t.updated_at
+              from houston.triggers t
+              join houston.agentables a on a.id = t.agentable_id
+            "# + $after
+            $(, $parameter)*
+        )
+        .map(|row| Trigger {
             id: TriggerId(row.id),
             user: UserId(row.user_id),
             agentable: (AgentableId(row.agentable_id), row.kind),
@@ -84,8 +94,8 @@ macro_rules! trigger {
             last_at: row.last_at,
             created_at: row.created_at,
             updated_at: row.updated_at,
-        }
-    }};
+        })
+    };
 }
 
 impl TenantStore<'_> {
@@ -161,50 +171,38 @@ impl TenantStore<'_> {
 
     /// The triggers of a user, the oldest first.
     pub async fn triggers(self, user: UserId) -> Result<Vec<Trigger>> {
-        let rows = sqlx::query!(
-            r#"-- store::trigger::list
-            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
-                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
-              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
-             where t.tenant_id = $1 and t.user_id = $2 order by t.id limit 100"#,
+        let rows = query_triggers!(
+            "-- store::trigger::list",
+            "where t.tenant_id = $1 and t.user_id = $2 order by t.id limit 100",
             self.tenant.0,
             user.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| trigger!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// The triggers of the tenant that are due at a time, the next one first, at most [`MAX_DUE`].
     pub async fn due_triggers(self) -> Result<Vec<Trigger>> {
         // With `next_at is not null`, an index of all tenants might be walked. Those of events come last.
-        let rows = sqlx::query!(
-            r#"-- store::trigger::due_next
-            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
-                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
-              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
-             where t.tenant_id = $1 and t.enabled order by t.next_at limit 100"#,
+        let mut rows = query_triggers!(
+            "-- store::trigger::due_next",
+            "where t.tenant_id = $1 and t.enabled order by t.next_at limit 100",
             self.tenant.0
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().filter(|row| row.next_at.is_some()).map(|row| trigger!(row)).collect())
+        rows.retain(|trigger| trigger.next_at.is_some());
+        Ok(rows)
     }
 
     /// One trigger.
     pub async fn trigger(self, id: TriggerId) -> Result<Trigger> {
-        let row = sqlx::query!(
-            r#"-- store::trigger::get
-            select t.id, t.user_id, t.agentable_id, a.kind, t.name, t.instructions,
-                   t.task as "task: Json<TriggerTask>", t.rule as "rule: Json<When>", t.next_at, t.enabled, t.fired, t.refused, t.refusal, t.last_at, t.created_at, t.updated_at
-              from houston.triggers t join houston.agentables a on a.id = t.agentable_id
-             where t.tenant_id = $1 and t.id = $2"#,
+        let row = query_triggers!(
+            "-- store::trigger::get",
+            "where t.tenant_id = $1 and t.id = $2",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| trigger!(row)).ok_or(NOT_FOUND)
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(NOT_FOUND)
     }
 
     /// What became of a trigger the last times, the latest first.
@@ -214,10 +212,8 @@ impl TenantStore<'_> {
             select firings as "firings: Json<Vec<Firing>>" from houston.triggers where tenant_id = $1 and id = $2"#,
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        firings.map(|firings| firings.0).ok_or(NOT_FOUND)
+        );
+        firings.fetch_optional(&self.pool).await?.map(|firings| firings.0).ok_or(NOT_FOUND)
     }
 
     /// Changes a trigger. One whose rule is changed, or that is switched on, is due for the first time after `now`.

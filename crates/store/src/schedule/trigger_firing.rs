@@ -101,26 +101,22 @@ impl RunStore {
 
     /// Triggers that are due at `now`, the longest overdue first. If more are due than `limit`, tenants take turns.
     pub async fn due_triggers(&self, now: DateTime<Utc>, limit: i64) -> Result<Vec<DueTrigger>> {
-        let rows = sqlx::query!(
+        let found = sqlx::query_as!(
+            DueTrigger,
             r#"-- store::trigger_firing::due
-            select id, agentable_id, next_at as "next_at!" from houston.triggers
+            select id, agentable_id as agentable, next_at as "due_at!" from houston.triggers
              where enabled and next_at is not null and next_at <= $1 order by next_at limit $2"#,
             now,
             limit
         )
         .fetch_all(&self.pool)
         .await?;
-        let due = |id, agentable, due_at| DueTrigger {
-            id: TriggerId(id),
-            agentable: AgentableId(agentable),
-            due_at,
-        };
-        let found: Vec<_> = rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect();
         if i64::try_from(found.len()).is_ok_and(|count| count < limit) {
             return Ok(found);
         }
         // More are due than one look fires.
-        let rows = sqlx::query!(
+        let turns = sqlx::query_as!(
+            DueTrigger,
             r#"-- store::trigger_firing::due_in_turns
             with recursive t as (
                 -- The tenants, each found by one step in the index.
@@ -129,7 +125,7 @@ impl RunStore {
                 select (select f.tenant_id from houston.triggers f
                          where f.enabled and f.tenant_id > t.tenant_id order by f.tenant_id limit 1)
                   from t where t.tenant_id is not null)
-            select d.id as "id!", d.agentable_id as "agentable_id!", d.next_at as "next_at!"
+            select d.id as "id!", d.agentable_id as "agentable!", d.next_at as "due_at!"
               from t cross join lateral (
                    select o.*, row_number() over (order by o.next_at, o.id) as turn
                      from (select f.id, f.agentable_id, f.next_at from houston.triggers f
@@ -138,10 +134,8 @@ impl RunStore {
              order by d.turn, d.next_at limit $2"#,
             now,
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| due(row.id, row.agentable_id, row.next_at)).collect())
+        );
+        Ok(turns.fetch_all(&self.pool).await?)
     }
 
     /// Fires a trigger that is due, unless another worker did: moves its time, and does what it does.
@@ -236,17 +230,12 @@ impl RunStore {
             limit,
             of_tenant
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let heard = |trigger, agentable, parent, seq| Heard {
-            trigger: TriggerId(trigger),
-            agentable: AgentableId(agentable),
-            event: (AgentableId(parent), seq),
-        };
-        Ok(rows
-            .into_iter()
-            .map(|row| heard(row.trigger_id, row.agentable_id, row.parent_id, row.seq))
-            .collect())
+        .map(|row| Heard {
+            trigger: TriggerId(row.trigger_id),
+            agentable: AgentableId(row.agentable_id),
+            event: (AgentableId(row.parent_id), row.seq),
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Fires a trigger for an event that it has heard, unless another worker did.
@@ -326,9 +315,7 @@ async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<L
           from houston.triggers where id = $1 and enabled for no key update"#,
         id.0
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| Locked {
+    .map(|row| Locked {
         id,
         tenant: TenantId(row.tenant_id),
         agentable: AgentableId(row.agentable_id),
@@ -338,5 +325,6 @@ async fn locked(connection: &mut PgConnection, id: TriggerId) -> Result<Option<L
         rule: row.rule.0,
         next_at: row.next_at,
         free_at: row.free_at,
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }

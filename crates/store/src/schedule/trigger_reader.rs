@@ -362,22 +362,20 @@ async fn listening(executor: impl PgExecutor<'_>, events: &[OwnedEvent]) -> Resu
     if users.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = sqlx::query!(
+    let listening = sqlx::query!(
         r#"-- store::trigger_reader::listening
         select id, tenant_id, user_id, agentable_id, rule as "rule: Json<When>", created_at from houston.triggers
          where enabled and next_at is null and user_id = any ($1)"#,
         &users
     )
-    .fetch_all(executor)
-    .await?;
-    let listening = rows.into_iter().map(|row| Listening {
+    .map(|row| Listening {
         id: TriggerId(row.id),
         user: (TenantId(row.tenant_id), UserId(row.user_id)),
         agentable: AgentableId(row.agentable_id),
         when: row.rule.0,
         since: row.created_at,
     });
-    Ok(listening.collect())
+    Ok(listening.fetch_all(executor).await?)
 }
 
 /// Work that the triggers of one user, and of one tenant, may do for one page: a quarter of a second and a second at worst.
@@ -724,7 +722,7 @@ fn chain_of(found: &HashMap<Uuid, Caused>, run: Uuid, hops: usize) -> Chain {
 }
 
 async fn causes(connection: &mut PgConnection, runs: &[Uuid]) -> Result<Vec<Caused>> {
-    let rows = sqlx::query!(
+    let caused = sqlx::query!(
         r#"-- store::trigger_reader::causes
         select r.id, r.trigger_chain, r.trigger_depth,
                (select p.id from houston.runs p where p.agentable_id = a.parent_id and p.created_at <= r.created_at
@@ -735,9 +733,7 @@ async fn causes(connection: &mut PgConnection, runs: &[Uuid]) -> Result<Vec<Caus
           from houston.runs r join houston.agentables a on a.id = r.agentable_id where r.id = any ($1)"#,
         runs
     )
-    .fetch_all(connection)
-    .await?;
-    let caused = rows.into_iter().map(|row| {
+    .map(|row| {
         let tasks = row.tasks.into_iter().flatten().filter_map(|task| task.parse::<RunId>().ok());
         let own = row.trigger_chain.map(|chain| Chain {
             triggers: chain.into_iter().map(TriggerId).collect(),
@@ -745,5 +741,5 @@ async fn causes(connection: &mut PgConnection, runs: &[Uuid]) -> Result<Vec<Caus
         });
         Caused { run: row.id, own, by: row.parent.into_iter().chain(tasks.map(|task| task.0)).collect() }
     });
-    Ok(caused.collect())
+    Ok(caused.fetch_all(connection).await?)
 }

@@ -15,7 +15,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::record::Owner;
+use crate::record::{Owner, RecordTx};
 
 /// A closed session that a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,46 +102,45 @@ fn any(lexemes: impl IntoIterator<Item = String>) -> String {
     lexemes.into_iter().map(|lexeme| quoted(&lexeme)).collect::<Vec<_>>().join(" | ")
 }
 
-/// Sessions of the agentable, the best match first; of equally good ones, the newest first.
-pub(crate) async fn find(
-    connection: &mut PgConnection,
-    owner: Owner,
-    search: &SessionSearch,
-    limit: i32,
-) -> Result<Vec<FoundSession>> {
-    let asked = sqlx::query!(
-        r#"-- store::session_search::words
-        select array(select l.word from unnest(tsvector_to_array(to_tsvector('simple', $3))) as l (word)
-                      where length(l.word) >= 2 order by length(l.word) desc, l.word limit 5) as "words!",
-               u.time_zone, clock_timestamp() as "now!"
-          from houston.users u where u.id = $1 and u.tenant_id = $2"#,
-        owner.user.0,
-        owner.tenant.0,
-        search.query
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if asked.words.is_empty() {
-        return Ok(Vec::new());
+impl RecordTx<'_> {
+    /// Closed sessions that match a search best.
+    pub async fn find_sessions(&mut self, search: &SessionSearch) -> Result<Vec<FoundSession>> {
+        let limit = self.tx.session_settings.search_sessions;
+        let (owner, connection) = (self.owner, self.tx.connection());
+        let asked = sqlx::query!(
+            r#"-- store::session_search::words
+            select array(select l.word from unnest(tsvector_to_array(to_tsvector('simple', $3))) as l (word)
+                          where length(l.word) >= 2 order by length(l.word) desc, l.word limit 5) as "words!",
+                   u.time_zone, clock_timestamp() as "now!"
+              from houston.users u where u.id = $1 and u.tenant_id = $2"#,
+            owner.user.0,
+            owner.tenant.0,
+            search.query
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if asked.words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let period = search.period(parse_zone(&asked.time_zone), asked.now);
+        let wanted = Wanted { agentable: format!("@{}", owner.agentable.0), words: asked.words };
+        let mut finder = Finder { connection, owner, period, found: Vec::new(), limit: i64::from(limit) };
+        finder.find_newest(&wanted).await?;
+        for count in (1..=wanted.words.len()).rev() {
+            finder
+                .find_matches(&Match {
+                    query: &wanted.longest(count),
+                    rank: &wanted.any(),
+                    newest: 40,
+                    share: 0.0,
+                })
+                .await?;
+        }
+        if let Some((query, rank)) = wanted.similar() {
+            finder.find_matches(&Match { query: &query, rank: &rank, newest: 60, share: 0.5 }).await?;
+        }
+        Ok(finder.found)
     }
-    let period = search.period(parse_zone(&asked.time_zone), asked.now);
-    let wanted = Wanted { agentable: format!("@{}", owner.agentable.0), words: asked.words };
-    let mut finder = Finder { connection, owner, period, found: Vec::new(), limit: i64::from(limit) };
-    finder.find_newest(&wanted).await?;
-    for count in (1..=wanted.words.len()).rev() {
-        finder
-            .find_matches(&Match {
-                query: &wanted.longest(count),
-                rank: &wanted.any(),
-                newest: 40,
-                share: 0.0,
-            })
-            .await?;
-    }
-    if let Some((query, rank)) = wanted.similar() {
-        finder.find_matches(&Match { query: &query, rank: &rank, newest: 60, share: 0.5 }).await?;
-    }
-    Ok(finder.found)
 }
 
 /// How sessions are found by the index of their words.
@@ -238,32 +237,29 @@ impl Finder<'_> {
     }
 }
 
-/// Entries of a session of the agentable after a position. Those that were rolled back are left out.
-pub(crate) async fn entries(
-    connection: &mut PgConnection,
-    owner: Owner,
-    (session, after): (SessionId, i64),
-    limit: i64,
-) -> Result<Vec<SessionEntry>> {
-    let rows = sqlx::query!(
-        r#"-- store::session_search::read
-        select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>"
-          from houston.sessions s
-          join houston.entries h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
-         where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
-         order by h.position limit $5"#,
-        owner.tenant.0,
-        owner.agentable.0,
-        session.0,
-        after,
-        limit
-    )
-    .fetch_all(connection)
-    .await?;
-    let entries = rows.into_iter().map(|row| SessionEntry {
-        position: row.position,
-        role: if row.role == "assistant" { Role::Assistant } else { Role::User },
-        content: row.content.0,
-    });
-    Ok(entries.collect())
+impl RecordTx<'_> {
+    /// Entries of a closed session after a position: one more than the setting `read_entries`, if there are more.
+    pub async fn session_entries(&mut self, session: SessionId, after: i64) -> Result<Vec<SessionEntry>> {
+        let limit = i64::from(self.tx.session_settings.read_entries) + 1;
+        let owner = self.owner;
+        let entries = sqlx::query!(
+            r#"-- store::session_search::read
+            select h.position as "position!", h.role as "role!", h.content as "content!: Json<Vec<Block>>"
+              from houston.sessions s
+              join houston.entries h on h.agentable_id = s.agentable_id and h.position between s.first_position and s.last_position
+             where s.tenant_id = $1 and s.agentable_id = $2 and s.id = $3 and h.position > $4 and not h.rolled_back
+             order by h.position limit $5"#,
+            owner.tenant.0,
+            owner.agentable.0,
+            session.0,
+            after,
+            limit
+        )
+        .map(|row| SessionEntry {
+            position: row.position,
+            role: if row.role == "assistant" { Role::Assistant } else { Role::User },
+            content: row.content.0,
+        });
+        Ok(entries.fetch_all(self.tx.connection()).await?)
+    }
 }

@@ -83,20 +83,16 @@ impl RunStore {
             seconds(lease),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| PendingSummary {
-                session: SessionId(row.id),
-                tenant: TenantId(row.tenant_id),
-                agentable: AgentableId(row.agentable_id),
-                kind: row.kind,
-                positions: (row.first_position, row.last_position),
-                extract: row.summary,
-                attempts: row.summary_attempts,
-            })
-            .collect())
+        .map(|row| PendingSummary {
+            session: SessionId(row.id),
+            tenant: TenantId(row.tenant_id),
+            agentable: AgentableId(row.agentable_id),
+            kind: row.kind,
+            positions: (row.first_position, row.last_position),
+            extract: row.summary,
+            attempts: row.summary_attempts,
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Returns sessions that were taken, so that another worker may take them at once. Does not count as an

@@ -97,19 +97,15 @@ impl RunStore {
             chars,
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| TitleRequest {
-                agentable: AgentableId(row.id),
-                tenant: TenantId(row.tenant_id),
-                kind: row.kind,
-                description: row.description,
-                run: RunId(row.run_id),
-                messages: row.said.into_iter().zip(row.texts).collect(),
-            })
-            .collect())
+        .map(|row| TitleRequest {
+            agentable: AgentableId(row.id),
+            tenant: TenantId(row.tenant_id),
+            kind: row.kind,
+            description: row.description,
+            run: RunId(row.run_id),
+            messages: row.said.into_iter().zip(row.texts).collect(),
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Sets the title of an agentable that has none, and counts the model calls that were made to

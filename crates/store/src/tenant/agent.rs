@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use houston_domain::agent_settings::AgentSettings;
 use houston_domain::id::{AgentId, AgentableId, TeamId};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -97,10 +97,17 @@ pub enum Deletion {
     InUse(Vec<UsedBy>),
 }
 
-macro_rules! agent {
-    ($row:expr) => {{
-        let row = $row;
-        Agent {
+/// A statement that ends with agents, between `select` or `returning` and the rest.
+macro_rules! query_agents {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+                   id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
+                   created_at, updated_at
+            "# + $after
+            $(, $parameter)*
+        )
+        .map(|row| Agent {
             id: AgentId(row.id),
             kind: row.kind,
             name: row.name,
@@ -111,8 +118,8 @@ macro_rules! agent {
             version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,
-        }
-    }};
+        })
+    };
 }
 
 /// Maps the violation of a unique index (SQLSTATE 23505) to [`Error::Exists`].
@@ -132,10 +139,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             name,
             what
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(id.map(|id| format!("{what}_{}", id.simple())))
+        );
+        Ok(id.fetch_optional(&self.pool).await?.map(|id| format!("{what}_{}", id.simple())))
     }
 
     /// Adds the id of the existing row to an [`Error::Exists`].
@@ -202,55 +207,47 @@ impl TenantStore<'_> {
 
     /// Agents of the tenant, newest first, older than `before` if given.
     pub async fn agents(self, before: Option<AgentId>, limit: i64) -> Result<Vec<Agent>> {
-        let rows = sqlx::query!(
-            r#"-- store::agent::list
-            select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
-                   created_at, updated_at
-              from houston.agents where tenant_id = $1 and ($2::uuid is null or id < $2)
-             order by id desc limit $3"#,
+        let rows = query_agents!(
+            "-- store::agent::list
+            select",
+            "from houston.agents where tenant_id = $1 and ($2::uuid is null or id < $2)
+             order by id desc limit $3",
             self.tenant.0,
             before.map(|before| before.0),
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| agent!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// How many agents of the tenant there are for each kind that has any.
     pub async fn agents_by_kind(self) -> Result<Vec<AgentsOfKind>> {
-        let rows = sqlx::query!(
+        let of_kind = sqlx::query!(
             r#"-- store::agent::by_kind
             select kind, count(*) as "agents!", count(*) filter (where enabled) as "enabled!",
                    (array_agg(id) filter (where is_default))[1] as "default_agent?"
               from houston.agents where tenant_id = $1 group by kind"#,
             self.tenant.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let of_kind = rows.into_iter().map(|row| AgentsOfKind {
+        .map(|row| AgentsOfKind {
             kind: row.kind,
             agents: row.agents,
             enabled: row.enabled,
             default_agent: row.default_agent.map(AgentId),
         });
-        Ok(of_kind.collect())
+        Ok(of_kind.fetch_all(&self.pool).await?)
     }
 
     /// The agents of the tenant among those with these ids.
     pub async fn agents_among(self, ids: &[AgentId]) -> Result<Vec<Agent>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        let rows = sqlx::query!(
-            r#"-- store::agent::among
-            select id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>", version,
-                   created_at, updated_at
-              from houston.agents where tenant_id = $1 and id = any($2)"#,
+        let rows = query_agents!(
+            "-- store::agent::among
+            select",
+            "from houston.agents where tenant_id = $1 and id = any($2)",
             self.tenant.0,
             &ids
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| agent!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Reads an agent of the tenant.
@@ -263,14 +260,14 @@ impl TenantStore<'_> {
     /// # Errors
     /// [`Error::NotFound`] when the tenant has no such agent, [`Error::Exists`] when the name is taken.
     pub async fn change_agent(self, id: AgentId, change: &AgentChange<'_>) -> Result<Changed<Agent>> {
-        let row = sqlx::query!(
-            r#"-- store::agent::change
+        let row = query_agents!(
+            "-- store::agent::change
             update houston.agents
                set name = coalesce($3, name), enabled = coalesce($4, enabled), settings = coalesce($5, settings),
                    changed = $6, version = version + 1, updated_at = statement_timestamp()
              where tenant_id = $1 and id = $2 and ($7::bigint is null or version = $7)
-            returning id, kind, name, is_default, changed, enabled, settings as "settings: Json<AgentSettings>",
-                      version, created_at, updated_at"#,
+            returning",
+            "",
             self.tenant.0,
             id.0,
             change.name,
@@ -283,7 +280,7 @@ impl TenantStore<'_> {
         .await
         .map_err(|error| exists(error.into(), "agent"));
         match self.name_holder(change.name.unwrap_or_default(), row).await? {
-            Some(row) => Ok(Changed::Done(agent!(row))),
+            Some(agent) => Ok(Changed::Done(agent)),
             None => Ok(Changed::Stale(self.agent(id).await?.version)),
         }
     }
@@ -321,15 +318,11 @@ impl TenantStore<'_> {
             id.0,
             NAMED_USERS
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| match row.kind {
-                Some(kind) => UsedBy::Agentable(kind, AgentableId(row.id)),
-                None => UsedBy::Team(TeamId(row.id)),
-            })
-            .collect())
+        .map(|row| match row.kind {
+            Some(kind) => UsedBy::Agentable(kind, AgentableId(row.id)),
+            None => UsedBy::Team(TeamId(row.id)),
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -357,39 +350,23 @@ pub enum Synced {
     Customised,
 }
 
-/// The columns of default agents, for `unnest`.
-struct Columns {
-    ids: Vec<Uuid>,
-    kinds: Vec<String>,
-    settings: Vec<Value>,
-}
-
-impl Columns {
-    fn of(defaults: &[DefaultAgent<'_>]) -> Self {
-        let settings =
-            |default: &DefaultAgent<'_>| serde_json::to_value(&default.settings).unwrap_or_default();
-        Self {
-            ids: defaults.iter().map(|default| default.id.0).collect(),
-            kinds: defaults.iter().map(|default| default.kind.to_owned()).collect(),
-            settings: defaults.iter().map(settings).collect(),
-        }
-    }
+/// One element for each.
+fn rows(defaults: &[DefaultAgent<'_>]) -> Value {
+    let row = |DefaultAgent { id, kind, settings }: &DefaultAgent<'_>| json!({"id": id.0, "kind": kind, "settings": settings});
+    defaults.iter().map(row).collect()
 }
 
 impl TenantStore<'_> {
     /// Creates the tenant's missing default agents.
     pub async fn ensure_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<()> {
-        let Columns { ids, kinds, settings } = Columns::of(defaults);
         sqlx::query!(
             "-- store::agent::defaults::ensure
             insert into houston.agents (id, tenant_id, kind, name, is_default, settings)
             select d.id, $1, d.kind, d.kind, true, d.settings
-              from unnest($2::uuid[], $3::text[], $4::jsonb[]) as d (id, kind, settings)
+              from jsonb_to_recordset($2) as d (id uuid, kind text, settings jsonb)
             on conflict do nothing",
             self.tenant.0,
-            &ids,
-            &kinds,
-            &settings
+            rows(defaults)
         )
         .execute(&self.pool)
         .await?;
@@ -399,11 +376,10 @@ impl TenantStore<'_> {
     /// Resets the tenant's default agents to the settings of the files, except those that were changed over the
     /// API. Returns the result for each kind.
     pub async fn sync_default_agents(self, defaults: &[DefaultAgent<'_>]) -> Result<Vec<(String, Synced)>> {
-        let Columns { ids, kinds, settings } = Columns::of(defaults);
         let rows = sqlx::query!(
             r#"-- store::agent::defaults::sync
             with file as (
-                select * from unnest($2::uuid[], $3::text[], $4::jsonb[]) as d (id, kind, settings)),
+                select * from jsonb_to_recordset($2) as d (id uuid, kind text, settings jsonb)),
             was as (
                 select a.* from houston.agents a join file f on f.kind = a.kind
                  where a.tenant_id = $1 and a.is_default),
@@ -429,24 +405,18 @@ impl TenantStore<'_> {
               left join created c on c.kind = f.kind
              order by f.kind"#,
             self.tenant.0,
-            &ids,
-            &kinds,
-            &settings
+            rows(defaults)
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let became = match row.became.as_str() {
-                    "created" => Synced::Created,
-                    "updated" => Synced::Updated,
-                    "kept" => Synced::Customised,
-                    _ => Synced::Unchanged,
-                };
-                (row.kind, became)
-            })
-            .collect())
+        .map(|row| {
+            let became = match row.became.as_str() {
+                "created" => Synced::Created,
+                "updated" => Synced::Updated,
+                "kept" => Synced::Customised,
+                _ => Synced::Unchanged,
+            };
+            (row.kind, became)
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -454,18 +424,16 @@ impl OperatorStore<'_> {
     /// Resets the default agents of all tenants to the settings of the files, except those that were changed over
     /// the API; called when a server starts. Returns how many differed.
     pub async fn follow_agent_files(self, defaults: &[DefaultAgent<'_>]) -> Result<u64> {
-        let Columns { kinds, settings, .. } = Columns::of(defaults);
         let done = sqlx::query!(
             "-- store::agent::defaults::follow_files
             update houston.agents a
                set settings = d.settings || jsonb_build_object(
                                       'description', a.settings->'description', 'guards', a.settings->'guards'),
                    version = a.version + 1, updated_at = statement_timestamp()
-              from unnest($1::text[], $2::jsonb[]) as d (kind, settings)
+              from jsonb_to_recordset($1) as d (kind text, settings jsonb)
              where a.is_default and a.kind = d.kind and not a.changed
                and a.settings - '{description,guards}'::text[] <> d.settings - 'description'",
-            &kinds,
-            &settings
+            rows(defaults)
         )
         .execute(&self.pool)
         .await?;

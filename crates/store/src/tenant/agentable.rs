@@ -5,7 +5,6 @@ use houston_domain::id::{AgentId, AgentableId, RunId, TeamId, TenantId, UserId};
 use houston_domain::run::RunStatus;
 use serde_json::Value;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use crate::cost::Cost;
 use crate::creation::Creation;
@@ -95,10 +94,22 @@ pub struct AgentableFilter {
     pub statuses: Option<Vec<StoredStatus>>,
 }
 
-macro_rules! agentable {
-    ($row:expr) => {{
-        let a = $row;
-        Agentable {
+/// Reads agentables `a`, between the name of the query and the conditions.
+macro_rules! query_agentables {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
+                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
+                   a.parent_id, p.kind as "parent_kind?"
+              from houston.agentables a
+              join houston.run_locks l on l.agentable_id = a.id
+              left join houston.runs r on r.id = l.run_id
+              left join houston.agentables p on p.id = a.parent_id
+            "# + $after
+            $(, $parameter)*
+        )
+        .map(|a| Agentable {
             id: AgentableId(a.id),
             user: UserId(a.user_id),
             kind: a.kind,
@@ -114,9 +125,10 @@ macro_rules! agentable {
             served_by: ServedBy { agent: a.agent_id.map(AgentId), team: a.team_id.map(TeamId) },
             tools: a.tools,
             parent: a.parent_kind.zip(a.parent_id).map(|(kind, id)| (kind, AgentableId(id))),
-        }
-    }};
+        })
+    };
 }
+pub(crate) use query_agentables;
 
 pub(crate) async fn insert(
     connection: &mut PgConnection,
@@ -147,15 +159,6 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// The statuses that are listed, one by one: what is stored, and that of the run.
-#[derive(Debug, Clone, Copy)]
-struct Statuses<'a> {
-    /// Whether only these are listed.
-    filtered: bool,
-    stored: &'a [&'a str],
-    runs: &'a [&'a str],
-}
-
 impl TenantStore<'_> {
     /// Creates an agentable for a user of the tenant. `response` is what the client is answered, stored under the
     /// idempotency key.
@@ -171,23 +174,14 @@ impl TenantStore<'_> {
 
     /// Reads an agentable of the tenant.
     pub async fn agentable(self, kind: &str, id: AgentableId) -> Result<Agentable> {
-        let a = sqlx::query!(
-            r#"-- store::agentable::get
-            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
-                   a.parent_id, p.kind as "parent_kind?"
-              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
-              left join houston.runs r on r.id = l.run_id
-              left join houston.agentables p on p.id = a.parent_id
-             where a.tenant_id = $1 and a.id = $2 and a.kind = $3"#,
+        let a = query_agentables!(
+            "-- store::agentable::get",
+            "where a.tenant_id = $1 and a.id = $2 and a.kind = $3",
             self.tenant.0,
             id.0,
             kind
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(agentable!(a))
+        );
+        a.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "agentable" })
     }
 
     /// Agentables of one kind of the tenant that match `filter`, newest first, older than `before` if given.
@@ -201,78 +195,41 @@ impl TenantStore<'_> {
         let statuses = filter.statuses.as_deref().unwrap_or_default();
         let stored: Vec<&str> = statuses.iter().map(|(stored, _)| stored.as_deref().unwrap_or("")).collect();
         let runs: Vec<&str> = statuses.iter().map(|(_, run)| run.map_or("", RunStatus::as_str)).collect();
-        let statuses = Statuses { filtered: filter.statuses.is_some(), stored: &stored, runs: &runs };
         let before = before.map(|before| before.0);
-        match filter.user {
-            Some(user) => self.agentables_of_user(user, kind, statuses, before, limit).await,
-            None => self.agentables_of_tenant(kind, statuses, before, limit).await,
+        // Two statements, so that each reads the index of its filter.
+        if let Some(user) = filter.user {
+            let rows = query_agentables!(
+                "-- store::agentable::list_of_user",
+                "where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
+                   and (not $6 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
+                            select s.stored, s.run from unnest($7::text[], $8::text[]) as s (stored, run)))
+                 order by a.id desc limit $5",
+                self.tenant.0,
+                user.0,
+                kind,
+                before,
+                limit,
+                filter.statuses.is_some(),
+                &stored as &[&str],
+                &runs as &[&str]
+            );
+            return Ok(rows.fetch_all(&self.pool).await?);
         }
-    }
-
-    async fn agentables_of_user(
-        self,
-        user: UserId,
-        kind: &str,
-        Statuses { filtered, stored, runs }: Statuses<'_>,
-        before: Option<Uuid>,
-        limit: i64,
-    ) -> Result<Vec<Agentable>> {
-        let rows = sqlx::query!(
-            r#"-- store::agentable::list_of_user
-            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
-                   a.parent_id, p.kind as "parent_kind?"
-              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
-              left join houston.runs r on r.id = l.run_id
-              left join houston.agentables p on p.id = a.parent_id
-             where a.tenant_id = $1 and a.user_id = $2 and a.kind = $3 and ($4::uuid is null or a.id < $4)
-               and (not $6 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
-                        select s.stored, s.run from unnest($7::text[], $8::text[]) as s (stored, run)))
-             order by a.id desc limit $5"#,
-            self.tenant.0,
-            user.0,
-            kind,
-            before,
-            limit,
-            filtered,
-            stored as &[&str],
-            runs as &[&str]
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|a| agentable!(a)).collect())
-    }
-
-    async fn agentables_of_tenant(
-        self,
-        kind: &str,
-        Statuses { filtered, stored, runs }: Statuses<'_>,
-        before: Option<Uuid>,
-        limit: i64,
-    ) -> Result<Vec<Agentable>> {
-        let rows = sqlx::query!(
-            r#"-- store::agentable::list_of_tenant
-            select a.id, a.user_id, a.kind, a.title, a.description, a.status, a.created_at, l.last_seq, l.run_id,
-                   l.cost, l.unpriced_calls, a.agent_id, a.team_id, a.tools, l.run_open, r.status as "run_status?",
-                   a.parent_id, p.kind as "parent_kind?"
-              from houston.agentables a join houston.run_locks l on l.agentable_id = a.id
-              left join houston.runs r on r.id = l.run_id
-              left join houston.agentables p on p.id = a.parent_id
-             where a.tenant_id = $1 and a.kind = $2 and ($3::uuid is null or a.id < $3)
+        let rows = query_agentables!(
+            "-- store::agentable::list_of_tenant",
+            "where a.tenant_id = $1 and a.kind = $2 and ($3::uuid is null or a.id < $3)
                and (not $5 or (coalesce(a.status, ''), coalesce(r.status, '')) in (
                         select s.stored, s.run from unnest($6::text[], $7::text[]) as s (stored, run)))
-             order by a.id desc limit $4"#,
+             order by a.id desc limit $4",
             self.tenant.0,
             kind,
             before,
             limit,
-            filtered,
-            stored as &[&str],
-            runs as &[&str]
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|a| agentable!(a)).collect())
+            filter.statuses.is_some(),
+            &stored as &[&str],
+            &runs as &[&str]
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Applies a change to an agentable of the tenant. A new agent, team or set of tools applies from the next run

@@ -58,51 +58,51 @@ impl WouldBe {
     }
 }
 
-macro_rules! asked {
-    ($row:expr) => {{
-        let r = $row;
-        AskedQuestion {
+/// Reads questions `q`, between the name of the query and the join with their agentables.
+macro_rules! query_asked {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+            select q.*, a.kind as agentable_kind
+              from houston.questions q
+              join houston.agentables a on a.id = q.agentable_id
+            " + $after
+            $(, $parameter)*
+        )
+        .map(|r| AskedQuestion {
             user: UserId(r.user_id),
             agentable: AgentableId(r.agentable_id),
             kind: r.agentable_kind,
             run: RunId(r.run_id),
-            question: question_row!(r).into_question(),
-        }
-    }};
+            question: question_row!(r),
+        })
+    };
 }
 
 impl OperatorStore<'_> {
     /// Open approvals of all tenants, pauses and budget questions of Houston itself included, newest first, for operators.
     pub async fn open_approvals(self, limit: i64) -> Result<Vec<AskedQuestion>> {
-        let rows = sqlx::query!(
-            "-- store::answer::open_approvals
-            select q.*, a.kind as agentable_kind from houston.questions q
-              join houston.agentables a on a.id = q.agentable_id
-             where q.state = 'open' and (q.approval is not null or starts_with(q.subject, $2)) order by q.created_at desc limit $1",
+        let rows = query_asked!(
+            "-- store::answer::open_approvals",
+            "where q.state = 'open' and (q.approval is not null or starts_with(q.subject, $2)) order by q.created_at desc limit $1",
             limit,
             OWN_PREFIX
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
 impl TenantStore<'_> {
     /// Reads a question of the tenant.
     pub async fn question(self, id: QuestionId) -> Result<AskedQuestion> {
-        let r = sqlx::query!(
-            r#"-- store::answer::get
-            select q.*, a.kind as agentable_kind from houston.questions q
-              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
-             where q.tenant_id = $1 and q.id = $2"#,
+        let r = query_asked!(
+            "-- store::answer::get",
+            "and a.tenant_id = $1
+             where q.tenant_id = $1 and q.id = $2",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?
-        .ok_or(Error::NotFound { what: "question" })?;
-        Ok(asked!(r))
+        );
+        r.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "question" })
     }
 
     /// Open questions of the tenant, or of one user, newest first; those of one kind, and older than the one with id `before`,
@@ -118,10 +118,9 @@ impl TenantStore<'_> {
         let before = before.map_or(uuid::Uuid::max(), |id| id.0);
         // Two statements, so that each reads the index of its filter.
         if let Some(user) = user {
-            let rows = sqlx::query!(
-                "-- store::answer::open_of_user
-                select q.*, a.kind as agentable_kind from houston.questions q
-                  join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+            let rows = query_asked!(
+                "-- store::answer::open_of_user",
+                "and a.tenant_id = $1
                  where q.tenant_id = $1 and q.user_id = $2 and q.state = 'open' and q.id < $3
                    and ($5::text is null or q.kind = $5)
                  order by q.id desc limit $4",
@@ -130,15 +129,12 @@ impl TenantStore<'_> {
                 before,
                 limit,
                 kind
-            )
-            .fetch_all(&self.pool)
-            .await?;
-            return Ok(rows.into_iter().map(|r| asked!(r)).collect());
+            );
+            return Ok(rows.fetch_all(&self.pool).await?);
         }
-        let rows = sqlx::query!(
-            "-- store::answer::open
-            select q.*, a.kind as agentable_kind from houston.questions q
-              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+        let rows = query_asked!(
+            "-- store::answer::open",
+            "and a.tenant_id = $1
              where q.tenant_id = $1 and q.state = 'open' and q.id < $2
                and ($4::text is null or q.kind = $4)
              order by q.id desc limit $3",
@@ -146,25 +142,20 @@ impl TenantStore<'_> {
             before,
             limit,
             kind
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Open questions of one agentable of the tenant, the oldest first, at most 100.
     pub async fn open_questions_of_agentable(self, agentable: AgentableId) -> Result<Vec<AskedQuestion>> {
-        let rows = sqlx::query!(
-            "-- store::answer::open_of_agentable
-            select q.*, a.kind as agentable_kind from houston.questions q
-              join houston.agentables a on a.id = q.agentable_id and a.tenant_id = $1
+        let rows = query_asked!(
+            "-- store::answer::open_of_agentable",
+            "and a.tenant_id = $1
              where q.tenant_id = $1 and q.agentable_id = $2 and q.state = 'open' order by q.id limit 100",
             self.tenant.0,
             agentable.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|r| asked!(r)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Answers a question and wakes its run. Of several answers at once exactly one is accepted; the others get the question

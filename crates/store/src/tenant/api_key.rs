@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, TenantId, UserId};
 use houston_domain::issuer::Issuer;
 use houston_domain::scope::Scopes;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -126,29 +125,20 @@ impl ApiKey {
     }
 }
 
-struct KeyRow {
-    id: Uuid,
-    tenant_id: Uuid,
-    tenant: String,
-    name: String,
-    prefix: String,
-    secret_sha256: Vec<u8>,
-    created_at: DateTime<Utc>,
-    revoked_at: Option<DateTime<Utc>>,
-    scopes: Vec<String>,
-    user_id: Option<Uuid>,
-    agentables: Option<Vec<Uuid>>,
-    expires_at: Option<DateTime<Utc>>,
-    expires_in: Option<f64>,
-    last_used_at: Option<DateTime<Utc>>,
-    used_ago: Option<f64>,
-    parent_id: Option<Uuid>,
-    issuer: Option<Value>,
-}
-
-impl From<KeyRow> for ApiKey {
-    fn from(row: KeyRow) -> Self {
-        Self {
+/// Reads keys `k`, between the name of the query and the conditions.
+macro_rules! query_keys {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + "
+            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
+                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
+                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
+                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
+              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
+            " + $after
+            $(, $parameter)*
+        )
+        .map(|row| ApiKey {
             id: ApiKeyId(row.id),
             tenant_id: TenantId(row.tenant_id),
             tenant: row.tenant,
@@ -168,8 +158,8 @@ impl From<KeyRow> for ApiKey {
             parent: row.parent_id.map(ApiKeyId),
             // One that a newer version wrote is as good as none: the secret of its key was never printed.
             issuer: row.issuer.and_then(|issuer| serde_json::from_value(issuer).ok()),
-        }
-    }
+        })
+    };
 }
 
 fn seconds(seconds: f64) -> Option<Duration> {
@@ -190,22 +180,14 @@ pub fn prefix(key: &str) -> String {
 
 impl Shared {
     async fn keys_with(&self, prefixes: &[String]) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::like
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.prefix = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
+        let keys = query_keys!(
+            "-- store::api_key::like",
+            "where k.prefix = any($1) and k.revoked_at is null and k.expires_at > statement_timestamp() is not false
                and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
                                from houston.api_keys p where p.id = k.parent_id), true)",
             prefixes
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(keys.into_iter().map(ApiKey::from).collect())
+        );
+        Ok(keys.fetch_all(&self.pool).await?)
     }
 
     async fn add_key(&self, tenant: TenantId, new: &NewApiKey<'_>) -> Result<()> {
@@ -301,30 +283,20 @@ impl ApiStore {
                and coalesce((select p.revoked_at is null and p.expires_at > statement_timestamp() is not false
                                from houston.api_keys p where p.id = k.parent_id), true)",
             &ids
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(valid.into_iter().map(ApiKeyId).collect())
+        );
+        Ok(valid.fetch_all(&self.pool).await?.into_iter().map(ApiKeyId).collect())
     }
 }
 
 impl OperatorStore<'_> {
     /// All keys of all tenants, oldest first, revoked and expired ones included; no client tokens.
     pub async fn list_api_keys(self) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::list
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.parent_id is null
+        let keys = query_keys!(
+            "-- store::api_key::list",
+            "where k.parent_id is null
              order by k.id"
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(keys.into_iter().map(ApiKey::from).collect())
+        );
+        Ok(keys.fetch_all(&self.pool).await?)
     }
 
     /// Revokes a key; it cannot be reinstated. Returns its tenant.
@@ -334,10 +306,8 @@ impl OperatorStore<'_> {
             update houston.api_keys set revoked_at = statement_timestamp() where id = $1 and revoked_at is null
             returning tenant_id",
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        tenant.map(TenantId).ok_or(Error::NotFound { what: "key" })
+        );
+        tenant.fetch_optional(&self.pool).await?.map(TenantId).ok_or(Error::NotFound { what: "key" })
     }
 
     /// Deletes keys of people who signed in to the console, once they ended so long ago that the audit log may have forgotten
@@ -363,25 +333,17 @@ impl TenantStore<'_> {
     /// The keys of the tenant, the newest first, at most `limit`, older than `before`; no client tokens. `active`: only those
     /// that are neither revoked nor expired.
     pub async fn api_keys(self, active: bool, before: Option<ApiKeyId>, limit: i64) -> Result<Vec<ApiKey>> {
-        let keys = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::of_tenant::list
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.tenant_id = $1 and k.parent_id is null and ($2::uuid is null or k.id < $2)
+        let keys = query_keys!(
+            "-- store::api_key::of_tenant::list",
+            "where k.tenant_id = $1 and k.parent_id is null and ($2::uuid is null or k.id < $2)
                and (not $3 or k.revoked_at is null and k.expires_at > statement_timestamp() is not false)
              order by k.id desc limit $4",
             self.tenant.0,
             before.map(|before| before.0),
             active,
             limit
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(keys.into_iter().map(ApiKey::from).collect())
+        );
+        Ok(keys.fetch_all(&self.pool).await?)
     }
 
     /// Revokes a key of the tenant; it cannot be reinstated. Revoking it again changes nothing.
@@ -395,20 +357,12 @@ impl TenantStore<'_> {
         )
         .execute(&self.pool)
         .await?;
-        let key = sqlx::query_as!(
-            KeyRow,
-            "-- store::api_key::of_tenant::get
-            select k.id, k.tenant_id, t.name as tenant, k.name, k.prefix, k.secret_sha256, k.created_at, k.revoked_at,
-                   k.scopes, k.user_id, k.agentables, k.expires_at, k.last_used_at, k.parent_id, k.issuer,
-                   extract(epoch from k.expires_at - statement_timestamp())::float8 as expires_in,
-                   extract(epoch from statement_timestamp() - k.last_used_at)::float8 as used_ago
-              from houston.api_keys k join houston.tenants t on t.id = k.tenant_id
-             where k.tenant_id = $1 and k.id = $2 and k.parent_id is null",
+        let key = query_keys!(
+            "-- store::api_key::of_tenant::get",
+            "where k.tenant_id = $1 and k.id = $2 and k.parent_id is null",
             self.tenant.0,
             id.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        key.map(ApiKey::from).ok_or(Error::NotFound { what: "key" })
+        );
+        key.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "key" })
     }
 }

@@ -63,11 +63,10 @@ impl ApiStore {
             question.0,
             hash(token)
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(link.map(|link| LinkHolder {
+        .map(|link| LinkHolder {
             store: self.shared.tenant(TenantId(link.tenant_id)),
             answered_by: link.answered_by,
-        }))
+        });
+        Ok(link.fetch_optional(&self.pool).await?)
     }
 }

@@ -4,7 +4,6 @@
 //! at once one does. A thread whose agentable was erased is free again.
 
 use houston_domain::id::{AgentId, AgentableId, UserId};
-use uuid::Uuid;
 
 use crate::creation::{Creation, refused};
 use crate::error::{Error, Result};
@@ -41,26 +40,6 @@ pub enum ThreadTarget<'a> {
     Agent(AgentId),
 }
 
-/// What a target is found by: one of these.
-#[derive(Debug, Default)]
-struct TargetColumns<'a> {
-    kind: Option<&'a str>,
-    /// The name of the agent.
-    name: Option<&'a str>,
-    agent: Option<Uuid>,
-}
-
-impl<'a> ThreadTarget<'a> {
-    fn columns(self) -> TargetColumns<'a> {
-        let none = TargetColumns::default();
-        match self {
-            Self::Kind(kind) => TargetColumns { kind: Some(kind), ..none },
-            Self::AgentNamed(name) => TargetColumns { name: Some(name), ..none },
-            Self::Agent(id) => TargetColumns { agent: Some(id.0), ..none },
-        }
-    }
-}
-
 /// What there is of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FoundThread {
@@ -90,7 +69,11 @@ impl TenantStore<'_> {
             ThreadUser::Id(id) => (Some(id.0), None),
             ThreadUser::External(id) => (None, Some(id)),
         };
-        let TargetColumns { kind, name, agent } = of.target.columns();
+        let (kind, name, agent) = match of.target {
+            ThreadTarget::Kind(kind) => (Some(kind), None, None),
+            ThreadTarget::AgentNamed(name) => (None, Some(name), None),
+            ThreadTarget::Agent(id) => (None, None, Some(id.0)),
+        };
         let row = sqlx::query!(
             r#"-- store::client_thread::find
             select u.id as "user?", g.id as "agent?", g.kind as "agent_kind?", g.enabled as "enabled?", a.id as "agentable?",

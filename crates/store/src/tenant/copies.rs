@@ -152,6 +152,7 @@ async fn replace(other: &Connections, tenant: TenantId, rows: &Value, home: &mut
 async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value) -> Result<()> {
     sqlx::query!(
         "-- store::copies::members_gone
+        with sources as (delete from houston.tool_sources where tenant_id = $1)
         delete from houston.team_agents x using houston.teams m where m.id = x.team_id and m.tenant_id = $1",
         tenant.0
     )
@@ -185,13 +186,6 @@ async fn make_room(connection: &mut PgConnection, tenant: TenantId, rows: &Value
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::query!(
-        "-- store::copies::sources_gone
-        delete from houston.tool_sources where tenant_id = $1",
-        tenant.0
-    )
-    .execute(&mut *connection)
-    .await?;
     Ok(())
 }
 
@@ -222,14 +216,9 @@ async fn fill(connection: &mut PgConnection, rows: &Value) -> Result<()> {
     .await?;
     sqlx::query!(
         "-- store::copies::members
-        insert into houston.team_agents
-        select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r",
-        rows
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "-- store::copies::sources
+        with members as (
+            insert into houston.team_agents
+            select r.* from jsonb_populate_recordset(null::houston.team_agents, $1::jsonb->'members') r)
         insert into houston.tool_sources
         select r.* from jsonb_populate_recordset(null::houston.tool_sources, $1::jsonb->'sources') r",
         rows

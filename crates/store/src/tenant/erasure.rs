@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, ApiKeyId, ErasureId, RunId, TenantId, UserId};
+use houston_domain::knowledge::KnowledgeKind;
 use houston_domain::run::RunStatus;
 use houston_domain::task::TaskEnd;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use self::sweep::count_items;
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 use crate::row_security::leave;
@@ -186,9 +186,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| erasure!(row)).ok_or(Error::NotFound { what: "erasure" })
+        .map(|row| erasure!(row));
+        row.fetch_optional(&self.pool).await?.ok_or(Error::NotFound { what: "erasure" })
     }
 
     async fn erasure_of(self, target: Target<'_>) -> Result<Option<Erasure>> {
@@ -200,9 +199,8 @@ impl TenantStore<'_> {
             target.id(),
             target.kind()
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|row| erasure!(row)))
+        .map(|row| erasure!(row));
+        Ok(row.fetch_optional(&self.pool).await?)
     }
 
     /// Requests of the tenant, newest first, older than `before` if given.
@@ -215,9 +213,8 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| erasure!(row)).collect())
+        .map(|row| erasure!(row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
@@ -354,9 +351,8 @@ async fn fence_off(
         members,
         tenant.0
     )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| (AgentableId(row.agentable_id), RunId(row.id))).collect())
+    .map(|row| (AgentableId(row.agentable_id), RunId(row.id)));
+    Ok(rows.fetch_all(connection).await?)
 }
 
 async fn hide_user(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<()> {
@@ -429,6 +425,15 @@ impl OpenRequest {
         }
         rows
     }
+
+    /// Counts what one statement has deleted, by table or kind of knowledge. Returns how many rows.
+    fn count_all(&mut self, Json(gone): Json<BTreeMap<String, i64>>) -> i64 {
+        let count = |(name, rows): (String, i64)| {
+            let table = KnowledgeKind::from_stored(&name).map(|kind| kind.rules().plural.replace(' ', "_"));
+            self.count(&table.unwrap_or(name), rows)
+        };
+        gone.into_iter().map(count).sum()
+    }
 }
 
 /// Deletes which files agentables used, and files that no other agentable uses. Returns how many rows.
@@ -437,7 +442,7 @@ async fn delete_attachments_of_agentables(
     open: &mut OpenRequest,
     group: &[Uuid],
 ) -> Result<i64> {
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::attachments::of_agentables
         with uses as (
             delete from houston.attachment_uses where ctid = any (array(
@@ -451,13 +456,14 @@ async fn delete_attachments_of_agentables(
         parts as (delete from houston.attachment_parts p using files f where p.attachment_id = f.id),
         objects as (
             update houston.attachment_objects o set drop_at = now() from files f where o.id = f.object_id)
-        select (select count(*) from uses) as "uses!", (select count(*) from files) as "files!""#,
+        select json_build_object('attachment_uses', (select count(*) from uses), 'attachments', (select count(*) from files))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         FILES
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count("attachment_uses", gone.uses) + open.count("attachments", gone.files))
+    Ok(open.count_all(gone))
 }
 
 /// Deletes the files of a user. Returns how many rows.
@@ -467,7 +473,7 @@ async fn delete_attachments_of_user(
     user: Uuid,
     rows: i64,
 ) -> Result<i64> {
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::attachments::of_user
         with parts as (
             delete from houston.attachment_parts where ctid = any (array(
@@ -483,14 +489,15 @@ async fn delete_attachments_of_user(
             -- Those that are being deleted, or tried again in a minute, are left alone.
             update houston.attachment_objects set drop_at = now()
              where user_id = $1 and (drop_at is null or drop_at > now() + interval '2 minutes'))
-        select (select count(*) from parts) as "parts!", (select count(*) from files) as "files!""#,
+        select json_build_object('attachment_parts', (select count(*) from parts), 'attachments', (select count(*) from files))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         user,
         rows,
         PARTS
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count("attachment_parts", gone.parts) + open.count("attachments", gone.files))
+    Ok(open.count_all(gone))
 }
 
 /// Whether the object store may still have objects of the user.
@@ -519,7 +526,7 @@ async fn delete_user_data(
     )
     .execute(&mut *connection)
     .await?;
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::user_data::delete
         with items as (
             delete from houston.knowledge_items where ctid = any (array(
@@ -541,30 +548,21 @@ async fn delete_user_data(
         logins as (delete from houston.mcp_logins where user_id = $1 returning 1),
         webhooks as (delete from houston.webhooks where user_id = $1 returning 1),
         servers as (delete from houston.mcp_servers where user_id = $1 returning 1)
-        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
-                   as "items: Json<BTreeMap<String, i64>>",
-               (select count(*) from profiles) as "profiles!", (select count(*) from todos) as "todos!",
-               (select count(*) from records) as "records!", (select count(*) from keys) as "keys!",
-               (select count(*) from tables) as "tables!",
-               (select count(*) from images) as "images!", (select count(*) from servers) as "servers!",
-               (select count(*) from accounts) as "accounts!", (select count(*) from logins) as "logins!",
-               (select count(*) from webhooks) as "webhooks!""#,
+        select coalesce((select jsonb_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i),
+                        '{}')
+               || jsonb_build_object(
+                      'profiles', (select count(*) from profiles), 'todos', (select count(*) from todos),
+                      'custom_records', (select count(*) from records), 'api_keys', (select count(*) from keys),
+                      'custom_tables', (select count(*) from tables), 'images', (select count(*) from images),
+                      'mcp_servers', (select count(*) from servers), 'mcp_accounts', (select count(*) from accounts),
+                      'mcp_logins', (select count(*) from logins), 'webhooks', (select count(*) from webhooks))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         user,
         rows
     )
     .fetch_one(connection)
     .await?;
-    Ok(count_items(open, gone.items)
-        + open.count("api_keys", gone.keys)
-        + open.count("profiles", gone.profiles)
-        + open.count("todos", gone.todos)
-        + open.count("images", gone.images)
-        + open.count("custom_records", gone.records)
-        + open.count("custom_tables", gone.tables)
-        + open.count("mcp_servers", gone.servers)
-        + open.count("mcp_accounts", gone.accounts)
-        + open.count("mcp_logins", gone.logins)
-        + open.count("webhooks", gone.webhooks))
+    Ok(open.count_all(gone))
 }
 
 /// Adds the user's costs to those of the tenant's erased users, by day.

@@ -5,7 +5,6 @@ use houston_domain::guard::{Grant, GrantScope, Granted};
 use houston_domain::id::{AgentableId, GrantId, QuestionId, UserId};
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
@@ -30,18 +29,6 @@ pub struct StoredGrant {
     pub created_at: DateTime<Utc>,
 }
 
-/// A row of the list.
-struct Row {
-    id: Uuid,
-    agentable_id: Option<Uuid>,
-    kind: Option<String>,
-    tool: String,
-    conditions: Conditions,
-    pin: Option<String>,
-    granted_by: Option<String>,
-    created_at: DateTime<Utc>,
-}
-
 type Conditions = Json<std::collections::BTreeMap<String, Granted>>;
 
 impl RunStore {
@@ -55,20 +42,15 @@ impl RunStore {
             user.0,
             MAX_GRANTS
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Grant { tool: row.tool, when: row.conditions.0, pin: row.pin })
-            .collect())
+        .map(|row| Grant { tool: row.tool, when: row.conditions.0, pin: row.pin });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }
 
 impl TenantStore<'_> {
     /// The grants of a user of the tenant, newest first, older than `before` if given.
     pub async fn grants(self, user: UserId, before: Option<GrantId>, limit: i64) -> Result<Vec<StoredGrant>> {
-        let rows = sqlx::query_as!(
-            Row,
+        let grants = sqlx::query!(
             r#"-- store::grants::list
             select g.id, g.agentable_id, a.kind as "kind?", g.tool, g.conditions as "conditions: Conditions", g.pin,
                    g.granted_by, g.created_at
@@ -80,17 +62,15 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let grant = |row: Row| StoredGrant {
+        .map(|row| StoredGrant {
             id: GrantId(row.id),
             user,
             agentable: row.kind.zip(row.agentable_id.map(AgentableId)),
             grant: Grant { tool: row.tool, when: row.conditions.0, pin: row.pin },
             granted_by: row.granted_by,
             created_at: row.created_at,
-        };
-        Ok(rows.into_iter().map(grant).collect())
+        });
+        Ok(grants.fetch_all(&self.pool).await?)
     }
 
     /// Revokes a grant.

@@ -110,43 +110,29 @@ impl TenantStore<'_> {
             let (table, column) = (owner.layer().as_str(), "guards");
             Error::Inconsistent { table, column, row: id.to_string(), source }
         })?;
-        let done = match owner {
-            GuardOwner::Tenant(_) => sqlx::query!(
-                "-- store::guards::set_of_tenant
-                update houston.tenants set guards = $3 where id = $1 and id = $2",
-                id,
-                tenant,
-                guards
-            ),
-            GuardOwner::User(_) => sqlx::query!(
-                "-- store::guards::set_of_user
-                update houston.users set guards = $3 where id = $1 and tenant_id = $2",
-                id,
-                tenant,
-                guards
-            ),
-            GuardOwner::Agent(_) => sqlx::query!(
-                "-- store::guards::set_of_agent
+        let done = sqlx::query_scalar!(
+            r#"-- store::guards::set
+            with tenant as (
+                update houston.tenants set guards = $3 where $4 = 'tenant' and id = $1 and id = $2 returning 1),
+            of_user as (
+                update houston.users set guards = $3 where $4 = 'user' and id = $1 and tenant_id = $2 returning 1),
+            agent as (
                 update houston.agents
                    set settings = settings - 'guards' || jsonb_strip_nulls(jsonb_build_object('guards', $3::jsonb)),
                        version = version + 1, updated_at = statement_timestamp()
-                 where id = $1 and tenant_id = $2",
-                id,
-                tenant,
-                guards
-            ),
-            GuardOwner::Agentable(_) => sqlx::query!(
-                "-- store::guards::set_of_agentable
-                update houston.agentables set guards = $3 where id = $1 and tenant_id = $2",
-                id,
-                tenant,
-                guards
-            ),
-        };
-        if done.execute(&self.pool).await?.rows_affected() == 0 {
-            return Err(Error::NotFound { what: owner.layer().as_str() });
-        }
-        Ok(())
+                 where $4 = 'agent' and id = $1 and tenant_id = $2 returning 1),
+            agentable as (
+                update houston.agentables set guards = $3 where $4 = 'agentable' and id = $1 and tenant_id = $2 returning 1)
+            select exists (select from tenant) or exists (select from of_user) or exists (select from agent)
+                   or exists (select from agentable) as "done!""#,
+            id,
+            tenant,
+            guards,
+            owner.layer().as_str()
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if done { Ok(()) } else { Err(Error::NotFound { what: owner.layer().as_str() }) }
     }
 
     /// The tenant as an owner of guards.

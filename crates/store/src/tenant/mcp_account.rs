@@ -132,16 +132,15 @@ impl ApiStore {
             returning owner_id, server, tenant_id, user_id, url, sealed",
             hash(state)
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(login.map(|login| {
+        .map(|login| {
             let tenant = TenantId(login.tenant_id);
             let is_of_tenant = login.owner_id == login.tenant_id;
             let owner =
                 if is_of_tenant { ServerOwner::Tenant } else { ServerOwner::User(UserId(login.owner_id)) };
             let of = AccountOf { owner, server: login.server, user: login.user_id.map(UserId) };
             BegunLogin { store: self.shared.tenant(tenant), tenant, of, url: login.url, sealed: login.sealed }
-        }))
+        });
+        Ok(login.fetch_optional(&self.pool).await?)
     }
 }
 

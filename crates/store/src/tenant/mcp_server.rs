@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
 use crate::tool_source::{StoredSource, summarise};
 
-/// Whose server it is.
+/// Whose something is that a tenant has for all its users, or a user alone: a server, a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerOwner {
     /// The tenant's, for all its users.
@@ -27,7 +27,7 @@ pub enum ServerOwner {
 }
 
 impl ServerOwner {
-    fn user(self) -> Option<Uuid> {
+    pub(crate) fn user(self) -> Option<Uuid> {
         match self {
             Self::Tenant => None,
             Self::User(UserId(id)) => Some(id),
@@ -79,21 +79,17 @@ pub struct NewServer<'a> {
     pub headers: Option<(&'a [String], Option<&'a [u8]>)>,
 }
 
-struct Row {
-    name: String,
-    url: String,
-    settings: Json<ServerSettings>,
-    header_names: Vec<String>,
-    sealed: Option<Vec<u8>>,
-    pins: Json<BTreeMap<String, Pin>>,
-    tools: Vec<String>,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-}
-
-impl From<Row> for McpServer {
-    fn from(row: Row) -> Self {
-        Self {
+/// A statement that ends with servers, between `select` or `returning` and the rest.
+macro_rules! query_servers {
+    ($before:literal, $after:literal $(, $parameter:expr)* $(,)?) => {
+        sqlx::query!(
+            $before + r#"
+                   name, url, settings as "settings: Json<ServerSettings>", header_names, sealed, pins as "pins:
+                   Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
+            "# + $after
+            $(, $parameter)*
+        )
+        .map(|row| McpServer {
             name: row.name,
             url: row.url,
             settings: row.settings.0,
@@ -103,8 +99,8 @@ impl From<Row> for McpServer {
             tools: row.tools,
             created_at: row.created_at,
             updated_at: row.updated_at,
-        }
-    }
+        })
+    };
 }
 
 const NOT_FOUND: Error = Error::NotFound { what: "MCP server" };
@@ -112,35 +108,27 @@ const NOT_FOUND: Error = Error::NotFound { what: "MCP server" };
 impl TenantStore<'_> {
     /// The servers of an owner, by name.
     pub async fn mcp_servers(self, owner: ServerOwner) -> Result<Vec<McpServer>> {
-        let rows = sqlx::query_as!(
-            Row,
-            r#"-- store::mcp_server::list
-            select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
-                   pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
-              from houston.mcp_servers where tenant_id = $1 and owner_id = $2 order by name"#,
+        let rows = query_servers!(
+            "-- store::mcp_server::list
+            select",
+            "from houston.mcp_servers where tenant_id = $1 and owner_id = $2 order by name",
             self.tenant.0,
             owner.id(self.tenant)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(McpServer::from).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// One server.
     pub async fn mcp_server(self, owner: ServerOwner, name: &str) -> Result<McpServer> {
-        let row = sqlx::query_as!(
-            Row,
-            r#"-- store::mcp_server::get
-            select name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
-                   pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at
-              from houston.mcp_servers where tenant_id = $1 and owner_id = $2 and name = $3"#,
+        let row = query_servers!(
+            "-- store::mcp_server::get
+            select",
+            "from houston.mcp_servers where tenant_id = $1 and owner_id = $2 and name = $3",
             self.tenant.0,
             owner.id(self.tenant),
             name
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(McpServer::from).ok_or(NOT_FOUND)
+        );
+        row.fetch_optional(&self.pool).await?.ok_or(NOT_FOUND)
     }
 
     /// Stores a server, from the next run on. The tools that were approved stay approved if the address is the same.
@@ -171,9 +159,8 @@ impl TenantStore<'_> {
         let pins = before.pins.map(|pins| pins.0).unwrap_or_default();
         let tools = offered(new.name, new.settings, &pins);
         let (header_names, sealed) = new.headers.unwrap_or_default();
-        let stored = sqlx::query_as!(
-            Row,
-            r#"-- store::mcp_server::put
+        let stored = query_servers!(
+            "-- store::mcp_server::put
             insert into houston.mcp_servers as s
                    (tenant_id, user_id, owner_id, name, url, settings, header_names, sealed, tools)
             select $1, $2::uuid, coalesce($2, $1), $3, $4, $5, $6, $7, $8
@@ -185,8 +172,8 @@ impl TenantStore<'_> {
                                        else s.header_names end,
                    sealed = case when $9 or s.url <> excluded.url then excluded.sealed else s.sealed end,
                    updated_at = statement_timestamp()
-            returning name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
-                      pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at"#,
+            returning",
+            "",
             tenant.0,
             new.owner.user(),
             new.name,
@@ -202,7 +189,7 @@ impl TenantStore<'_> {
         .ok_or(Error::NotFound { what: "user" })?;
         summarise_owner(&mut tx, tenant, new.owner).await?;
         tx.commit().await?;
-        Ok(stored.into())
+        Ok(stored)
     }
 
     /// Approves tools that a person has seen, from the next run on. `listed`: what the server at `url` lists.
@@ -239,13 +226,12 @@ impl TenantStore<'_> {
             Err(refused) => return Ok(Err(refused)),
         };
         let tools = offered(name, &before.settings, &pins);
-        let stored = sqlx::query_as!(
-            Row,
-            r#"-- store::mcp_server::approve
+        let stored = query_servers!(
+            "-- store::mcp_server::approve
             update houston.mcp_servers set pins = $4, tools = $5, updated_at = statement_timestamp()
              where tenant_id = $1 and owner_id = $2 and name = $3
-            returning name, url, settings as "settings: Json<ServerSettings>", header_names, sealed,
-                      pins as "pins: Json<BTreeMap<String, Pin>>", tools, created_at, updated_at"#,
+            returning",
+            "",
             tenant.0,
             id,
             name,
@@ -256,7 +242,7 @@ impl TenantStore<'_> {
         .await?;
         summarise_owner(&mut tx, tenant, owner).await?;
         tx.commit().await?;
-        Ok(Ok(stored.into()))
+        Ok(Ok(stored))
     }
 
     /// Deletes a server and its headers, from the next run on.

@@ -23,10 +23,8 @@ impl TenantStore<'_> {
             select user_id from houston.agentables where tenant_id = $1 and id = $2",
             self.tenant.0,
             agentable.0
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        user.map(UserId).ok_or(Error::NotFound { what: "agentable" })
+        );
+        user.fetch_optional(&self.pool).await?.map(UserId).ok_or(Error::NotFound { what: "agentable" })
     }
 
     /// Whose the row with this id is: a run, a message, a session, a question, a check-in, a trigger, a grant, a todo, a table, a

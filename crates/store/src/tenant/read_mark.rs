@@ -39,20 +39,6 @@ pub struct ReadMark {
     pub unread: i64,
 }
 
-macro_rules! mark {
-    ($row:expr) => {{
-        let row = $row;
-        ReadMark {
-            agentable: AgentableId(row.id),
-            kind: row.kind,
-            last_seq: row.last_seq,
-            read_seq: row.read_seq,
-            read_at: row.read_at,
-            unread: row.unread,
-        }
-    }};
-}
-
 impl TenantStore<'_> {
     /// Moves the mark of a thread of the tenant forward. One that is further already stays.
     ///
@@ -99,9 +85,10 @@ impl TenantStore<'_> {
     /// How far these threads of the tenant were read. Those that do not exist are left out.
     pub async fn read_marks(self, agentables: &[AgentableId]) -> Result<Vec<ReadMark>> {
         let ids: Vec<_> = agentables.iter().map(|agentable| agentable.0).collect();
-        let rows = sqlx::query!(
+        let marks = sqlx::query_as!(
+            ReadMark,
             r#"-- store::read_mark::of_agentables
-            select a.id, a.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!"
+            select a.id as agentable, a.kind, l.last_seq, coalesce(k.seq, 0) as "read_seq!", k.read_at as "read_at?", n.unread as "unread!"
               from houston.agentables a
               join houston.run_locks l on l.agentable_id = a.id
               left join houston.read_marks k on k.agentable_id = a.id and k.tenant_id = $1
@@ -114,10 +101,8 @@ impl TenantStore<'_> {
             self.tenant.0,
             &ids,
             COUNTED_MESSAGES
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| mark!(row)).collect())
+        );
+        Ok(marks.fetch_all(&self.pool).await?)
     }
 
     /// The threads of a user with something unread, newest first, among the newest [`COUNTED_THREADS`] of these kinds; and
@@ -152,6 +137,14 @@ impl TenantStore<'_> {
         .await?;
         // The newest thread is always among the rows, to say whether there are more.
         let has_more = rows.first().is_some_and(|row| row.has_more);
-        Ok((rows.into_iter().filter(|row| row.unread > 0).map(|row| mark!(row)).collect(), has_more))
+        let marks = rows.into_iter().filter(|row| row.unread > 0).map(|row| ReadMark {
+            agentable: AgentableId(row.id),
+            kind: row.kind,
+            last_seq: row.last_seq,
+            read_seq: row.read_seq,
+            read_at: row.read_at,
+            unread: row.unread,
+        });
+        Ok((marks.collect(), has_more))
     }
 }

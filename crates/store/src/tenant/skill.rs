@@ -13,28 +13,8 @@ use uuid::Uuid;
 use crate::bound;
 use crate::error::{Error, Result};
 use crate::handle::{RunStore, TenantStore};
-
-/// Whose skills they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SkillOwner {
-    /// The tenant's, for all its users.
-    Tenant,
-    /// A user's.
-    User(UserId),
-}
-
-impl SkillOwner {
-    fn user(self) -> Option<Uuid> {
-        match self {
-            Self::Tenant => None,
-            Self::User(UserId(id)) => Some(id),
-        }
-    }
-
-    fn id(self, tenant: TenantId) -> Uuid {
-        self.user().unwrap_or(tenant.0)
-    }
-}
+pub use crate::mcp_server::ServerOwner as SkillOwner;
+use crate::record::RecordTx;
 
 /// A skill of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +110,7 @@ impl TenantStore<'_> {
 
     /// The skills of an owner, by name.
     pub async fn skills(self, owner: SkillOwner) -> Result<Vec<SkillEntry>> {
-        let rows = sqlx::query!(
+        let entries = sqlx::query!(
             r#"-- store::skill::list
             select s.summary as "summary: Json<SkillSummary>", s.created_at, s.updated_at,
                    (select count(*) from houston.skill_files f
@@ -139,15 +119,13 @@ impl TenantStore<'_> {
             self.tenant.0,
             owner.id(self.tenant)
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let entries = rows.into_iter().map(|row| SkillEntry {
+        .map(|row| SkillEntry {
             summary: of_owner(row.summary.0, owner),
             files: row.files,
             created_at: row.created_at,
             updated_at: row.updated_at,
         });
-        Ok(entries.collect())
+        Ok(entries.fetch_all(&self.pool).await?)
     }
 
     /// A skill with its texts.
@@ -228,7 +206,8 @@ pub(crate) async fn text(
     owner: Uuid,
     name: &str,
 ) -> Result<Option<SkillText>> {
-    let row = sqlx::query!(
+    let row = sqlx::query_as!(
+        SkillText,
         r#"-- store::skill::text
         select s.text, (select coalesce(array_agg(f.path order by f.path), '{}') from houston.skill_files f
                          where f.owner_id = s.owner_id and f.skill = s.name) as "files!"
@@ -236,31 +215,33 @@ pub(crate) async fn text(
         tenant.0,
         owner,
         name
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| SkillText { text: row.text, files: row.files }))
+    );
+    Ok(row.fetch_optional(connection).await?)
 }
 
-/// The text of a file of a skill.
-pub(crate) async fn file(
-    connection: &mut PgConnection,
-    (tenant, owner): (TenantId, Uuid),
-    name: &str,
-    path: &str,
-) -> Result<Option<String>> {
-    let content = sqlx::query_scalar!(
-        "-- store::skill::file
-        select content from houston.skill_files
-         where tenant_id = $1 and owner_id = $2 and skill = $3 and path = $4",
-        tenant.0,
-        owner,
-        name,
-        path
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(content)
+impl RecordTx<'_> {
+    /// The text of a file of a stored skill; `None`: there is none with this path.
+    pub async fn skill_file(
+        &mut self,
+        source: SkillSource,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<String>> {
+        let tenant = self.owner.tenant;
+        let owner = owner_id(tenant, self.owner.user, source);
+        let content = sqlx::query_scalar!(
+            "-- store::skill::file
+            select content from houston.skill_files
+             where tenant_id = $1 and owner_id = $2 and skill = $3 and path = $4",
+            tenant.0,
+            owner,
+            name,
+            path
+        )
+        .fetch_optional(self.tx.connection())
+        .await?;
+        Ok(content)
+    }
 }
 
 /// Replaces the files of a skill.

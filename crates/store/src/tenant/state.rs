@@ -1,10 +1,8 @@
 //! The runtime state of an agentable: its lock, the holder, the run, and what it waits for.
 
-use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId, WorkerId};
 use houston_domain::run::RunStatus;
 use houston_domain::runtime_state::{Failure, Holder, LatestRun, RuntimeState, Session};
-use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
@@ -12,97 +10,10 @@ use crate::handle::TenantStore;
 /// How many of the latest runs are searched for the last failure.
 const LATEST_RUNS: i64 = 20;
 
-/// A lock with its run, its holder and its last failure.
-struct StandingRow {
-    now: DateTime<Utc>,
-    epoch: i64,
-    holder: Option<Uuid>,
-    wake: bool,
-    waiting_since: DateTime<Utc>,
-    next_attempt_at: Option<DateTime<Utc>>,
-    unread: i32,
-    failed_attempts: i32,
-    crash_count: i32,
-    deaths: i32,
-    run_id: Option<Uuid>,
-    run_open: bool,
-    last_seq: i64,
-    last_position: i64,
-    session_position: i64,
-    forked_from: Option<Uuid>,
-    worker_name: Option<String>,
-    alive_until: Option<DateTime<Utc>>,
-    beat_at: Option<DateTime<Utc>>,
-    status: Option<String>,
-    attempt: Option<i32>,
-    iterations: Option<i32>,
-    queued_at: Option<DateTime<Utc>>,
-    started_at: Option<DateTime<Utc>>,
-    ended_at: Option<DateTime<Utc>>,
-    cancel_seq: Option<i64>,
-    last_event_at: Option<DateTime<Utc>>,
-    workers: bool,
-    failed_run: Option<Uuid>,
-    error_code: Option<String>,
-    error_message: Option<String>,
-    failed_at: Option<DateTime<Utc>>,
-}
-
-impl StandingRow {
-    fn state(self) -> RuntimeState {
-        let holder = self.holder.map(|holder| Holder {
-            worker: WorkerId(holder),
-            name: self.worker_name,
-            alive_until: self.alive_until,
-            heard_at: self.beat_at,
-        });
-        let run = self.run_id.zip(self.status).map(|(id, status)| LatestRun {
-            id: RunId(id),
-            open: self.run_open,
-            status: RunStatus::from_name(&status).unwrap_or(RunStatus::Failed),
-            attempt: self.attempt.unwrap_or(0),
-            iterations: self.iterations.unwrap_or(0),
-            cancel_requested: self.cancel_seq.is_some() && self.run_open,
-            queued_at: self.queued_at.unwrap_or_default(),
-            started_at: self.started_at,
-            ended_at: self.ended_at,
-        });
-        let last_error = self.failed_run.zip(self.error_code).map(|(run, code)| Failure {
-            run: RunId(run),
-            code,
-            message: self.error_message.unwrap_or_default(),
-            at: self.failed_at,
-        });
-        RuntimeState {
-            at: self.now,
-            epoch: self.epoch,
-            holder,
-            run,
-            last_error,
-            wake: self.wake,
-            waiting_since: self.wake.then_some(self.waiting_since),
-            next_attempt_at: self.next_attempt_at,
-            unread: self.unread,
-            failed_attempts: self.failed_attempts,
-            claims_without_progress: self.crash_count,
-            deaths: self.deaths,
-            workers_alive: self.workers,
-            session: Session {
-                entries: self.last_position - self.session_position,
-                closed_entries: self.session_position,
-            },
-            last_seq: self.last_seq,
-            last_event_at: self.last_event_at,
-            forked_from: self.forked_from.map(AgentableId),
-        }
-    }
-}
-
 impl TenantStore<'_> {
     /// The runtime state of an agentable of the tenant, by the database's clock.
     pub async fn state(self, agentable: AgentableId) -> Result<RuntimeState> {
-        let row = sqlx::query_as!(
-            StandingRow,
+        let row = sqlx::query!(
             r#"-- store::state::get
             select clock_timestamp() as "now!", l.epoch, l.holder, l.wake, l.waiting_since, l.next_attempt_at, l.unread,
                    l.failed_attempts, l.crash_count, cardinality(l.died_with) as "deaths!", l.run_id, l.run_open,
@@ -136,6 +47,50 @@ impl TenantStore<'_> {
         .fetch_optional(&self.pool)
         .await?
         .ok_or(Error::NotFound { what: "agentable" })?;
-        Ok(row.state())
+        let holder = row.holder.map(|holder| Holder {
+            worker: WorkerId(holder),
+            name: row.worker_name,
+            alive_until: row.alive_until,
+            heard_at: row.beat_at,
+        });
+        let run = row.run_id.zip(row.status).map(|(id, status)| LatestRun {
+            id: RunId(id),
+            open: row.run_open,
+            status: RunStatus::from_name(&status).unwrap_or(RunStatus::Failed),
+            attempt: row.attempt.unwrap_or(0),
+            iterations: row.iterations.unwrap_or(0),
+            cancel_requested: row.cancel_seq.is_some() && row.run_open,
+            queued_at: row.queued_at.unwrap_or_default(),
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+        });
+        let last_error = row.failed_run.zip(row.error_code).map(|(run, code)| Failure {
+            run: RunId(run),
+            code,
+            message: row.error_message.unwrap_or_default(),
+            at: row.failed_at,
+        });
+        Ok(RuntimeState {
+            at: row.now,
+            epoch: row.epoch,
+            holder,
+            run,
+            last_error,
+            wake: row.wake,
+            waiting_since: row.wake.then_some(row.waiting_since),
+            next_attempt_at: row.next_attempt_at,
+            unread: row.unread,
+            failed_attempts: row.failed_attempts,
+            claims_without_progress: row.crash_count,
+            deaths: row.deaths,
+            workers_alive: row.workers,
+            session: Session {
+                entries: row.last_position - row.session_position,
+                closed_entries: row.session_position,
+            },
+            last_seq: row.last_seq,
+            last_event_at: row.last_event_at,
+            forked_from: row.forked_from.map(AgentableId),
+        })
     }
 }

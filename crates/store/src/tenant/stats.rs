@@ -1,11 +1,10 @@
 //! Statistics of a conversation, from a bounded number of rows however long it is.
 
 use houston_domain::id::AgentableId;
-use houston_domain::model::{PricedApart, Usage};
 use houston_domain::run::RunStatus;
 use houston_domain::statistics::{Bounds, CountedRun, Messages, Runs, Statistics, ToolCalls};
 
-use crate::cost::Cost;
+use crate::cost::{Cost, stored_usage};
 use crate::error::{Error, Result};
 use crate::handle::TenantStore;
 
@@ -51,22 +50,16 @@ impl TenantStore<'_> {
         )
         .fetch_all(&self.pool)
         .await?;
-        let tokens = |count: i64| u64::try_from(count).unwrap_or(0);
         let runs = rows.into_iter().map(|row| CountedRun {
             status: RunStatus::from_name(&row.status).unwrap_or(RunStatus::Failed),
             iterations: row.iterations,
-            usage: Usage {
-                input_tokens: tokens(row.input_tokens),
-                output_tokens: tokens(row.output_tokens),
-                cache_read_tokens: tokens(row.cache_read_tokens),
-                cache_write_tokens: tokens(row.cache_write_tokens),
-                reasoning_tokens: tokens(row.reasoning_tokens),
-                cost: None,
-                long_cache_write_tokens: 0,
-                billed: None,
-                tier: None,
-                apart: PricedApart::NOTHING,
-            },
+            usage: stored_usage([
+                row.input_tokens,
+                row.output_tokens,
+                row.cache_read_tokens,
+                row.cache_write_tokens,
+                row.reasoning_tokens,
+            ]),
             started_at: row.started_at,
             ended_at: row.ended_at,
         });

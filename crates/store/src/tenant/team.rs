@@ -148,9 +148,8 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| team!(row)).collect())
+        .map(|row| team!(row));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Reads a team of the tenant.
@@ -237,8 +236,7 @@ impl TenantStore<'_> {
             self.tenant.0,
             id.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| UsedBy::Agentable(row.kind, AgentableId(row.id))).collect())
+        .map(|row| UsedBy::Agentable(row.kind, AgentableId(row.id)));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 }

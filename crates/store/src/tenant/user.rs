@@ -146,19 +146,15 @@ impl TenantStore<'_> {
             before.map(|before| before.0),
             limit
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|user| User {
-                id: UserId(user.id),
-                external_id: user.external_id,
-                name: user.name,
-                time_zone: user.time_zone,
-                created_at: user.created_at,
-                cost: Cost::of(Some(user.cost), user.unpriced_calls),
-            })
-            .collect())
+        .map(|user| User {
+            id: UserId(user.id),
+            external_id: user.external_id,
+            name: user.name,
+            time_zone: user.time_zone,
+            created_at: user.created_at,
+            cost: Cost::of(Some(user.cost), user.unpriced_calls),
+        });
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// Applies a change to a user of the tenant. A new time zone recomputes the time of the next feed; pending
@@ -204,21 +200,15 @@ impl TenantStore<'_> {
     /// The agentables that were created together with these users of the tenant, sorted by kind.
     pub async fn own_agentables_of(self, users: &[UserId]) -> Result<Vec<OwnAgentable>> {
         let users: Vec<Uuid> = users.iter().map(|user| user.0).collect();
-        let rows = sqlx::query!(
-            "-- store::user::own
-            select user_id, id, kind from houston.agentables
-             where tenant_id = $1 and user_id = any ($2) and made_with_user order by kind",
+        let own = sqlx::query_as!(
+            OwnAgentable,
+            r#"-- store::user::own
+            select user_id as "user", id, kind from houston.agentables
+             where tenant_id = $1 and user_id = any ($2) and made_with_user order by kind"#,
             self.tenant.0,
             &users
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let own = rows.into_iter().map(|row| OwnAgentable {
-            user: UserId(row.user_id),
-            kind: row.kind,
-            id: AgentableId(row.id),
-        });
-        Ok(own.collect())
+        );
+        Ok(own.fetch_all(&self.pool).await?)
     }
 
     /// The user with this external id and their newest agentable of a kind; for `houston dev`.
@@ -236,8 +226,7 @@ impl TenantStore<'_> {
             external_id,
             kind
         )
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(found.map(|found| (UserId(found.id), found.newest.map(AgentableId))))
+        .map(|found| (UserId(found.id), found.newest.map(AgentableId)));
+        Ok(found.fetch_optional(&self.pool).await?)
     }
 }

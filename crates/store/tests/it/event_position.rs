@@ -20,11 +20,11 @@ type Streams = HashMap<AgentableId, Vec<Committed>>;
 /// Reads what is visible after `position`, page by page, through the text of the position.
 async fn read(test: &TestStore, position: &mut EventPosition, limit: i64, streams: &mut Streams) {
     loop {
-        let page = test.runs().events_since(position, limit).await.unwrap();
+        let page = test.store.api().events_of_tenants(position, limit, &[test.tenant]).await.unwrap();
         assert!(page.events.len() <= usize::try_from(limit).unwrap());
         for any in page.events {
             assert_eq!(any.tenant, test.tenant);
-            streams.entry(any.agentable).or_default().push(any.event);
+            streams.entry(any.owner.agentable).or_default().push(any.event);
         }
         *position = page.next.to_string().parse().unwrap();
         assert_eq!(*position, page.next);
@@ -142,7 +142,7 @@ async fn position_of_another_database_is_refused() {
     for text in ["9000000000:9000000001:9000000000", "1:2:~1:9000000000:~0190a5c1e0e07000800000000000cafe~3"]
     {
         let position = text.parse().unwrap();
-        let error = test.runs().events_since(&position, 10).await.unwrap_err();
+        let error = test.store.api().events_of_tenants(&position, 10, &[test.tenant]).await.unwrap_err();
         assert!(matches!(error, Error::UnknownPosition), "{error}");
     }
 }

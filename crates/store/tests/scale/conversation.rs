@@ -127,7 +127,13 @@ fn export_and_reset() -> Vec<Case> {
             &["run_locks_pkey"],
             [40, 180],
         ),
-        case("store::conversation::reset::notes", "", &[&tenant, &idle], &["knowledge_by_owner"], [5, 20]),
+        case(
+            "store::conversation::reset::forget",
+            "",
+            &[&tenant, &idle, "'note'"],
+            &["knowledge_by_owner"],
+            [5, 20],
+        ),
     ]
 }
 
@@ -172,23 +178,15 @@ fn past() -> Vec<Case> {
 fn imported() -> Vec<Case> {
     let (tenant, idle, run) = (id("tenant", 0), id("goal", IDLE), id("message", IDLE + 1));
     let new = "array[gen_random_uuid()]";
-    let days = ["array[now() - interval '2 days']", "array[now() - interval '1 day']"];
     let session = [
         &idle,
         &tenant,
         "1",
         new,
-        "array[2]",
-        "array[10]",
-        days[0],
-        days[1],
-        "array['reset']",
-        "array['']",
-        "array['extract']",
-        "array[false]",
-        "array[2]",
-        "array[40]",
         "array['Where shall we go in Tokyo?']",
+        r#"'[{"first_position": 2, "last_position": 10, "started_at": "2026-11-20T08:00:00Z",
+              "completed_at": "2026-11-21T08:00:00Z", "completion_reason": "reset", "summary": "",
+              "summary_source": "extract", "pending": false, "message_count": 2, "token_count": 40}]'"#,
     ];
     let compression = [
         &idle,
@@ -196,18 +194,17 @@ fn imported() -> Vec<Case> {
         &run,
         new,
         "array[0]",
-        "array[4]",
-        "array['They travel.']",
-        "array['budget']",
-        "array[40]",
-        "array[10]",
-        "array[28000]",
-        "array[9000]",
-        "array['fake/model']",
-        "array[0.01]",
-        days[1],
+        r#"'[{"through_position": 4, "summary": "They travel.", "reason": "budget", "entries_before": 40,
+              "entries_after": 10, "tokens_before": 28000, "tokens_after": 9000, "model": "fake/model", "cost": "0.01",
+              "created_at": "2026-11-21T08:00:00Z"}]'"#,
     ];
-    let result = [&idle, &tenant, &run, new, "array['call_1']", "array['fetch']", "array['long']", days[1]];
+    let result = [
+        &idle,
+        &tenant,
+        &run,
+        r#"'[{"id": "result_0190000000007000800000000000abcd", "call_id": "call_1", "tool": "fetch", "content": "long",
+              "created_at": "2026-11-21T08:00:00Z"}]'"#,
+    ];
     let begun = [&idle, "gen_random_uuid()", &tenant, "now()", "100", "10", "4", "null", "0", "false"];
     vec![
         case("store::conversation::make::past::sessions", "", &session, &["history_pkey"], [60, 400]),

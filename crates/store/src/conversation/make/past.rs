@@ -1,11 +1,10 @@
 //! Inserting closed sessions with their search vectors, compressions and large results.
 
-use chrono::{DateTime, Utc};
 use houston_domain::conversation::{ClosedSession, Conversation, ExportedCompression, ExportedResult};
 use houston_domain::id::Ids;
 use houston_domain::session::SearchText;
-use rust_decimal::Decimal;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{Owner, ROWS, pieces, rising};
@@ -63,21 +62,7 @@ impl Owner {
             return Ok(());
         }
         let position = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let sessions = || closed.iter().map(|closed| closed.session);
-        let firsts: Vec<i64> = sessions().map(|session| position(session.first_position)).collect();
-        let lasts: Vec<i64> = sessions().map(|session| position(session.last_position)).collect();
-        let started: Vec<DateTime<Utc>> = sessions().map(|session| session.started_at).collect();
-        let completed: Vec<DateTime<Utc>> = sessions().map(|session| session.completed_at).collect();
-        let reasons: Vec<&str> = sessions().map(|session| session.completion_reason.as_str()).collect();
-        let summaries: Vec<&str> = sessions().map(|session| session.summary.as_str()).collect();
-        let sources: Vec<&str> = sessions().map(|session| session.summary_source.as_str()).collect();
-        let pending: Vec<bool> = sessions().map(|session| session.pending).collect();
-        let messages: Vec<Option<i32>> = sessions()
-            .map(|session| session.message_count.and_then(|count| i32::try_from(count).ok()))
-            .collect();
-        let tokens: Vec<Option<i64>> = sessions()
-            .map(|session| session.token_count.and_then(|count| i64::try_from(count).ok()))
-            .collect();
+        let sessions: Vec<&ClosedSession> = closed.iter().map(|closed| closed.session).collect();
         let searched: Vec<&str> = closed.iter().map(|closed| closed.searched.text()).collect();
         sqlx::query!(
             "-- store::conversation::make::past::sessions
@@ -87,10 +72,12 @@ impl Owner {
             select s.id, $2, $1, $3 + s.n, s.first, s.last, s.started_at, s.completed_at, s.reason, t.summary, s.source,
                    s.messages, s.tokens, case when s.pending then clock_timestamp() end,
                    case when not s.pending then houston.session_vector($1, t.summary, s.searched) end
-              from unnest($4::uuid[], $5::int8[], $6::int8[], $7::timestamptz[], $8::timestamptz[], $9::text[],
-                          $10::text[], $11::text[], $12::bool[], $13::int4[], $14::int8[], $15::text[])
-                   with ordinality as s (id, first, last, started_at, completed_at, reason, summary, source, pending,
-                                         messages, tokens, searched, n)
+              from rows from (unnest($4::uuid[]), unnest($5::text[]), jsonb_to_recordset($6) as (
+                              first_position bigint, last_position bigint, started_at timestamptz,
+                              completed_at timestamptz, completion_reason text, summary text, summary_source text,
+                              pending boolean, message_count integer, token_count bigint))
+                   with ordinality as s (id, searched, first, last, started_at, completed_at, reason, summary, source,
+                                         pending, messages, tokens, n)
              cross join lateral (
                    select case when s.summary = '' then houston.session_extract($1, s.first - 1, s.last)
                                else s.summary end as summary) as t",
@@ -98,17 +85,8 @@ impl Owner {
             self.tenant.0,
             position(before),
             &ids[before..before + closed.len()],
-            &firsts,
-            &lasts,
-            &started,
-            &completed,
-            &reasons as &[&str],
-            &summaries as &[&str],
-            &sources as &[&str],
-            &pending,
-            &messages as &[Option<i32>],
-            &tokens as &[Option<i64>],
-            &searched as &[&str]
+            &searched as &[&str],
+            Json(&sessions) as Json<&Vec<&ClosedSession>>
         )
         .execute(connection)
         .await?;
@@ -130,21 +108,8 @@ impl Owner {
             let before = ends.partition_point(|end| *end < through).checked_sub(1);
             position(before.and_then(|before| ends.get(before).copied()).unwrap_or(0))
         };
-        let count = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-        let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         for ((_, compressions), ids) in pieces(&conversation.compressions).zip(ids.chunks(ROWS)) {
-            let each = || compressions.iter();
-            let sessions: Vec<i64> = each().map(|one| begins(one.through_position)).collect();
-            let through: Vec<i64> = each().map(|one| position(one.through_position)).collect();
-            let summaries: Vec<&str> = each().map(|one: &ExportedCompression| one.summary.as_str()).collect();
-            let reasons: Vec<&str> = each().map(|one| one.reason.as_str()).collect();
-            let entries_before: Vec<i32> = each().map(|one| count(one.entries_before)).collect();
-            let entries_after: Vec<i32> = each().map(|one| count(one.entries_after)).collect();
-            let tokens_before: Vec<i64> = each().map(|one| tokens(one.tokens_before)).collect();
-            let tokens_after: Vec<i64> = each().map(|one| tokens(one.tokens_after)).collect();
-            let models: Vec<Option<&str>> = each().map(|one| one.model.as_deref()).collect();
-            let costs: Vec<Option<Decimal>> = each().map(|one| one.cost).collect();
-            let times: Vec<DateTime<Utc>> = each().map(|one| one.created_at).collect();
+            let sessions: Vec<i64> = compressions.iter().map(|one| begins(one.through_position)).collect();
             sqlx::query!(
                 "-- store::conversation::make::past::compressions
                 insert into houston.compressions (id, tenant_id, agentable_id, run_id, run_position, session_position,
@@ -152,8 +117,10 @@ impl Owner {
                                                   tokens_before, tokens_after, model, cost, created_at)
                 select c.id, $2, $1, $3, c.through + 1, c.session, c.through, c.summary, c.reason, c.entries_before,
                        c.entries_after, c.tokens_before, c.tokens_after, c.model, c.cost, c.created_at
-                  from unnest($4::uuid[], $5::int8[], $6::int8[], $7::text[], $8::text[], $9::int4[], $10::int4[],
-                              $11::int8[], $12::int8[], $13::text[], $14::numeric[], $15::timestamptz[])
+                  from rows from (unnest($4::uuid[]), unnest($5::int8[]), jsonb_to_recordset($6) as (
+                                  through_position bigint, summary text, reason text, entries_before integer,
+                                  entries_after integer, tokens_before bigint, tokens_after bigint, model text,
+                                  cost numeric, created_at timestamptz))
                        as c (id, session, through, summary, reason, entries_before, entries_after, tokens_before,
                              tokens_after, model, cost, created_at)",
                 self.agentable.0,
@@ -161,16 +128,7 @@ impl Owner {
                 self.run.0,
                 ids,
                 &sessions,
-                &through,
-                &summaries as &[&str],
-                &reasons as &[&str],
-                &entries_before,
-                &entries_after,
-                &tokens_before,
-                &tokens_after,
-                &models as &[Option<&str>],
-                &costs as &[Option<Decimal>],
-                &times
+                Json(compressions) as Json<&[ExportedCompression]>
             )
             .execute(&mut *connection)
             .await?;
@@ -200,25 +158,15 @@ impl Owner {
     }
 
     async fn insert_results(&self, connection: &mut PgConnection, results: &[ExportedResult]) -> Result<()> {
-        let ids: Vec<Uuid> = results.iter().map(|result| result.id.0).collect();
-        let calls: Vec<&str> = results.iter().map(|result| result.call_id.as_str()).collect();
-        let tools: Vec<&str> = results.iter().map(|result| result.tool.as_str()).collect();
-        let contents: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
-        let times: Vec<DateTime<Utc>> = results.iter().map(|result| result.created_at).collect();
         sqlx::query!(
             "-- store::conversation::make::past::results
             insert into houston.tool_results (id, tenant_id, agentable_id, run_id, call_id, tool, content, created_at)
-            select r.id, $2, $1, $3, r.call_id, r.tool, r.content, r.created_at
-              from unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
-                   as r (id, call_id, tool, content, created_at)",
+            select right(r.id, 32)::uuid, $2, $1, $3, r.call_id, r.tool, r.content, r.created_at
+              from jsonb_to_recordset($4) as r (id text, call_id text, tool text, content text, created_at timestamptz)",
             self.agentable.0,
             self.tenant.0,
             self.run.0,
-            &ids,
-            &calls as &[&str],
-            &tools as &[&str],
-            &contents as &[&str],
-            &times
+            Json(results) as Json<&[ExportedResult]>
         )
         .execute(connection)
         .await?;

@@ -98,14 +98,13 @@ impl Workspace {
             self.agentable.0,
             path.as_str()
         )
-        .fetch_optional(connection)
-        .await?;
-        Ok(row.map(|row| {
+        .map(|row| {
             let (place, version) = (Place::of(&row.place), version(&row.sha256));
             let (untrusted, bytes) = (row.untrusted, length(row.bytes));
             let (created_at, updated_at) = (row.created_at, row.updated_at);
             (FileRow { place, bytes, version, untrusted, created_at, updated_at }, row.content)
-        }))
+        });
+        Ok(row.fetch_optional(connection).await?)
     }
 
     pub(super) async fn list_in(

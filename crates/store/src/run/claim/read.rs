@@ -6,7 +6,7 @@ use houston_domain::claim::{Claimable, Holder, OpenSession, PostTarget};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Committed, Event};
 use houston_domain::id::{AgentableId, RunId, TenantId, UserId, WorkerId};
-use houston_domain::model::{PricedApart, Usage};
+use houston_domain::model::Usage;
 use houston_domain::rate::Admission;
 use houston_domain::run::RunStatus;
 use houston_domain::unread::Unread;
@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::batch::{ClaimItem, Claims};
 use super::{ClaimedRun, Fence};
+use crate::cost::stored_usage;
 use crate::error::Result;
 use crate::run_context::{ContextLimits, RunContext};
 use crate::run_context::{ContextRow, Reading, query_with_context};
@@ -65,24 +66,9 @@ impl Failure {
     }
 }
 
-/// Token counts as stored: input, output, cache read, cache write, reasoning.
+/// Token counts as stored, of which some may be missing.
 fn usage(tokens: &[Option<i64>]) -> Usage {
-    let at = |index: usize| {
-        let tokens = tokens.get(index).copied().flatten();
-        tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0)
-    };
-    Usage {
-        input_tokens: at(0),
-        output_tokens: at(1),
-        cache_read_tokens: at(2),
-        cache_write_tokens: at(3),
-        reasoning_tokens: at(4),
-        cost: None,
-        long_cache_write_tokens: 0,
-        billed: None,
-        tier: None,
-        apart: PricedApart::NOTHING,
-    }
+    stored_usage(std::array::from_fn(|index| tokens.get(index).copied().flatten().unwrap_or(0)))
 }
 
 /// The parameters of the statement, one element for each claim.

@@ -240,7 +240,7 @@ impl TenantStore<'_> {
     /// The questions that were open when a run of the agentable began to wait with the event at position `seq`, the oldest
     /// first. None if that event is another one.
     pub async fn questions_at_wait(self, agentable: AgentableId, seq: i64) -> Result<Vec<NewQuestion>> {
-        let asked = sqlx::query!(
+        let questions = sqlx::query!(
             r#"-- store::event::wait::questions_at_wait
             select q.id, q.kind, q.subject, q.text, q.schema, q.default_value, q.expires_at, q.state, q.answer, q.answered_by,
                    q.created_at, q.closed_at, q.approval,
@@ -261,13 +261,11 @@ impl TenantStore<'_> {
             seq,
             self.tenant.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let questions = asked.into_iter().map(|row| NewQuestion {
+        .map(|row| NewQuestion {
             message_id: row.message_id.map(MessageId),
-            ..question_row!(row).into_question().asked
+            ..question_row!(row).asked
         });
-        Ok(questions.collect())
+        Ok(questions.fetch_all(&self.pool).await?)
     }
 
     /// The questions about calls of the agentable's latest run that these thread messages (tool cells) show, open or closed.
@@ -295,9 +293,8 @@ impl TenantStore<'_> {
             agentable.0,
             &cells
         )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| (MessageId(row.cell), question_row!(row).into_question())).collect())
+        .map(|row| (MessageId(row.cell), question_row!(row)));
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// The position of the event with which the latest run of the agentable began to wait before position `seq`, if it had not

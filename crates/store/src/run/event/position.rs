@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::batch::{self, StreamRead};
 use crate::error::{Error, Result};
-use crate::handle::{RunStore, Shared};
+use crate::handle::Shared;
 
 /// How far a reader of all events has read: a snapshot of Postgres, and within what became visible after it, the last
 /// event of a page. Its text is for [`FromStr`] only; it is valid for one cell and one database cluster, and not after
@@ -157,9 +157,9 @@ impl FromStr for Snapshot {
 }
 
 /// The tenant for whom something is read; `None` if it is read for several.
-pub(crate) fn only(tenants: Option<&[Uuid]>) -> Option<TenantId> {
+pub(crate) fn only(tenants: &[Uuid]) -> Option<TenantId> {
     match tenants {
-        Some([one]) => Some(TenantId(*one)),
+        [one] => Some(TenantId(*one)),
         _ => None,
     }
 }
@@ -170,17 +170,6 @@ struct Stretch {
     tenant: TenantId,
     first: i64,
     last: i64,
-}
-
-impl RunStore {
-    /// The events of all agentables of this cell that became visible after `position`, about `limit` at most: each
-    /// exactly once, however late its transaction commits. A transaction that stays open delays its own events only.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPosition`] when the position is of another database.
-    pub async fn events_since(&self, position: &EventPosition, limit: i64) -> Result<EventPage> {
-        self.shared.any_events_since(position, limit, None).await
-    }
 }
 
 impl Shared {
@@ -203,27 +192,18 @@ impl Shared {
         .await?;
         Ok(keeps)
     }
-
-    /// [`RunStore::events_since`]; with `tenants`, only their events.
-    pub(crate) async fn any_events_since(
-        &self,
-        position: &EventPosition,
-        limit: i64,
-        tenants: Option<&[Uuid]>,
-    ) -> Result<EventPage> {
-        let mut tx = self.pool_of(only(tenants)).begin().await?;
-        let page = page_since(&mut tx, position, limit, tenants).await?;
-        tx.commit().await?;
-        Ok(page)
-    }
 }
 
-/// [`Shared::any_events_since`], in a transaction of the caller.
+/// The events of agentables of these tenants that became visible after `position`, about `limit` at most: each exactly once,
+/// however late its transaction commits. A transaction that stays open delays its own events only.
+///
+/// # Errors
+/// [`Error::UnknownPosition`] when the position is of another database.
 pub(crate) async fn page_since(
     connection: &mut PgConnection,
     position: &EventPosition,
     limit: i64,
-    tenants: Option<&[Uuid]>,
+    tenants: &[Uuid],
 ) -> Result<EventPage> {
     let limit = limit.max(1);
     let (target, stretches) = stretches_since(&mut *connection, position, limit, tenants).await?;
@@ -286,7 +266,7 @@ async fn stretches_since(
     connection: &mut PgConnection,
     position: &EventPosition,
     limit: i64,
-    tenants: Option<&[Uuid]>,
+    tenants: &[Uuid],
 ) -> Result<(Snapshot, Vec<Stretch>)> {
     let (target, agentable, seq) = match &position.page {
         Some((target, agentable, seq)) => (Some(target.0.as_str()), agentable.0, *seq),

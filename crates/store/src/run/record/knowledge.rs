@@ -15,7 +15,7 @@ use crate::custom_record::{self, CustomRecord, Group, RecordData, RecordFilter, 
 use crate::custom_table::{self, CustomTable, NewCustomTable};
 use crate::error::Result;
 use crate::skill::{self, SkillText};
-use crate::snippet::{self, NewSnippet, SavedSnippet, Snippet, SnippetEntry, SnippetLimits};
+use crate::snippet::{self, Snippet, SnippetEntry};
 use crate::todo::{self, Author, NewTodo, Todo, TodoChange, TodoQuery};
 use crate::workspace_file::{FileEntry, Workspace, WorkspaceFile};
 
@@ -180,17 +180,6 @@ impl RecordTx<'_> {
 /// The errors of all methods: [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses the
 /// statement.
 impl RecordTx<'_> {
-    /// Saves a snippet. It is marked if the session has read what strangers wrote. `tools`: how many snippets of the user may
-    /// be tools.
-    ///
-    /// # Errors
-    /// [`Error::Full`](crate::Error::Full) when there is the maximum number; nothing was written, and the transaction goes on.
-    pub async fn save_snippet(&mut self, snippet: &NewSnippet<'_>, tools: u32) -> Result<SavedSnippet> {
-        let (owner, untrusted) = ((self.owner.tenant, self.owner.user), self.owner.untrusted);
-        let limits = SnippetLimits { snippets: self.tx.knowledge_limits.max_snippets, tools };
-        snippet::save(self.tx.connection(), owner, snippet, untrusted, limits).await
-    }
-
     /// The snippets of the user without their code, in the order of their names.
     pub async fn snippets(&mut self) -> Result<Vec<SnippetEntry>> {
         let (tenant, user) = (self.owner.tenant, self.owner.user);
@@ -273,17 +262,5 @@ impl RecordTx<'_> {
         let owner = skill::owner_id(self.owner.tenant, self.owner.user, source);
         let tenant = self.owner.tenant;
         skill::text(self.tx.connection(), tenant, owner, name).await
-    }
-
-    /// The text of a file of a stored skill; `None`: there is none with this path.
-    pub async fn skill_file(
-        &mut self,
-        source: SkillSource,
-        name: &str,
-        path: &str,
-    ) -> Result<Option<String>> {
-        let owner = skill::owner_id(self.owner.tenant, self.owner.user, source);
-        let tenant = self.owner.tenant;
-        skill::file(self.tx.connection(), (tenant, owner), name, path).await
     }
 }

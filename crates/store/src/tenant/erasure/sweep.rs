@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use houston_domain::id::ErasureId;
-use houston_domain::knowledge::KnowledgeKind;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
@@ -66,9 +65,7 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         select id, tenant_id, kind, resource_id, agentables, phase, after_key, deleted from houston.erasures
          where completed_at is null order by swept_at limit 1 for no key update skip locked"
     )
-    .fetch_optional(connection)
-    .await?;
-    Ok(row.map(|row| OpenRequest {
+    .map(|row| OpenRequest {
         id: row.id,
         tenant: row.tenant_id,
         user: (row.kind == "user").then_some(row.resource_id),
@@ -79,7 +76,8 @@ async fn take(connection: &mut PgConnection) -> Result<Option<OpenRequest>> {
         deleted: counts(row.deleted),
         folders: None,
         waits: false,
-    }))
+    });
+    Ok(row.fetch_optional(connection).await?)
 }
 
 async fn save_progress(mut tx: Transaction<'_, Postgres>, open: &OpenRequest) -> Result<()> {
@@ -208,7 +206,7 @@ async fn runs(
     group: &[Uuid],
     rows: i64,
 ) -> Result<i64> {
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::runs
         with batch as materialized (
             select r.id, a.user_id from houston.runs r join houston.agentables a on a.id = r.agentable_id
@@ -221,16 +219,15 @@ async fn runs(
         tool_calls as (delete from houston.tool_calls t using batch b where t.run_id = b.id returning 1),
         model_calls as (delete from houston.model_calls c using batch b where c.run_id = b.id returning 1),
         runs as (delete from houston.runs r using batch b where r.id = b.id returning 1)
-        select (select count(*) from tool_calls) as "tool_calls!", (select count(*) from model_calls) as "model_calls!",
-               (select count(*) from runs) as "runs!""#,
+        select json_build_object('tool_calls', (select count(*) from tool_calls), 'runs', (select count(*) from runs),
+                                 'model_calls', (select count(*) from model_calls))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
     )
     .fetch_one(connection)
     .await?;
-    open.count("tool_calls", gone.tool_calls);
-    open.count("model_calls", gone.model_calls);
-    Ok(open.count("runs", gone.runs))
+    Ok(open.count_all(gone))
 }
 
 /// Deletes messages, questions, events and history.
@@ -240,7 +237,7 @@ async fn threads(
     group: &[Uuid],
     rows: i64,
 ) -> Result<i64> {
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::threads
         with messages as (
             delete from houston.messages where ctid = any (array(
@@ -254,17 +251,15 @@ async fn threads(
         questions as (
             delete from houston.questions where ctid = any (array(
                 select ctid from houston.questions where agentable_id = any ($1) limit $2)) returning 1)
-        select (select count(*) from messages) as "messages!", (select count(*) from events) as "events!",
-               (select count(*) from history) as "history!", (select count(*) from questions) as "questions!""#,
+        select json_build_object('messages', (select count(*) from messages), 'events', (select count(*) from events),
+                                 'history', (select count(*) from history), 'questions', (select count(*) from questions))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
     )
     .fetch_one(connection)
     .await?;
-    Ok(open.count("messages", gone.messages)
-        + open.count("events", gone.events)
-        + open.count("questions", gone.questions)
-        + open.count("history", gone.history))
+    Ok(open.count_all(gone))
 }
 
 /// Deletes knowledge items of the agentables and feed items written by them, compressions, large results, files, and images
@@ -275,7 +270,7 @@ async fn knowledge(
     group: &[Uuid],
     rows: i64,
 ) -> Result<i64> {
-    let gone = sqlx::query!(
+    let gone = sqlx::query_scalar!(
         r#"-- store::erasure::sweep::knowledge
         with items as (
             delete from houston.knowledge_items where ctid = any (array(
@@ -298,32 +293,19 @@ async fn knowledge(
              where i.id in (select u.image_id from uses u)
                and not exists (select from houston.image_uses o
                                 where o.image_id = i.id and o.agentable_id <> all ($1)) returning 1)
-        select (select json_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i)
-                   as "items: Json<BTreeMap<String, i64>>",
-               (select count(*) from compressions) as "compressions!", (select count(*) from results) as "results!",
-               (select count(*) from files) as "files!", (select count(*) from uses) as "uses!",
-               (select count(*) from images) as "images!""#,
+        select coalesce((select jsonb_object_agg(i.kind, i.n) from (select kind, count(*) as n from items group by kind) as i),
+                        '{}')
+               || jsonb_build_object(
+                      'compressions', (select count(*) from compressions), 'tool_results', (select count(*) from results),
+                      'workspace_files', (select count(*) from files), 'image_uses', (select count(*) from uses),
+                      'images', (select count(*) from images))
+               as "gone!: Json<BTreeMap<String, i64>>""#,
         group,
         rows
     )
     .fetch_one(connection)
     .await?;
-    Ok(count_items(open, gone.items)
-        + open.count("compressions", gone.compressions)
-        + open.count("tool_results", gone.results)
-        + open.count("workspace_files", gone.files)
-        + open.count("image_uses", gone.uses)
-        + open.count("images", gone.images))
-}
-
-/// Counts deleted knowledge items by kind: `feed_item` under `feed_items`.
-pub(super) fn count_items(open: &mut OpenRequest, gone: Option<Json<BTreeMap<String, i64>>>) -> i64 {
-    let gone = gone.map(|Json(gone)| gone).unwrap_or_default();
-    let count = |(kind, rows): (String, i64)| {
-        let table = KnowledgeKind::from_stored(&kind).map(|kind| kind.rules().plural.replace(' ', "_"));
-        open.count(&table.unwrap_or(kind), rows)
-    };
-    gone.into_iter().map(count).sum()
+    Ok(open.count_all(gone))
 }
 
 /// Deletes the agentables' own rows, once nothing else of them is left. A note that was being written at the time

@@ -21,20 +21,20 @@ fn queries_begin_with_their_noun_and_have_names_of_their_own() {
         let Some(module) = module_of(&source) else { continue };
         let noun = module.split("::").next().unwrap_or_default();
         let start = format!("-- store::{noun}::");
-        for call in [
-            "query!(",
-            "query_as!(",
-            "query_scalar!(",
-            "sqlx::query(",
-            "sqlx::query_as(",
-            "sqlx::query_scalar(",
-            "query_with_context!(",
-        ] {
+        let text = &source.text;
+        let macros = text.match_indices("!(").filter(|(at, _)| {
+            let word =
+                text[..*at].rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+            word == "query" || word.starts_with("query_")
+        });
+        let calls = ["sqlx::query(", "sqlx::query_as(", "sqlx::query_scalar("];
+        let calls = calls.into_iter().flat_map(|call| text.match_indices(call));
+        for (at, call) in macros.chain(calls) {
+            let after = at + call.len();
             // In a macro whose caller names the query.
-            let text = source.text.replace("query!($before", "");
-            for (at, _) in text.match_indices(call) {
+            if !text[after..].trim_start().starts_with("$before") {
                 let line = text[..at].lines().count();
-                let named = literal(&text, at + call.len()).and_then(|text| text.strip_prefix(&start));
+                let named = literal(text, after).and_then(|text| text.strip_prefix(&start));
                 let name = named.and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == '\\').next());
                 match name.filter(|name| name.split("::").all(is_plain)) {
                     None => wrong.push(format!("{}:{line} does not begin with `{start}<name>`", source.path)),
