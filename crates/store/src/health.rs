@@ -21,11 +21,6 @@ use chrono::{DateTime, Utc};
 use crate::error::Result;
 use crate::handle::RunStore;
 
-/// A duration as an argument of `make_interval(secs => …)`.
-fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
-}
-
 /// Which tick to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
@@ -49,8 +44,8 @@ impl RunStore {
                                  'epoch'::timestamptz))
             on conflict (job) do update set tick = excluded.tick where t.tick < excluded.tick",
             job,
-            seconds(every),
-            seconds(ahead)
+            every.as_secs_f64(),
+            ahead.as_secs_f64()
         )
         .execute(&self.pool)
         .await?;

@@ -241,11 +241,6 @@ impl TenantStore<'_> {
     }
 }
 
-/// A duration as an argument of `make_interval(secs => …)`.
-pub(crate) fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
-}
-
 /// Closes the open session with the entry at `last`, under the id `session`. The caller holds the agentable's lock, and no
 /// run has written after that entry.
 pub(crate) async fn fold(

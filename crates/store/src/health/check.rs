@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 use houston_domain::health::{Check, HealthStatus, NOT_MADE};
 use houston_domain::why::HealthFacts;
 
-use super::seconds;
 use crate::error::Result;
 use crate::handle::{ApiStore, RunStore};
 
@@ -85,7 +84,7 @@ impl RunStore {
             &ids as &[&str],
             &statuses as &[&str],
             &details as &[&str],
-            seconds(lasting),
+            lasting.as_secs_f64(),
             CHANGES_KEPT - 1
         )
         .fetch_all(&self.pool)

@@ -13,7 +13,6 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::seconds;
 use crate::error::Result;
 use crate::handle::RunStore;
 
@@ -80,7 +79,7 @@ impl RunStore {
     /// [`Error::Database`](crate::Error::Database) when Postgres cannot be reached or refuses a statement; then nothing was
     /// deleted.
     pub async fn trim(&self, what: Aged, kinds: &[String], after: Duration, batch: i64) -> Result<Trimmed> {
-        let walk = Walk { what, kinds, after: seconds(after), batch };
+        let walk = Walk { what, kinds, after: after.as_secs_f64(), batch };
         let mut tx = self.pool.begin().await?;
         let Some(from) = walk.take(&mut tx).await? else {
             // Another monitor is at it.
@@ -92,7 +91,17 @@ impl RunStore {
         runs.truncate(unread.unwrap_or(runs.len()));
         let Some(last) = runs.last() else {
             if unread.is_none() {
-                walk.begin_again(&mut tx).await?;
+                // At the end of a walk that began long ago.
+                sqlx::query!(
+                    "-- store::health::retention::begin_again
+                    update houston.retention_walks
+                       set ended_at = 'epoch', run_id = '00000000-0000-0000-0000-000000000000', began_at = now()
+                     where what = $1 and kind = any ($2) and began_at < now() - interval '7 days'",
+                    walk.what.as_str(),
+                    walk.kinds
+                )
+                .execute(&mut *tx)
+                .await?;
             }
             tx.commit().await?;
             return Ok(Trimmed { rows: 0, is_done: true });
@@ -103,7 +112,16 @@ impl RunStore {
             Aged::ModelCalls => walk.model_calls(&mut tx, &runs).await?,
         };
         if is_whole {
-            walk.move_to(&mut tx, last).await?;
+            sqlx::query!(
+                "-- store::health::retention::move
+                update houston.retention_walks set ended_at = $3, run_id = $4 where what = $1 and kind = any ($2)",
+                walk.what.as_str(),
+                walk.kinds,
+                last.at,
+                last.run
+            )
+            .execute(&mut *tx)
+            .await?;
         }
         tx.commit().await?;
         Ok(Trimmed { rows, is_done: is_whole && (is_last || unread.is_some()) })
@@ -163,49 +181,6 @@ impl Walk<'_> {
         Ok(rows)
     }
 
-    async fn move_to(&self, connection: &mut PgConnection, last: &Ended) -> Result<()> {
-        sqlx::query!(
-            "-- store::health::retention::move
-            update houston.retention_walks set ended_at = $3, run_id = $4 where what = $1 and kind = any ($2)",
-            self.what.as_str(),
-            self.kinds,
-            last.at,
-            last.run
-        )
-        .execute(connection)
-        .await?;
-        Ok(())
-    }
-
-    /// Events up to this transaction are deleted.
-    async fn reach(&self, connection: &mut PgConnection, xid: Option<i64>) -> Result<()> {
-        sqlx::query!(
-            "-- store::health::retention::reach
-            update houston.retention_walks set xid = greatest(xid, $3) where what = $1 and kind = any ($2)",
-            self.what.as_str(),
-            self.kinds,
-            xid
-        )
-        .execute(connection)
-        .await?;
-        Ok(())
-    }
-
-    /// At the end of a walk that began long ago.
-    async fn begin_again(&self, connection: &mut PgConnection) -> Result<()> {
-        sqlx::query!(
-            "-- store::health::retention::begin_again
-            update houston.retention_walks
-               set ended_at = 'epoch', run_id = '00000000-0000-0000-0000-000000000000', began_at = now()
-             where what = $1 and kind = any ($2) and began_at < now() - interval '7 days'",
-            self.what.as_str(),
-            self.kinds
-        )
-        .execute(connection)
-        .await?;
-        Ok(())
-    }
-
     /// Deletes events of the agentables of these runs. Runs of one never overlap: those before an old one are
     /// older. Returns how many, and whether none is left that may be deleted.
     async fn events(&self, connection: &mut PgConnection, runs: &[Ended]) -> Result<(u64, bool)> {
@@ -240,7 +215,16 @@ impl Walk<'_> {
         if locked.is_empty() {
             return Ok((0, true));
         }
-        self.reach(connection, locked.iter().map(|row| row.xid).max()).await?;
+        // Events up to this transaction are deleted.
+        sqlx::query!(
+            "-- store::health::retention::reach
+            update houston.retention_walks set xid = greatest(xid, $3) where what = $1 and kind = any ($2)",
+            self.what.as_str(),
+            self.kinds,
+            locked.iter().map(|row| row.xid).max()
+        )
+        .execute(&mut *connection)
+        .await?;
         let (ids, upto): (Vec<Uuid>, Vec<i64>) =
             locked.into_iter().map(|row| (row.agentable_id, row.upto)).unzip();
         sqlx::query!(
@@ -376,7 +360,7 @@ impl RunStore {
                and not exists (select from houston.agentables c where c.parent_id = a.id)
              order by a.created_at limit $3 for update of l skip locked",
             tasks,
-            seconds(after),
+            after.as_secs_f64(),
             batch
         )
         .fetch_all(&mut *tx)
@@ -438,7 +422,7 @@ impl RunStore {
                    select ctid from houston.idempotency_keys
                     where created_at < now() - make_interval(secs => $1)
                     order by created_at limit $2 for update skip locked))",
-            seconds(after),
+            after.as_secs_f64(),
             batch
         )
         .execute(&self.pool)
@@ -464,7 +448,7 @@ impl RunStore {
                       and (r.id is null or r.ended_at is not null)
                       and (reader.id is null or reader.ended_at is not null)
                     order by p.created_at limit $2))",
-            seconds(after),
+            after.as_secs_f64(),
             batch
         )
         .execute(&self.pool)
@@ -478,7 +462,7 @@ impl RunStore {
                     where p.created_at < now() - make_interval(secs => $1)
                       and (r.id is null or r.ended_at is not null)
                     order by p.created_at limit $2))",
-            seconds(after),
+            after.as_secs_f64(),
             batch
         )
         .execute(&self.pool)

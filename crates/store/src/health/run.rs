@@ -6,7 +6,6 @@ use std::time::Duration;
 use houston_domain::id::{AgentableId, RunId};
 use houston_domain::intervention::Intervention;
 
-use super::seconds;
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::sweep::Due;
@@ -62,7 +61,7 @@ impl RunStore {
               from stuck s join houston.agentables a on a.id = s.agentable_id
              where l.agentable_id = s.agentable_id
             returning l.agentable_id as agentable, a.kind, l.run_id as "run!""#,
-            seconds(after),
+            after.as_secs_f64(),
             batch,
             Intervention::Stuck.as_str()
         );
@@ -131,7 +130,7 @@ impl RunStore {
               from (select status from houston.runs
                      where ended_at > now() - make_interval(secs => $1)
                      order by ended_at desc limit $2) as r"#,
-            seconds(window),
+            window.as_secs_f64(),
             sample
         );
         Ok(row.fetch_one(&self.pool).await?)
@@ -143,7 +142,7 @@ impl RunStore {
             r#"-- store::health::outcome::dead_letters
             select count(*) as "count!" from houston.runs
              where ended_at > now() - make_interval(secs => $1) and status = 'dead_lettered'"#,
-            seconds(window)
+            window.as_secs_f64()
         )
         .fetch_one(&self.pool)
         .await?;
@@ -185,7 +184,7 @@ impl RunStore {
                                                   where h.id = l.holder and h.alive_until > clock_timestamp()))
                        as "work_is_due!"
               from houston.workers"#,
-            seconds(after)
+            after.as_secs_f64()
         );
         Ok(row.fetch_one(&self.pool).await?)
     }

@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, SessionId};
 use houston_domain::intervention::Intervention;
 
-use super::seconds;
 use crate::error::Result;
 use crate::handle::RunStore;
 use crate::sweep::Due;
@@ -83,7 +82,7 @@ impl RunStore {
                -- Those of a user who has as many runs as may be wait for their turn.
                and houston.free_slots(l.user_id, l.agentable_id, $4) > 0
              order by w.since limit $2"#,
-            seconds(after),
+            after.as_secs_f64(),
             batch,
             LOOKED_AT,
             self.fairness.running()
@@ -241,7 +240,7 @@ impl RunStore {
                set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from expired x where l.agentable_id = x.agentable_id
             returning l.agentable_id as agentable, x.kind",
-            seconds(after),
+            after.as_secs_f64(),
             tasks,
             batch,
             Intervention::Expired.as_str()
@@ -299,7 +298,7 @@ impl RunStore {
                set wake = true, next_attempt_at = null, woken_at = statement_timestamp()
               from stale s where l.agentable_id = s.agentable_id
             returning l.agentable_id as agentable, s.kind",
-            seconds(after),
+            after.as_secs_f64(),
             kinds,
             others,
             batch,
@@ -345,7 +344,7 @@ impl RunStore {
                    waiting_since = statement_timestamp()
               from stalled s where l.agentable_id = s.agentable_id
             returning l.agentable_id as agentable, s.kind",
-            seconds(after),
+            after.as_secs_f64(),
             batch
         );
         Ok(rows.fetch_all(&self.pool).await?)
@@ -372,7 +371,7 @@ impl RunStore {
               from (select closed_at from houston.sessions where summary_due_at <= now()
                      order by summary_due_at limit $2) as d
              where d.closed_at < now() - make_interval(secs => $1)"#,
-            seconds(after),
+            after.as_secs_f64(),
             LOOKED_AT
         );
         Ok(row.fetch_one(&self.pool).await?)

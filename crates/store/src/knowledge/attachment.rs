@@ -175,7 +175,17 @@ impl TenantStore<'_> {
         let object = match &self.objects {
             None => None,
             Some(objects) => {
-                self.announce_object(new).await?;
+                // It is dropped in an hour unless it is kept below.
+                sqlx::query!(
+                    "-- store::attachment::bytes::announce
+                    insert into houston.attachment_objects (id, tenant_id, user_id, drop_at)
+                    values ($1, $2, $3, clock_timestamp() + interval '1 hour')",
+                    new.object,
+                    self.tenant.0,
+                    new.user.0
+                )
+                .execute(&self.pool)
+                .await?;
                 let pieces = vec![new.data.clone()];
                 objects.put(&key(self.tenant.0, new.object), pieces).await?;
                 Some(new.object)
@@ -261,21 +271,6 @@ impl TenantStore<'_> {
         .execute(&self.pool)
         .await?;
         Ok(renamed.rows_affected() > 0)
-    }
-
-    /// Says that an object is about to be written. It is dropped in an hour unless [`keep_object`] is called.
-    async fn announce_object(self, new: &NewAttachment<'_>) -> Result<()> {
-        sqlx::query!(
-            "-- store::attachment::bytes::announce
-            insert into houston.attachment_objects (id, tenant_id, user_id, drop_at)
-            values ($1, $2, $3, clock_timestamp() + interval '1 hour')",
-            new.object,
-            self.tenant.0,
-            new.user.0
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(())
     }
 }
 

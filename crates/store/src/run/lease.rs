@@ -70,10 +70,6 @@ fn advisory_key(worker: WorkerId) -> i64 {
     key
 }
 
-fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
-}
-
 impl LeaseConnection {
     /// Connects and tries to take the advisory lock of `worker`. An earlier, broken connection may still hold it.
     pub async fn open(url: &str, worker: WorkerId, lease: Duration) -> Result<Self> {
@@ -152,7 +148,7 @@ impl LeaseConnection {
             values ($1, $2, clock_timestamp() + make_interval(secs => $3), $4, $5, $6, $7, $8)",
             self.worker.0,
             name,
-            seconds(self.lease),
+            self.lease.as_secs_f64(),
             host,
             pid,
             version,
@@ -187,7 +183,7 @@ impl LeaseConnection {
                    served_since = case when w.alive_until < t.at then t.at else w.served_since end
               from t where w.id = $1",
             self.worker.0,
-            seconds(self.lease)
+            self.lease.as_secs_f64()
         )
         .execute(&mut self.connection)
         .await?;
@@ -288,7 +284,7 @@ impl RunStore {
                    or coalesce(beat_at <= pg_last_xact_replay_timestamp(), false) as "is_excused!"
               from houston.workers
              where alive_until > clock_timestamp()"#,
-            seconds(settled)
+            settled.as_secs_f64()
         )
         .fetch_all(&self.pool)
         .await?;

@@ -198,7 +198,19 @@ async fn begin(
         // A run was opened this instant; the next look finds the agent busy.
         return Ok(FeedOutcome::NotDue);
     }
-    record_start(connection, whose, next, ids.run, (from, to)).await?;
+    sqlx::query!(
+        "-- store::feed::told
+        update houston.feeds set due_at = coalesce($2, due_at), run_id = $3, from_at = $4, to_at = $5
+         where tenant_id = $6 and user_id = $1",
+        whose.1.0,
+        next,
+        ids.run.0,
+        from,
+        to,
+        whose.0.0
+    )
+    .execute(connection)
+    .await?;
     Ok(FeedOutcome::Started { agentable, kind })
 }
 
@@ -278,30 +290,6 @@ async fn set_due(
         update houston.feeds set due_at = coalesce($2, due_at) where tenant_id = $3 and user_id = $1",
         user.0,
         next,
-        tenant.0
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Records the run and the period of the feed that was started.
-async fn record_start(
-    connection: &mut PgConnection,
-    (tenant, user): (TenantId, UserId),
-    next: Option<DateTime<Utc>>,
-    run: RunId,
-    (from, to): (DateTime<Utc>, DateTime<Utc>),
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::feed::told
-        update houston.feeds set due_at = coalesce($2, due_at), run_id = $3, from_at = $4, to_at = $5
-         where tenant_id = $6 and user_id = $1",
-        user.0,
-        next,
-        run.0,
-        from,
-        to,
         tenant.0
     )
     .execute(connection)

@@ -11,7 +11,6 @@ use houston_domain::id::{AgentableId, SessionId, TenantId, WriteId};
 use crate::cost::count_call;
 use crate::error::Result;
 use crate::handle::RunStore;
-use crate::session::seconds;
 use houston_domain::step::ModelCall;
 
 /// A session whose summary is to be written.
@@ -80,7 +79,7 @@ impl RunStore {
              where s.id = any (array(select id from turns order by turn, summary_due_at limit $2))
             returning s.id, s.tenant_id, s.agentable_id, s.first_position, s.last_position, s.summary, s.summary_attempts,
                       (select a.kind from houston.agentables a where a.id = s.agentable_id) as "kind!""#,
-            seconds(lease),
+            lease.as_secs_f64(),
             limit
         )
         .map(|row| PendingSummary {

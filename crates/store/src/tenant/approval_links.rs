@@ -1,8 +1,8 @@
 //! Links with which people decide questions without an API key. Only the SHA-256 of a link's token is stored.
 
 use houston_domain::id::{QuestionId, TenantId};
-use sha2::{Digest, Sha256};
 
+use crate::api_key::hash;
 use crate::error::{Error, Result};
 use crate::handle::{ApiStore, TenantStore};
 
@@ -16,10 +16,6 @@ pub struct LinkHolder<'s> {
     pub store: TenantStore<'s>,
     /// Whom the link was made for.
     pub answered_by: Option<String>,
-}
-
-fn hash(token: &str) -> Vec<u8> {
-    Sha256::digest(token.as_bytes()).to_vec()
 }
 
 impl TenantStore<'_> {
@@ -41,7 +37,7 @@ impl TenantStore<'_> {
                and $5 > (select count(*) from houston.approval_links l where l.question_id = q.id)",
             self.tenant.0,
             question.0,
-            hash(token),
+            &hash(token),
             answered_by,
             MAX_LINKS
         )
@@ -61,7 +57,7 @@ impl ApiStore {
             "-- store::approval_links::opened
             select tenant_id, answered_by from houston.approval_links where question_id = $1 and token_sha256 = $2",
             question.0,
-            hash(token)
+            &hash(token)
         )
         .map(|link| LinkHolder {
             store: self.shared.tenant(TenantId(link.tenant_id)),

@@ -168,9 +168,29 @@ impl TenantStore<'_> {
         leave(&mut tx).await?;
         let stopped = fence_off(&mut tx, self.tenant, &members).await?;
         if let Target::User(user) = target {
-            hide_user(&mut tx, self.tenant, user).await?;
+            sqlx::query!(
+                "-- store::erasure::hide_user
+                with feeds as (delete from houston.feeds where tenant_id = $2 and user_id = $1)
+                update houston.users set tenant_id = null, external_id = null, name = '' where tenant_id = $2 and id = $1",
+                user.0,
+                self.tenant.0
+            )
+            .execute(&mut *tx)
+            .await?;
         }
-        insert(&mut tx, self.tenant, target, id, key, &members).await?;
+        sqlx::query!(
+            "-- store::erasure::insert
+            insert into houston.erasures (id, tenant_id, api_key_id, kind, resource_id, agentables)
+            values ($1, $2, $3, $4, $5, $6)",
+            id.0,
+            self.tenant.0,
+            key.map(|key| key.0),
+            target.kind(),
+            target.id(),
+            &members
+        )
+        .execute(&mut *tx)
+        .await?;
         tx.commit().await?;
         let erasure = self.erasure(id).await?;
         let agentables = members.into_iter().map(AgentableId).collect();
@@ -353,43 +373,6 @@ async fn fence_off(
     )
     .map(|row| (AgentableId(row.agentable_id), RunId(row.id)));
     Ok(rows.fetch_all(connection).await?)
-}
-
-async fn hide_user(connection: &mut PgConnection, tenant: TenantId, user: UserId) -> Result<()> {
-    sqlx::query!(
-        "-- store::erasure::hide_user
-        with feeds as (delete from houston.feeds where tenant_id = $2 and user_id = $1)
-        update houston.users set tenant_id = null, external_id = null, name = '' where tenant_id = $2 and id = $1",
-        user.0,
-        tenant.0
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn insert(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    target: Target<'_>,
-    id: ErasureId,
-    key: Option<ApiKeyId>,
-    members: &[Uuid],
-) -> Result<()> {
-    sqlx::query!(
-        "-- store::erasure::insert
-        insert into houston.erasures (id, tenant_id, api_key_id, kind, resource_id, agentables)
-        values ($1, $2, $3, $4, $5, $6)",
-        id.0,
-        tenant.0,
-        key.map(|key| key.0),
-        target.kind(),
-        target.id(),
-        members
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// An open request, locked by this transaction.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use houston_domain::id::{TenantId, UserId};
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use crate::api_key::hash;
 use crate::error::Result;
 use crate::handle::{ApiStore, RunStore, TenantStore};
 use crate::mcp_server::ServerOwner;
@@ -47,10 +47,6 @@ pub struct StoredAccount {
     pub version: i64,
 }
 
-fn hash(state: &str) -> Vec<u8> {
-    Sha256::digest(state.as_bytes()).to_vec()
-}
-
 impl AccountOf {
     fn user(&self) -> Option<Uuid> {
         self.user.map(|UserId(id)| id)
@@ -76,7 +72,7 @@ impl TenantStore<'_> {
             of.owner.id(self.tenant),
             of.server,
             url,
-            hash(state),
+            &hash(state),
             sealed
         )
         .execute(&self.pool)
@@ -130,7 +126,7 @@ impl ApiStore {
             "-- store::mcp_account::take_login
             delete from houston.mcp_logins where state_sha256 = $1 and expires_at > now()
             returning owner_id, server, tenant_id, user_id, url, sealed",
-            hash(state)
+            &hash(state)
         )
         .map(|login| {
             let tenant = TenantId(login.tenant_id);
