@@ -10,8 +10,6 @@ pub mod session_search;
 pub mod session_summary;
 pub mod title;
 
-use std::time::Duration;
-
 use houston_domain::id::{AgentableId, SessionId};
 use houston_domain::owner::Owner;
 pub use houston_domain::session::Session;
