@@ -116,6 +116,14 @@ pub struct NewQuestion {
 }
 
 impl NewQuestion {
+    /// A question with this text and nothing else.
+    #[must_use]
+    pub fn new(id: QuestionId, kind: QuestionKind, text: String) -> Self {
+        let (subject, schema, default_value, expires_at) = (None, None, None, None);
+        let (approval, message_id) = (None, None);
+        Self { id, kind, subject, text, schema, default_value, expires_at, approval, message_id }
+    }
+
     /// Checks an answer: that it matches the schema, and that a lasting yes is one.
     ///
     /// # Errors

@@ -168,6 +168,12 @@ impl AgentRun {
         self.own_entries
     }
 
+    /// What this run wrote, as far as no summary has replaced it.
+    #[must_use]
+    pub fn own_history(&self) -> &[Entry] {
+        &self.history[self.history.len().saturating_sub(self.own_entries)..]
+    }
+
     /// The history so far, including entries that are about to be committed.
     #[must_use]
     pub fn history(&self) -> &[Entry] {
@@ -445,10 +451,9 @@ impl AgentRun {
     /// Warns the model of something that does not follow from its turns, with the results of its next turn. A text that the
     /// run has in its history is not repeated.
     pub fn warn(&mut self, text: String) {
-        let own = self.history.len().saturating_sub(self.own_entries);
         let is_there =
             |block: &Block| matches!(block, Block::ToolResult { content, .. } if note::has(content, &text));
-        if !self.history[own..].iter().flat_map(|entry| &entry.content).any(is_there) {
+        if !self.own_history().iter().flat_map(|entry| &entry.content).any(is_there) {
             self.warning = Some(text);
         }
     }

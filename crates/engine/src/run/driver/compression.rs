@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use houston_domain::agent::token_budget::HistoryBudget;
-use houston_domain::budget::Spent;
 use houston_domain::compression::{self, CompressionReason, TailPolicy, TokenEstimate, summary_of};
 use houston_domain::event::Event;
 use houston_domain::frame::{FrameMark, indented};
@@ -266,13 +265,8 @@ async fn ask<S: RunStorage>(
     question: Question<'_>,
 ) -> Result<Option<Answered>, Interrupted> {
     let Some(model) = &journal.services.summaries else { return Ok(None) };
-    let (agentable, run, budget) = (journal.agentable(), journal.run(), journal.services.config.budget);
-    let spent = if budget.is_set() {
-        journal.retrying(|storage| storage.spent(agentable, run)).await?
-    } else {
-        Spent::default()
-    };
-    let owed = journal.owed();
+    let (run, budget) = (journal.run(), journal.services.config.budget);
+    let (spent, owed) = (journal.spent(&budget).await?, journal.owed());
     match model.ask(question, (&budget, &spent), journal.now(), &journal.ledger).await {
         Ok(answered) => Ok(Some(Answered { cost: journal.cost_since(owed), ..answered })),
         Err(reason) => {

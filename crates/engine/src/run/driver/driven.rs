@@ -6,7 +6,6 @@ use std::pin::pin;
 use chrono::{DateTime, Utc};
 use houston_domain::agent::Next;
 use houston_domain::error_message::user_text;
-use houston_domain::event::Event;
 use houston_domain::history::Block;
 use houston_domain::id::QuestionId;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
@@ -14,6 +13,7 @@ use houston_domain::question::QuestionChanges;
 use houston_domain::run::RunStatus;
 use houston_domain::step::RunTransition;
 use houston_domain::storable::{storable, storable_value};
+use houston_store::step::CommittedStep;
 use serde_json::Value;
 
 use super::{DriveOutcome, Flow, RunDriver};
@@ -127,15 +127,22 @@ impl<S: RunStorage> RunDriver<'_, S> {
         questions: Vec<QuestionId>,
     ) -> Flow {
         let mut step = self.journal.next_step();
-        let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
-        step.transition = RunTransition::Wait { event, until, questions, open_calls: None };
+        step.transition = self.journal.waiting(until, questions, None);
         let done = self.commit(step).await?;
+        Ok(self.waits(&done, until))
+    }
+
+    /// What follows a step after which the run waits until this time, unless something has arrived.
+    pub(super) fn waits(
+        &self,
+        done: &CommittedStep,
+        until: Option<DateTime<Utc>>,
+    ) -> ControlFlow<DriveOutcome> {
         if done.continued {
-            return Ok(ControlFlow::Continue(()));
+            return ControlFlow::Continue(());
         }
-        let now = self.journal.now();
-        let after = until.map(|until| (until - now).to_std().unwrap_or_default());
-        Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }))
+        let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
+        ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane })
     }
 
     /// Calls tools as if the model had asked for them.

@@ -112,9 +112,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         status: RunStatus,
         open: OpenCalls,
     ) -> Result<DriveOutcome, Interrupted> {
-        let mut step = self.journal.next_step();
-        let open = self.without_paused(open).await;
-        close_calls(&mut self.run, &mut step, status, open);
+        let mut step = self.closing_step(status, open).await;
         self.set_ending(&mut step, status);
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
@@ -122,18 +120,17 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// The open calls of the run. Responses of calls that another worker started are kept.
     async fn open_calls(&self) -> Result<OpenCalls, Interrupted> {
-        match self.run.next(self.journal.now()) {
-            Next::CallTools(calls) => OpenCalls::read(&self.journal, &calls).await,
-            _ => Ok(OpenCalls::default()),
-        }
+        open_calls(&self.journal, &self.run).await
     }
 
-    /// Ends what paused calls have begun elsewhere: their run ends.
-    async fn without_paused(&self, mut open: OpenCalls) -> OpenCalls {
+    /// A step that closes the open calls of the run, which ends: what paused ones have begun elsewhere is ended, too.
+    async fn closing_step(&mut self, status: RunStatus, mut open: OpenCalls) -> Step {
         if !open.paused.is_empty() {
             self.tools.give_up(std::mem::take(&mut open.paused)).await;
         }
-        open
+        let mut step = self.journal.next_step();
+        close_calls(&mut self.run, &mut step, status, open);
+        step
     }
 
     /// Ends the run because of a cancel request, or an intervention of the health monitor.
@@ -170,9 +167,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<DriveOutcome, Interrupted> {
         let run = self.journal.run();
         tracing::warn!(%run, reason = intervention.as_str(), "the health monitor ends a run");
-        let mut step = self.journal.next_step();
-        let open = self.without_paused(open).await;
-        close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
+        let step = self.closing_step(RunStatus::Failed, open).await;
         let (code, notice) = (intervention.code(), intervention.notice());
         self.terminate(step, code, notice, notice.to_owned()).await
     }
@@ -192,9 +187,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the run as failed, without a retry. `text` is the run's error for operators; the user reads [`user_text`].
     pub(super) async fn stop_with(&mut self, code: &str, text: String) -> Result<DriveOutcome, Interrupted> {
         let open = self.open_calls().await?;
-        let open = self.without_paused(open).await;
-        let mut step = self.journal.next_step();
-        close_calls(&mut self.run, &mut step, RunStatus::Failed, open);
+        let step = self.closing_step(RunStatus::Failed, open).await;
         self.terminate(step, code, user_text(code), text).await
     }
 
@@ -219,6 +212,16 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let step = self.journal.step(RunTransition::Release { event });
         self.commit(step).await?;
         Ok(DriveOutcome::HandedOver)
+    }
+}
+
+async fn open_calls<S: RunStorage>(
+    journal: &Journal<'_, S>,
+    run: &AgentRun,
+) -> Result<OpenCalls, Interrupted> {
+    match run.next(journal.now()) {
+        Next::CallTools(calls) => OpenCalls::read(journal, &calls).await,
+        _ => Ok(OpenCalls::default()),
     }
 }
 
@@ -284,7 +287,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             message: error.message.clone(),
             iteration: self.journal.open_iteration,
         };
-        let ending = self.journal.ending_by(RunStatus::Retrying, error);
+        let (status, message) = (RunStatus::Retrying, error.message.clone());
+        let error_code = Some(error.code.as_str().to_owned());
+        let ending = Ending { status, error_code, error_message: Some(message) };
         step.transition = RunTransition::Retry { event, at, counts, ending };
         let done = self.commit(step).await?;
         // A run that was cancelled meanwhile is due at once.
@@ -298,8 +303,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// Ends the run as failed: no attempt is left.
     async fn fail_for_good(&mut self, error: &ModelError) -> Result<DriveOutcome, Interrupted> {
         tracing::warn!(%error, "the model failed; no attempt is left");
-        let code = error.code.as_str();
-        self.end_unanswered(RunStatus::Failed, code, user_text(code), Some(error)).await
+        self.withdraw_submitted().await;
+        self.stop_with(error.code.as_str(), error.message.clone()).await
     }
 
     /// Gives up a message whose workers died too often: it becomes a dead letter.
@@ -308,25 +313,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
         tracing::error!(run = %self.journal.run(), deaths, claims, "message given up");
         self.journal.span.failed("DEAD_LETTERED");
         self.acquit_others().await?;
-        let status = RunStatus::DeadLettered;
-        self.end_unanswered(status, "DEAD_LETTERED", status.notice().unwrap_or_default(), None).await
-    }
-
-    /// Ends the run with an error message, which has `code` and `notice`.
-    async fn end_unanswered(
-        &mut self,
-        status: RunStatus,
-        code: &str,
-        notice: &str,
-        error: Option<&ModelError>,
-    ) -> Result<DriveOutcome, Interrupted> {
         self.withdraw_submitted().await;
         let open = self.open_calls().await?;
-        let mut step = self.journal.next_step();
-        close_calls(&mut self.run, &mut step, status, open);
-        show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), code, notice));
-        let code = error.map(|error| error.code.as_str().to_owned());
-        step.transition = self.journal.terminated(status, code, error.map(|error| error.message.clone()));
+        let status = RunStatus::DeadLettered;
+        let mut step = self.closing_step(status, open).await;
+        let notice = status.notice().unwrap_or_default();
+        show_error(&mut step, &ErrorMessage::permanent(self.journal.run(), "DEAD_LETTERED", notice));
+        step.transition = self.journal.terminated(status, None, None);
         self.commit(step).await?;
         Ok(DriveOutcome::Ended(status))
     }
@@ -343,10 +336,7 @@ pub(super) async fn refuse_unknown_kind<S: RunStorage>(
     let text = format!("There is no agent type `{kind}`: its file is missing in jobs/agents.");
     let status = RunStatus::Failed;
     let mut run = history_of_unknown_kind(&journal, context).await?;
-    let open = match run.next(journal.now()) {
-        Next::CallTools(calls) => OpenCalls::read(&journal, &calls).await?,
-        _ => OpenCalls::default(),
-    };
+    let open = open_calls(&journal, &run).await?;
     let mut step = journal.next_step();
     close_calls(&mut run, &mut step, status, open);
     show_error(&mut step, &ErrorMessage::permanent(journal.run(), UNKNOWN_KIND, user_text(UNKNOWN_KIND)));

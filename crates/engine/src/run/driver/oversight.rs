@@ -9,7 +9,6 @@ use std::time::Duration;
 use houston_domain::agent::Next as AgentNext;
 use houston_domain::budget::Raises;
 use houston_domain::budget::{OverBudget, WhenReached};
-use houston_domain::event::Event;
 use houston_domain::id::QuestionId;
 use houston_domain::overseer::{
     Finding, Level, Measured, OVERSEER_KILLED, OVERSEER_STOPPED, Signal, Unattended, note,
@@ -18,7 +17,6 @@ use houston_domain::question::budget;
 use houston_domain::question::pause::{self, Pause, PauseState};
 use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind, QuestionState};
 use houston_domain::run::RunStatus;
-use houston_domain::step::RunTransition;
 use tokio::time::Instant;
 
 use super::{DriveOutcome, Flow, RunDriver};
@@ -190,30 +188,20 @@ impl<S: RunStorage> RunDriver<'_, S> {
     fn pause_question(&self, finding: &Finding) -> NewQuestion {
         let (measured, now) = (self.measured(), self.journal.now());
         NewQuestion {
-            id: self.journal.new_id(),
-            kind: QuestionKind::Approval,
             subject: Some(pause::subject(finding, self.run.trace(), &measured, now)),
-            text: pause::question_text(finding),
             schema: Some(pause::answer_schema()),
-            default_value: None,
             expires_at: self.journal.approvals_expire_at(),
-            approval: None,
-            message_id: None,
+            ..self.journal.question(QuestionKind::Approval, pause::question_text(finding))
         }
     }
 
     fn budget_question(&self, over: &OverBudget) -> Option<NewQuestion> {
         let OverBudget::Exceeded { scope, .. } = over else { return None };
         Some(NewQuestion {
-            id: self.journal.new_id(),
-            kind: QuestionKind::Budget,
             subject: Some(budget::subject(*scope)),
-            text: budget::question_text(over),
             schema: Some(budget::answer_schema(over)),
-            default_value: None,
             expires_at: self.journal.approvals_expire_at(),
-            approval: None,
-            message_id: None,
+            ..self.journal.question(QuestionKind::Budget, budget::question_text(over))
         })
     }
 
@@ -248,14 +236,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.commit(step).await?;
             return Ok(None);
         };
-        let event = Event::RunWaiting { until: None, iteration: self.journal.open_iteration };
-        let questions = vec![question];
-        step.transition = RunTransition::Wait { event, until: None, questions, open_calls: None };
+        step.transition = self.journal.waiting(None, vec![question], None);
         self.oversight = Oversight { may_have_asked: true, has_read: false, ..self.oversight };
         let done = self.commit(step).await?;
-        Ok(Some(match done.continued {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(DriveOutcome::Waiting { after: None, lane: self.journal.lane }),
-        }))
+        Ok(Some(self.waits(&done, None)))
     }
 }

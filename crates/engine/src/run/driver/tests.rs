@@ -29,7 +29,7 @@ use super::*;
 use crate::engine::Engine;
 use crate::run::tests::fixture::{Behaviour, Process, Script, ScriptedModel, TestTool, calls_tools, says};
 use crate::run::tests::memory_storage::{Fault, MemoryStorage};
-use crate::run::tool_runner::{ExternalCalls, Held, Responses};
+use crate::run::tool_runner::Prepared;
 
 fn process(scripts: Vec<Script>, tools: Vec<TestTool>) -> Process {
     Process::new(ScriptedModel::new(scripts), tools)
@@ -73,10 +73,7 @@ fn waiting_run_holds_only_small_futures() {
     let driven = future_size(|(engine, holder, claimed): (&'static Engine, &'static Holder, ClaimedRun)| {
         drive_claimed(&engine.store, &engine.services, holder, claimed, Default::default())
     });
-    let tools =
-        future_size(|(driver, external, responses): (&'static mut Driver, ExternalCalls, Responses)| {
-            driver.execute(external, Held::default(), responses)
-        });
+    let tools = future_size(|(driver, prepared): (&'static mut Driver, Prepared)| driver.execute(prepared));
     let resumed =
         future_size(|(driver, calls): (&'static mut Driver, Vec<ToolCall>)| driver.resume_tools(calls));
     for (what, size) in [("outer", outer), ("driven", driven), ("tools", tools), ("resumed tools", resumed)] {

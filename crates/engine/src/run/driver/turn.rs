@@ -10,7 +10,6 @@ use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::Event;
 use houston_domain::frame::MessageBlock;
 use houston_domain::history::Entry;
-use houston_domain::id::MessageId;
 use houston_domain::message::RESULT;
 use houston_domain::model::{ModelAnswer as Answer, ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
@@ -31,7 +30,7 @@ use crate::run::model_turn::ModelOutcome;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
 use crate::run::tool_runner::{
-    ExternalCalls, Held, OpenCalls, Prepared, Responses, Resumed, ToolsOutcome, WrittenRecords,
+    Held, OpenCalls, Prepared, Responses, ToolsOutcome, WrittenRecords, commit_with,
 };
 use crate::setup::Drive;
 use crate::setup::guards::noted;
@@ -48,8 +47,8 @@ const REQUEST_TOO_LARGE: &str = "REQUEST_TOO_LARGE";
 pub(super) enum Turn {
     /// All calls of the turn have their results.
     Closed(ControlFlow<DriveOutcome>),
-    /// These calls are to be executed; others wait for a person, or have these responses.
-    Executing(ExternalCalls, Held, Responses),
+    /// Calls are to be executed; others wait for a person, or have responses.
+    Executing(Prepared),
 }
 
 impl<S: RunStorage> RunDriver<'_, S> {
@@ -137,8 +136,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Lets the next answer be a call of the tool that it must call, such as a plan.
     fn force_call(&mut self) {
-        let history = self.run.history();
-        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let own = self.run.own_history();
         let forced = forced_tool(&self.setup, own, &self.journal.mark).or(match self.must_call() {
             [only] => Some(only.as_str()),
             _ => None,
@@ -181,9 +179,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     pub(super) async fn finish_turn(&mut self, turn: Turn) -> Flow {
         match turn {
             Turn::Closed(flow) => Ok(flow),
-            Turn::Executing(external, held, responses) => {
-                Box::pin(self.execute(external, held, responses)).await
-            }
+            Turn::Executing(prepared) => Box::pin(self.execute(prepared)).await,
         }
     }
 
@@ -230,12 +226,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             step.events.push(Event::Thought { text: reasoning, withdrawn_at });
         }
         let said = step.entries.iter().map(Entry::text).collect::<String>();
-        self.tools.note_written(&self.journal, &turn.calls);
-        let history = self.run.history();
         let left = self.calls_left(turn.calls.len());
-        let refused = self.tools.try_expressions(&self.journal, &turn.calls).await;
-        let mut plans = self.tools.plan(&self.journal, &turn.calls, (&said, left), history, refused);
-        self.tools.grant(&self.journal, &mut plans, (&turn.calls, &said), history).await?;
+        let history = self.run.history();
+        let plans = self.tools.plan_turn(&self.journal, turn.calls, (&said, left), history).await?;
         if let Some(reply) = turn.reply {
             // The user has read the streamed text, so exactly that text is stored, with a note if it is not what was written.
             let shown = self.model.shown(&reply);
@@ -259,31 +252,26 @@ impl<S: RunStorage> RunDriver<'_, S> {
             let id = if is_streamed { self.journal.next_message } else { self.journal.new_id() };
             add_message(&mut step, id, content, self.label());
         }
-        let prepared = self.tools.prepare(&self.journal, &mut step, plans, &turn.calls).await?;
-        self.commit_prepared(step, prepared).await
+        let (prepared, records) = self.tools.prepare(&self.journal, &mut step, plans).await?;
+        self.commit_prepared(step, prepared, records).await
     }
 
     /// Commits a step with what was prepared of its calls.
     async fn commit_prepared(
         &mut self,
         step: Step,
-        prepared: Prepared<S::Transaction>,
+        prepared: Prepared,
+        records: Option<WrittenRecords<S::Transaction>>,
     ) -> Result<Turn, Interrupted> {
-        match prepared {
-            Prepared::Answered { responses, records } => {
-                self.close_turn(step, responses, records).await.map(Turn::Closed)
-            }
-            Prepared::Open { external, held, records, .. } if external.is_empty() => {
-                Box::pin(self.await_answers(step, held, records)).await.map(Turn::Closed)
-            }
-            Prepared::Open { responses, external, held, records } => {
-                match records {
-                    Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
-                    None => self.journal.commit(step).await?,
-                };
-                houston_faults::fault!("C9")?;
-                Ok(Turn::Executing(external, held, responses))
-            }
+        if !prepared.external.is_empty() {
+            Box::pin(commit_with(&mut self.journal, step, records)).await?;
+            houston_faults::fault!("C9")?;
+            return Ok(Turn::Executing(prepared));
+        }
+        let Prepared { responses, held, .. } = prepared;
+        match held.is_open() {
+            true => Box::pin(self.await_answers(step, held, records)).await.map(Turn::Closed),
+            false => self.close_turn(step, responses, records).await.map(Turn::Closed),
         }
     }
 
@@ -303,17 +291,13 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// person.
     pub(super) async fn resume_tools(&mut self, calls: Vec<ToolCall>) -> Flow {
         let said = self.run.history().last().map(Entry::text).unwrap_or_default();
-        self.tools.note_written(&self.journal, &calls);
-        let Resumed { step, prepared } = Box::pin(self.tools.resume(&mut self.journal, calls, &said)).await?;
-        let turn = match (step, prepared) {
-            (None, Prepared::Open { responses, external, held, .. }) => {
-                Turn::Executing(external, held, responses)
-            }
-            (step, prepared) => {
-                let step = step.unwrap_or_else(|| self.journal.next_step());
-                Box::pin(self.commit_prepared(step, prepared)).await?
-            }
-        };
+        let plans = Box::pin(self.tools.resume(&self.journal, calls, &said)).await?;
+        if !plans.has_new() {
+            return self.finish_turn(Turn::Executing(plans.known())).await;
+        }
+        let mut step = self.journal.next_step();
+        let (prepared, records) = Box::pin(self.tools.prepare(&self.journal, &mut step, plans)).await?;
+        let turn = Box::pin(self.commit_prepared(step, prepared, records)).await?;
         self.finish_turn(turn).await
     }
 
@@ -325,31 +309,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
         records: Option<WrittenRecords<S::Transaction>>,
     ) -> Flow {
         let until = held.until;
-        let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
-        step.transition =
-            RunTransition::Wait { event, until, questions: held.questions(), open_calls: Some(held.unread) };
-        let done = match records {
-            Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
-            None => self.journal.commit(step).await?,
-        };
-        Ok(match done.continued {
-            true => ControlFlow::Continue(()),
-            false => {
-                let now = self.journal.now();
-                let after = until.map(|until| (until - now).to_std().unwrap_or_default());
-                ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane })
-            }
-        })
+        step.transition = self.journal.waiting(until, held.questions(), Some(held.unread));
+        let done = Box::pin(commit_with(&mut self.journal, step, records)).await?;
+        Ok(self.waits(&done, until))
     }
 
     /// Executes calls whose intents are committed. What follows is boxed, so that a run that waits for its tools does not hold
     /// the memory for it.
-    pub(super) async fn execute(
-        &mut self,
-        external: ExternalCalls,
-        held: Held,
-        responses: Responses,
-    ) -> Flow {
+    pub(super) async fn execute(&mut self, Prepared { responses, external, held }: Prepared) -> Flow {
         match self.tools.execute(&mut self.journal, external, responses, self.run.history()).await? {
             ToolsOutcome::Returned { step, held: of_code, .. } if held.is_open() || of_code.is_open() => {
                 Box::pin(self.await_answers(*step, held.and(of_code), None)).await
@@ -360,12 +327,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 Ok(flow)
             }
             ToolsOutcome::HandOver => Box::pin(self.hand_over()).await.map(ControlFlow::Break),
-            ToolsOutcome::Stopped { stop, responses, mut cells, held: of_code, paused } => {
-                let (begun, held) = held.and(of_code).cells();
-                let is_new = |(call, _): &(String, MessageId)| !cells.iter().any(|(of, _)| of == call);
-                let begun: Vec<_> = begun.into_iter().filter(is_new).collect();
-                cells.extend(begun);
-                let open = OpenCalls { responses, cells, held, paused };
+            ToolsOutcome::Stopped { stop, responses, cells, held: of_code } => {
+                let open = OpenCalls::stopped(responses, cells, held.and(of_code));
                 let ended = match stop {
                     Stop::Cancelled => Box::pin(self.cancel_with(open)).await,
                     _ => Box::pin(self.end_with(RunStatus::MaxDuration, open)).await,
@@ -403,10 +366,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         let status = ending_status(&step.transition);
         self.waits_for_plan = records.as_ref().is_some_and(WrittenRecords::has_attached_plan);
-        let done = match records {
-            Some(records) => Box::pin(records.commit(&mut self.journal, step)).await?,
-            None => self.journal.commit(step).await?,
-        };
+        let done = Box::pin(commit_with(&mut self.journal, step, records)).await?;
         self.read(&done);
         self.void_written().await?;
         Ok(match status {

@@ -56,8 +56,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             },
             None => return Judged::Kept,
         };
-        let history = self.run.history();
-        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let own = self.run.own_history();
         let start = self.journal.mark.start(FRAME);
         let is_mend = |block: &Block| matches!(block, Block::Text { text, .. } if text.starts_with(&start));
         let is_asked = |entry: &&Entry| entry.role == Role::User && entry.content.iter().any(is_mend);
@@ -74,8 +73,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     /// without an answer until it expired: the model would wait for the client again and again.
     pub(super) fn must_call(&self) -> &[String] {
         let Wanted { must_call, .. } = &self.setup.wanted;
-        let history = self.run.history();
-        let own = &history[history.len().saturating_sub(self.run.own_entries())..];
+        let own = self.run.own_history();
         let failed = own.iter().flat_map(|entry| &entry.content).filter_map(|block| match block {
             Block::ToolResult { tool_use_id, is_error: true, .. } => Some(tool_use_id),
             _ => None,

@@ -8,15 +8,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use houston_domain::budget::{Budget, Spent};
 use houston_domain::error_message::ErrorMessage;
 use houston_domain::event::{Event, Live};
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Role;
-use houston_domain::id::{AgentableId, MessageId, RunId};
+use houston_domain::id::{AgentableId, MessageId, QuestionId, RunId};
 use houston_domain::message::{MessageType, Source};
-use houston_domain::model::{ModelError, Usage};
+use houston_domain::model::Usage;
 use houston_domain::plan::PlanChanges;
-use houston_domain::question::QuestionChanges;
+use houston_domain::question::{NewQuestion, QuestionChanges, QuestionKind};
 use houston_domain::run::RunStatus;
 use houston_domain::step::{Ending, ModelCall, NewMessage, RunTransition, Step};
 use houston_llm::{Description, Ledger, Switch};
@@ -165,6 +166,11 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         Some(self.now().checked_add_signed(TimeDelta::try_seconds(after)?)?.trunc_subsecs(6))
     }
 
+    /// A question of this kind and nothing else.
+    pub(crate) fn question(&self, kind: QuestionKind, text: String) -> NewQuestion {
+        NewQuestion::new(self.new_id(), kind, text)
+    }
+
     /// The agentable the run is for.
     pub(crate) fn agentable(&self) -> AgentableId {
         self.fence.agentable
@@ -306,6 +312,15 @@ impl<'e, S: RunStorage> Journal<'e, S> {
         }
         *pause = (*pause * 2).min(MAX_PAUSE);
         Ok(())
+    }
+
+    /// What the run and others of its agentable have spent, if `budget` limits it.
+    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent, Interrupted> {
+        let (agentable, run) = (self.agentable(), self.run());
+        match budget.is_set() {
+            true => self.retrying(|storage| storage.spent(agentable, run)).await,
+            false => Ok(Spent::default()),
+        }
     }
 
     /// Whether the lock is still held under this fence.
@@ -531,6 +546,17 @@ impl<S: RunStorage> Journal<'_, S> {
         }
     }
 
+    /// The run waits, for these questions or a time. `open_calls`: see [`RunTransition::Wait`].
+    pub(crate) fn waiting(
+        &self,
+        until: Option<DateTime<Utc>>,
+        questions: Vec<QuestionId>,
+        open_calls: Option<i32>,
+    ) -> RunTransition {
+        let event = Event::RunWaiting { until, iteration: self.open_iteration };
+        RunTransition::Wait { event, until, questions, open_calls }
+    }
+
     /// The event that closes the open iteration.
     pub(crate) fn step_finished(&self) -> Event {
         Event::StepFinished { iteration: self.open_iteration, next_message_id: self.new_id() }
@@ -551,15 +577,6 @@ impl<S: RunStorage> Journal<'_, S> {
                 .or_else(|| (!status.answers()).then(|| status.notice().map(str::to_owned)).flatten()),
             code,
             result: self.result.clone().filter(|_| status.answers()),
-        }
-    }
-
-    /// The outcome of an attempt that `error` ended.
-    pub(crate) fn ending_by(&self, status: RunStatus, error: &ModelError) -> Ending {
-        Ending {
-            status,
-            error_code: Some(error.code.as_str().to_owned()),
-            error_message: Some(error.message.clone()),
         }
     }
 

@@ -564,8 +564,7 @@ pub(crate) async fn check_budget<S: RunStorage>(
     if !budget.is_set() {
         return Ok(CheckedBudget::default());
     }
-    let (agentable, run) = (journal.agentable(), journal.run());
-    let spent = journal.retrying(|storage| storage.spent(agentable, run)).await?;
+    let spent = journal.spent(&budget).await?;
     let next = setup.prices.max_cost(tokens, answer, journal.now(), budget.refuse_unpriced);
     let nearly = budget.nearly_spent(&spent, journal.services.config.overseer.budget.warn_percent);
     let over = budget.check(&spent, next).err();

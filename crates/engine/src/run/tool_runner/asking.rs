@@ -80,8 +80,7 @@ impl ToolRunner {
         let mut spent = Spent::default();
         let now = journal.now();
         if budget.is_set() {
-            let (agentable, run) = (journal.agentable(), journal.run());
-            spent = journal.retrying(|storage| storage.spent(agentable, run)).await?.and(self.reserved);
+            spent = journal.spent(&budget).await?.and(self.reserved);
             // Calls that run at once must not spend the same rest of a budget.
             let more = if image.is_some() { MAX_TOKENS } else { 0 };
             let most = model.max_cost(&ready.question(None), more, now, budget.refuse_unpriced);
@@ -131,7 +130,6 @@ impl Ready {
                 failed(ToolErrorCode::ValidationError, why)
             }
             Ok(Answered { text, .. }) => self.ask.response(&self.source, self.untrusted, &text),
-            Err(NoAnswer::Simulated) => not_set(&self.ask),
             Err(NoAnswer::Empty) => failed(ToolErrorCode::Unknown, "the model did not answer, or declined"),
             Err(NoAnswer::Invalid) => {
                 let why = "the model did not answer as the schema demands, twice: simplify the schema, or shorten the text";

@@ -15,7 +15,7 @@ use houston_tools::{Progress, Report, Reports};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Plans;
+use super::path::Plans;
 use crate::run::journal::Journal;
 use crate::run::storage::RunStorage;
 
@@ -25,15 +25,17 @@ const APART: Duration = Duration::from_millis(250);
 /// Call ids with the thread messages (cells) that show them.
 pub(crate) type Cells = Vec<(String, MessageId)>;
 
-/// Adds a thread message (cell) for every call except `send_message`.
+/// Adds a thread message (cell) for every call without one except `send_message`. Returns those of all calls.
 pub(super) fn add_cells<S: RunStorage>(
     journal: &Journal<'_, S>,
     step: &mut Step,
-    calls: &[ToolCall],
     plans: &mut Plans,
 ) -> Cells {
-    let mut cells = Cells::new();
-    for call in calls.iter().filter(|call| call.name != SEND_MESSAGE) {
+    let mut cells = std::mem::take(&mut plans.cells);
+    for call in plans.calls.iter().filter(|call| call.name != SEND_MESSAGE) {
+        if cell_of(&cells, &call.id).is_some() {
+            continue;
+        }
         let cell: MessageId = journal.new_id();
         let waits = plans.held.iter().any(|held| held.call.id == call.id);
         let of_call = plans.decided_by.iter().position(|(of, _)| *of == call.id);

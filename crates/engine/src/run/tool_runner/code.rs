@@ -7,21 +7,17 @@ use chrono::{DateTime, Utc};
 use houston_domain::code_call;
 use houston_domain::guard::Intent as StatedIntent;
 use houston_domain::history::Entry;
-use houston_domain::id::{MessageId, QuestionId};
-use houston_domain::question::{Question, QuestionState, approval, input};
-use houston_domain::step::Step;
-use houston_domain::tool_call::PausedCall;
-use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
-use houston_store::history::CommittedIntent;
-use houston_tools::{CodeAnswer, CodeCall, CodeCalls, Paused, untrusted};
+use houston_domain::id::MessageId;
+use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
+use houston_tools::{CodeAnswer, CodeCall, CodeCalls, untrusted};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::execution::{ExternalCall, OpenCalls};
+use super::execution::{Executing, ExternalCall};
 use super::fallback::Falling;
-use super::held::{Decided, DecidedCall, WaitingCall, cell_asked, question_of};
-use super::pausing::Resuming;
-use super::{Cells, Held, Others, Plans, Prepared, ToolRunner, add_cells, add_response, cut};
+use super::record::commit_with;
+use super::resume::Committed;
+use super::{Held, Made, Origin, Plans, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, add_message};
 use crate::run::storage::RunStorage;
@@ -29,36 +25,6 @@ use crate::setup::guards::shown;
 
 /// What ends code whose call waits for a person; only the code's process sees it.
 const WAITS: &str = "a call waits for a person";
-
-/// What is committed about a call of code.
-enum Made {
-    No,
-    /// At this position, the code made another call before.
-    Otherwise,
-    Answered(ToolResponse),
-    /// It was started.
-    Started(MessageId, Option<Question>),
-    /// It was started, and has paused.
-    Paused(MessageId, PausedCall),
-    /// A person was asked.
-    Asked(Question),
-}
-
-/// A call that has paused.
-struct PausedAt {
-    call: ToolCall,
-    cell: MessageId,
-    paused: PausedCall,
-}
-
-/// The calls of a round, by what is to be done with them.
-#[derive(Default)]
-struct Sorted {
-    new: Vec<ToolCall>,
-    decided: Vec<DecidedCall>,
-    external: Vec<ExternalCall>,
-    superseded: Vec<QuestionId>,
-}
 
 /// The time in the id of a cell: when the call was planned first.
 pub(super) fn time_of(cell: Option<MessageId>) -> Option<DateTime<Utc>> {
@@ -82,32 +48,37 @@ impl ToolRunner {
         &mut self,
         journal: &mut Journal<'_, S>,
         asked: CodeCalls,
-        codes: &mut Codes<'_>,
-        OpenCalls { running, open, cells }: OpenCalls<'_>,
+        executing: &mut Executing<'_>,
     ) -> Result<(), Interrupted> {
         let CodeCalls { of, calls, failed, answers } = asked;
+        let codes = &mut executing.codes;
         if let (Some(failed), Some(falling)) =
             (failed, codes.script(&of).and_then(|script| script.falling.as_mut()))
         {
             falling.failed(cut(journal, failed));
         }
         let calls: Vec<(usize, ToolCall)> = calls.into_iter().map(|call| named(&of, call)).collect();
-        calls.iter().for_each(|(_, call)| self.note_written(journal, std::slice::from_ref(call)));
+        if calls.iter().any(|(number, call)| self.recorded.has_other(&of, *number, &call.id)) {
+            codes.end(&of, End::Diverged);
+            let _ = answers.send(Err("it made other calls before".to_owned()));
+            return Ok(());
+        }
         let names: Vec<String> = calls.iter().map(|(_, call)| call.name.clone()).collect();
         let ids = calls.iter().map(|(_, call)| (call.id.clone(), Progress::Runs)).collect();
         codes.rounds.push(Round { of: of.clone(), calls: ids, tools: names.clone(), answers });
-        let Some(mut sorted) = self.sort_made(journal, &of, calls, codes).await? else {
-            codes.end(&of, End::Diverged);
-            if let Some(at) = codes.rounds.iter().position(|round| round.of == of) {
-                let _ =
-                    codes.rounds.swap_remove(at).answers.send(Err("it made other calls before".to_owned()));
-            }
-            return Ok(());
+        let made = |(_, call): (usize, ToolCall)| {
+            let is_for_code = self.offer().get(&call.name).is_none_or(|tool| tool.is_for_code());
+            let made = match self.recorded.about(&call.id) {
+                Made::No if !is_for_code => Made::Refused(not_for_code(&call.name)),
+                made => made,
+            };
+            (call, made)
         };
-        let mut external = std::mem::take(&mut sorted.external);
-        if !sorted.new.is_empty() || !sorted.decided.is_empty() {
-            external.extend(self.make(journal, &of, sorted, codes).await?);
-        }
+        let calls = calls.into_iter().map(made).collect();
+        let intent = codes.script(&of).and_then(|script| script.intent.clone());
+        let origin = Origin::Code { intent, history: codes.history };
+        let plans = self.plan(journal, &origin, calls).await?;
+        let external = self.make(journal, &of, plans, codes).await?;
         for name in names {
             // What these calls read, the next ones may send out.
             self.taint.add(&self.setup, &self.offer_with_results, &name);
@@ -121,210 +92,58 @@ impl ToolRunner {
         let may_fall = codes.script(&of).is_none_or(|script| script.falling.is_none());
         for call in external {
             let call = if may_fall { self.with_fallback(journal, call) } else { call };
-            let call = self.with_material(journal, call).await?;
-            open.push(self.open_call(&call));
-            cells.extend(call.cell.map(|cell| (call.call.id.clone(), cell)));
-            let sender = codes.begin(self, &call);
-            running.push(self.start_call(journal, call, sender));
+            self.start(journal, call, executing).await?;
         }
-        if codes.script(&of).is_some_and(|script| script.untrusted) {
+        if executing.codes.script(&of).is_some_and(|script| script.untrusted) {
             self.taint.add_untrusted();
         }
-        codes.settle();
+        executing.codes.settle();
         Ok(())
     }
 
-    /// Sorts calls by what is committed about them. `None`: the code has made another call before.
-    async fn sort_made<S: RunStorage>(
-        &self,
-        journal: &Journal<'_, S>,
-        of: &str,
-        calls: Vec<(usize, ToolCall)>,
-        codes: &mut Codes<'_>,
-    ) -> Result<Option<Sorted>, Interrupted> {
-        let mut sorted = Sorted::default();
-        for (number, call) in calls {
-            match self.recorded.made(of, number, &call.id) {
-                Made::No => sorted.new.push(call),
-                Made::Otherwise => return Ok(None),
-                Made::Answered(response) => codes.answer(&call.id, &response),
-                Made::Started(cell, question) => {
-                    let intent = codes.script(of).and_then(|script| script.intent.clone());
-                    let (call, note) = match question.map(|question| Decided::by(&question, call.clone())) {
-                        Some(Decided::CarryOut { call, note }) => (call, note),
-                        _ => (call, None),
-                    };
-                    sorted.external.push(self.repeat(journal, call, Some(cell), note, intent.as_ref()));
-                }
-                Made::Paused(cell, paused) => {
-                    let paused = PausedAt { call, cell, paused };
-                    self.add_paused(journal, of, paused, codes, &mut sorted).await?;
-                }
-                Made::Asked(question) => self.add_asked(journal, call, &question, codes, &mut sorted).await?,
-            }
-        }
-        Ok(Some(sorted))
-    }
-
-    /// Adds a call that a person was asked about. If the user wrote a message instead of answering, it is not made.
-    async fn add_asked<S: RunStorage>(
-        &self,
-        journal: &Journal<'_, S>,
-        call: ToolCall,
-        question: &Question,
-        codes: &mut Codes<'_>,
-        sorted: &mut Sorted,
-    ) -> Result<(), Interrupted> {
-        let Some(cell) = cell_asked(question) else { return Ok(()) };
-        let id = question.asked.id;
-        if question.state != QuestionState::Open {
-            let decided = Decided::by(question, call.clone());
-            sorted.decided.push(DecidedCall { call, cell, decided });
-            return Ok(());
-        }
-        let agentable = journal.agentable();
-        let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
-        if unread.from_user {
-            sorted.superseded.push(id);
-            let decided = Decided::Answer(approval::superseded());
-            sorted.decided.push(DecidedCall { call, cell, decided });
-            return Ok(());
-        }
-        codes.wait(call.id, id, cell);
-        codes.held.unread = unread.count;
-        Ok(())
-    }
-
-    /// Adds a call that has paused. If the user wrote a message instead of answering, it ends.
-    async fn add_paused<S: RunStorage>(
-        &self,
-        journal: &Journal<'_, S>,
-        of: &str,
-        PausedAt { call, cell, paused }: PausedAt,
-        codes: &mut Codes<'_>,
-        sorted: &mut Sorted,
-    ) -> Result<(), Interrupted> {
-        match Resuming::of(&paused, &call, &self.recorded.questions) {
-            Resuming::Decided(decided) => sorted.decided.push(DecidedCall { call, cell, decided }),
-            Resuming::GoesOn => {
-                let intent = codes.script(of).and_then(|script| script.intent.clone());
-                let paused = Paused { state: paused.state, answer: None };
-                sorted.external.push(self.going_on(journal, call, Some(cell), paused, intent.as_ref()));
-            }
-            Resuming::Waits(question) => {
-                let agentable = journal.agentable();
-                let unread = journal.retrying(|storage| storage.unread(agentable)).await?;
-                if unread.from_user {
-                    sorted.superseded.push(question);
-                    let decided = Decided::Begun(input::superseded());
-                    sorted.decided.push(DecidedCall { call, cell, decided });
-                } else {
-                    codes.pause(call.id, paused, cell, unread.count);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Commits calls that are made now, with the responses there are. Returns those that are to be executed.
+    /// Commits what is new about calls, and passes on the responses there are. Returns those that are to be executed.
     async fn make<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
         of: &str,
-        sorted: Sorted,
+        mut plans: Plans,
         codes: &mut Codes<'_>,
     ) -> Result<Vec<ExternalCall>, Interrupted> {
-        let Sorted { new, decided, superseded, .. } = sorted;
-        let mut step = journal.next_step();
-        let script = codes.script(of);
-        if let Some(falling) = script.as_ref().and_then(|script| script.falling.as_ref())
-            && self.recorded.failed(of).is_none()
-        {
-            falling.record(&mut step);
-        }
-        let intent = script.and_then(|script| script.intent.clone());
-        if !superseded.is_empty() {
-            step.questions.get_or_insert_default().superseded = superseded;
-        }
-        let mut plans = Plans::default();
-        for call in &new {
-            match self.offer().get(&call.name) {
-                Some(tool) if !tool.is_for_code() => {
-                    plans.answered.push((call.id.clone(), not_for_code(&call.name)));
+        let prepared = match plans.has_new() {
+            false => plans.known(),
+            true => {
+                let mut step = journal.next_step();
+                if let Some(falling) = codes.script(of).and_then(|script| script.falling.as_ref())
+                    && self.recorded.failed(of).is_none()
+                {
+                    falling.record(&mut step);
                 }
-                _ => self.plan_call(journal, call, intent.as_ref(), (codes.history, &[]), &mut plans),
+                for content in std::mem::take(&mut plans.messages) {
+                    let label =
+                        if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
+                    let inert = self.must_be_inert();
+                    let content = if inert { shown(&content, &self.setup.guards) } else { content };
+                    add_message(&mut step, journal.new_id(), content, label);
+                }
+                let (prepared, records) = self.prepare(journal, &mut step, plans).await?;
+                Box::pin(commit_with(journal, step, records)).await?;
+                houston_faults::fault!("C9")?;
+                prepared
             }
-        }
-        self.grant_held(journal, &mut plans, |_| intent.as_ref(), codes.history).await?;
-        let mut cells = add_cells(journal, &mut step, &new, &mut plans);
-        let held = self.ask(journal, &mut step, std::mem::take(&mut plans.held), &cells).await?;
-        cells.extend(decided.iter().map(|of| (of.call.id.clone(), of.cell)));
-        let decided = decided.into_iter().map(|DecidedCall { call, decided, .. }| (call, decided));
-        let (more, decided) = self.plan_decided(journal, decided, |_| intent.as_ref());
-        plans.extend(more);
-        for content in std::mem::take(&mut plans.messages) {
-            let label = if self.has_read_untrusted() { json!({"untrusted": true}) } else { json!({}) };
-            let inert = self.must_be_inert();
-            let content = if inert { shown(&content, &self.setup.guards) } else { content };
-            add_message(&mut step, journal.new_id(), content, label);
-        }
-        let calls: Vec<ToolCall> = new.into_iter().chain(decided).collect();
-        let others = Others { held, are_open: true, keep_whole: true };
-        let prepared = self.carry_out(journal, &mut step, plans, &calls, &cells, others).await?;
-        let Prepared::Open { responses, external, held, records } = prepared else { return Ok(Vec::new()) };
-        match records {
-            Some(records) => Box::pin(records.commit(journal, step)).await?,
-            None => journal.commit(step).await?,
         };
-        houston_faults::fault!("C9")?;
-        for (call, response) in responses {
+        for (call, response) in prepared.responses {
             codes.answer(&call, &response);
         }
-        for WaitingCall { call, question, cell, .. } in held.into_calls() {
-            question.into_iter().for_each(|question| codes.wait(call.clone(), question, cell));
-        }
-        Ok(external.0)
-    }
-
-    /// Adds the response to a call of code. The code reads it once the step is committed.
-    pub(super) fn add_of_code<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-        step: &mut Step,
-        call: &ToolCall,
-        response: ToolResponse,
-        codes: &mut Codes<'_>,
-        cells: &mut Cells,
-    ) {
-        let response = cut(journal, response);
-        add_response(step, &call.id, &response, cells);
-        cells.retain(|(id, _)| *id != call.id);
-        self.taint.add_result(response.text());
-        codes.answer(&call.id, &response);
+        codes.hold(prepared.held);
+        Ok(prepared.external)
     }
 }
 
-impl super::resume::Committed {
-    fn made(&self, of: &str, number: usize, id: &str) -> Made {
-        let question = question_of(&self.questions, id).cloned();
-        match (self.intents.get(id), question) {
-            (Some(CommittedIntent { response: Some(response), .. }), _) => Made::Answered(response.clone()),
-            (Some(CommittedIntent { cell, paused: Some(paused), .. }), _) => {
-                Made::Paused(*cell, paused.clone())
-            }
-            (Some(CommittedIntent { cell, .. }), question) => Made::Started(*cell, question),
-            (None, Some(question)) => Made::Asked(question),
-            (None, None) if self.ids().any(|made| code_call::number(made, of) == Some(number)) => {
-                Made::Otherwise
-            }
-            (None, None) => Made::No,
-        }
-    }
-
-    /// The ids of the calls that something is committed about.
-    fn ids(&self) -> impl Iterator<Item = &str> {
-        let asked = self.questions.iter().filter_map(|question| question.asked.subject.as_deref());
-        self.intents.keys().map(String::as_str).chain(asked)
+impl Committed {
+    /// Whether the code of the call `of` made another call with this number.
+    fn has_other(&self, of: &str, number: usize, id: &str) -> bool {
+        let mut made = self.ids().filter(|made| code_call::number(made, of) == Some(number)).peekable();
+        made.peek().is_some() && made.all(|made| made != id)
     }
 }
 
@@ -344,12 +163,8 @@ pub(super) struct Codes<'h> {
     pub(super) history: &'h [Entry],
     scripts: Vec<Script>,
     pub(super) rounds: Vec<Round>,
-    /// Calls of code that wait for a person.
+    /// Calls of code that wait for a person, and calls of the turn and of its code that have paused.
     pub(super) held: Held,
-    /// Calls of the turn and of its code that have paused.
-    pub(super) paused: Held,
-    /// What they keep, and what they wait for.
-    pub(super) pauses: Vec<PausedCall>,
     channel: Option<Channel>,
 }
 
@@ -424,11 +239,6 @@ impl<'h> Codes<'h> {
             return calls;
         }
         std::future::pending().await
-    }
-
-    /// The calls that wait.
-    pub(super) fn take_held(&mut self) -> Held {
-        std::mem::take(&mut self.held).and(std::mem::take(&mut self.paused))
     }
 
     /// Whether code made this call.
@@ -517,20 +327,10 @@ impl<'h> Codes<'h> {
         }
     }
 
-    /// A call of code waits for a person.
-    pub(super) fn wait(&mut self, call: String, question: QuestionId, cell: MessageId) {
-        self.waits(&call);
-        self.held.add(call, question, cell);
-    }
-
-    /// A call of the turn, or of code, has paused. `seen`: the unread messages that are no reason to go on.
-    pub(super) fn pause(&mut self, call: String, paused: PausedCall, cell: MessageId, seen: i32) {
-        self.waits(&call);
-        let mut held = Held::default();
-        held.unread = seen;
-        held.add_paused(call, (paused.question, paused.until), cell);
-        self.paused = std::mem::take(&mut self.paused).and(held);
-        self.pauses.push(paused);
+    /// Calls of code wait for a person, or calls of the turn or of code have paused.
+    pub(super) fn hold(&mut self, held: Held) {
+        held.calls.iter().for_each(|held| self.waits(&held.call));
+        self.held = std::mem::take(&mut self.held).and(held);
     }
 
     /// A call of code, or what is called in its place, waits for a person or has paused.
@@ -552,11 +352,8 @@ impl Script {
     }
 
     fn of(runner: &ToolRunner, call: &ExternalCall) -> Self {
-        let falling = call.fallback.is_some().then(|| {
-            let tool = runner.offer().get(&call.call.name);
-            let effect = tool.map_or(EffectClass::Effect, |tool| tool.definition().effect);
-            Box::new(Falling::of(call, effect))
-        });
+        let falling =
+            call.fallback.is_some().then(|| Box::new(Falling::of(call, runner.effect_of(&call.call.name))));
         Self {
             of: call.call.id.clone(),
             intent: call.intent.clone(),

@@ -1,4 +1,4 @@
-//! Executing the calls of a turn that act outside of Houston: concurrently, each response committed when it arrives.
+//! Executing calls that act outside of Houston: those of a turn concurrently, each response committed when it arrives.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -11,7 +11,6 @@ use houston_domain::guard::Intent;
 use houston_domain::history::Entry;
 use houston_domain::id::MessageId;
 use houston_domain::step::Step;
-use houston_domain::tool_call::PausedCall;
 use houston_domain::tool_call::{EffectClass, ToolCall, ToolErrorCode, ToolResponse};
 use houston_tools::{
     Acted, Ask, CallContext, CheckOutcome, Code, CodeCalls, CodeHost, Offer, Pause, Paused, Plan, SharedTool,
@@ -21,10 +20,12 @@ use rust_decimal::Decimal;
 use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 
+use super::cells::{add_response, cell_of};
 use super::code::{Codes, time_of};
 use super::fallback::FallbackCall;
+use super::path::not_for_plans;
 use super::pausing::Pausing;
-use super::{Cells, ExternalCalls, Held, Responses, ToolRunner, add_response, cell_of, not_for_plans};
+use super::{Cells, Held, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::observer::Observed;
 use crate::run::journal::Journal;
@@ -38,31 +39,26 @@ pub(crate) enum ToolsOutcome {
     Returned { step: Box<Step>, responses: Responses, held: Held },
     /// The process stops, and the calls that are still open may be repeated by another worker.
     HandOver,
-    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls,
-    /// `paused` what calls have begun that have paused.
-    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held, paused: Vec<PausedCall> },
+    /// The calls were stopped. The responses that arrived are committed; `cells` are those of all calls.
+    Stopped { stop: Stop, responses: Responses, cells: Cells, held: Held },
 }
 
 /// A call without a response yet.
-pub(super) struct OpenCall {
+struct OpenCall {
     call: String,
     may_repeat: bool,
     /// How long it may continue once it is stopped.
     patience: Duration,
 }
 
-/// The calls that are executed.
-pub(super) struct OpenCalls<'o> {
-    pub(super) running: &'o mut FuturesUnordered<Running>,
-    pub(super) open: &'o mut Vec<OpenCall>,
-    pub(super) cells: &'o mut Cells,
-}
-
-/// What calls that return are added to.
-struct Collected<'c, 'h> {
-    codes: &'c mut Codes<'h>,
-    responses: &'c mut Responses,
-    cells: &'c mut Cells,
+/// The calls of a turn that are executed, and what has become of them.
+pub(super) struct Executing<'h> {
+    running: FuturesUnordered<Running>,
+    open: Vec<OpenCall>,
+    cells: Cells,
+    responses: Responses,
+    /// Boxed: most turns run no code.
+    pub(super) codes: Box<Codes<'h>>,
 }
 
 impl ToolRunner {
@@ -71,87 +67,100 @@ impl ToolRunner {
     pub(crate) async fn execute<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
-        ExternalCalls(external): ExternalCalls,
-        mut responses: Responses,
+        external: Vec<ExternalCall>,
+        responses: Responses,
         history: &[Entry],
     ) -> Result<ToolsOutcome, Interrupted> {
         if journal.signals.is_lost() {
             return Err(Interrupted::Lost);
         }
-        let external = Box::pin(self.ready(journal, external)).await?;
-        let mut open: Vec<OpenCall> = external.iter().map(|external| self.open_call(external)).collect();
-        let mut cells: Cells = external
-            .iter()
-            .filter_map(|external| external.cell.map(|cell| (external.call.id.clone(), cell)))
-            .collect();
-        // Boxed: most turns run no code.
-        let mut codes = Box::new(Codes::of(history));
-        let mut running = FuturesUnordered::<Running>::new();
+        let (running, codes) = (FuturesUnordered::new(), Box::new(Codes::of(history)));
+        let mut calls = Executing { running, open: Vec::new(), cells: Cells::new(), responses, codes };
+        self.reserved = Decimal::ZERO;
         for call in external {
-            let sender = codes.begin(self, &call);
-            running.push(self.start_call(journal, call, sender));
+            Box::pin(self.start(journal, self.with_fallback(journal, call), &mut calls)).await?;
         }
         let mut drained = pin!(journal.signals.drained().fuse());
         loop {
-            let may_all_repeat = !open.is_empty() && open.iter().all(|call| call.may_repeat);
-            let next = next(&mut running, &mut codes);
+            let may_all_repeat = !calls.open.is_empty() && calls.open.iter().all(|call| call.may_repeat);
+            let next = next(&mut calls.running, &mut calls.codes);
             let happened = journal.signals.until_returned(next, may_all_repeat, drained.as_mut()).await?;
             let returned = match happened {
                 Ok(Happened::Returned(returned)) => returned,
                 Ok(Happened::Asked(asked)) => {
-                    let calls = OpenCalls { running: &mut running, open: &mut open, cells: &mut cells };
-                    Box::pin(self.start_calls(journal, asked, &mut codes, calls)).await?;
+                    Box::pin(self.start_calls(journal, asked, &mut calls)).await?;
                     continue;
                 }
                 Err(Stop::Drained) => return Ok(ToolsOutcome::HandOver),
                 Err(stop) => {
-                    let patience = open.iter().map(|open| open.patience).max().unwrap_or_default();
-                    Box::pin(self.stop(journal, running, patience, &mut responses, &cells)).await?;
-                    let (held, paused) = (codes.take_held(), std::mem::take(&mut codes.pauses));
-                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held, paused });
+                    Box::pin(self.stop(journal, &mut calls)).await?;
+                    let Executing { responses, cells, codes, .. } = calls;
+                    return Ok(ToolsOutcome::Stopped { stop, responses, cells, held: codes.held });
                 }
             };
             let mut step = Box::new(journal.next_step());
             houston_faults::fault!("C10")?;
-            let Some(returned) = returned else {
-                return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
+            let (is_new, going) = match returned {
+                Some(returned) => {
+                    Box::pin(self.add_returned(journal, &mut step, returned, &mut calls)).await?
+                }
+                None => (true, None),
             };
-            open.retain(|open| open.call != returned.call.id);
-            let calls = Collected { codes: &mut codes, responses: &mut responses, cells: &mut cells };
-            let returned = Box::pin(self.add_returned(journal, &mut step, returned, calls));
-            let (is_new, going) = returned.await?;
             if !is_new {
-                codes.settle();
+                calls.codes.settle();
                 continue;
             }
-            if running.is_empty() && going.is_none() {
-                return Ok(ToolsOutcome::Returned { step, responses, held: codes.take_held() });
+            if calls.running.is_empty() && going.is_none() {
+                let Executing { responses, codes, .. } = calls;
+                return Ok(ToolsOutcome::Returned { step, responses, held: codes.held });
             }
             // Boxed: the other calls may take minutes.
             Box::pin(journal.commit(*step)).await?;
             houston_faults::fault!("C11")?;
             // Only now: code goes on with what is committed, and so do calls that have paused.
-            codes.settle();
+            calls.codes.settle();
             if let Some(going) = going {
-                open.push(self.open_call(&going));
-                let sender = codes.begin(self, &going);
-                running.push(self.start_call(journal, going, sender));
+                Box::pin(self.start(journal, going, &mut calls)).await?;
             }
         }
     }
 
-    /// The calls with their fallbacks, and with what a model is asked about.
-    async fn ready<S: RunStorage>(
+    /// Starts a call whose intent is committed.
+    pub(super) async fn start<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
-        external: Vec<ExternalCall>,
-    ) -> Result<Vec<ExternalCall>, Interrupted> {
-        self.reserved = Decimal::ZERO;
-        let mut ready = Vec::with_capacity(external.len());
-        for call in external {
-            ready.push(self.with_material(journal, self.with_fallback(journal, call)).await?);
+        call: ExternalCall,
+        calls: &mut Executing<'_>,
+    ) -> Result<(), Interrupted> {
+        let call = self.with_material(journal, call).await?;
+        let ToolCall { id, name, .. } = &call.call;
+        let patience = self.offer().get(name).map(|tool| tool.stop_within()).unwrap_or_default();
+        calls.open.push(OpenCall { call: id.clone(), may_repeat: call.may_repeat(self.offer()), patience });
+        if cell_of(&calls.cells, id).is_none() {
+            calls.cells.extend(call.cell.map(|cell| (id.clone(), cell)));
         }
-        Ok(ready)
+        let sender = calls.codes.begin(self, &call);
+        calls.running.push(self.run(journal, call, sender));
+        Ok(())
+    }
+
+    /// Starts the call of a plan's step, whose intent is committed.
+    pub(crate) async fn start_step<S: RunStorage>(
+        &mut self,
+        journal: &Journal<'_, S>,
+        call: ExternalCall,
+    ) -> Result<BoxFuture<'static, ToolResponse>, Interrupted> {
+        let call = self.with_material(journal, call).await?;
+        let metrics = Arc::clone(&journal.services.metrics);
+        let running = self.run(journal, call, None);
+        Ok(Box::pin(async move {
+            let response = match running.await {
+                Returned { acted: Acted::Done(response), .. } => response,
+                Returned { call, .. } => not_for_plans(&call.name),
+            };
+            metrics.tools.answered(&response);
+            response
+        }))
     }
 
     /// Adds what a call has returned to a step. Returns whether there is something to commit, and the call if it has paused and
@@ -161,9 +170,10 @@ impl ToolRunner {
         journal: &mut Journal<'_, S>,
         step: &mut Step,
         returned: Returned,
-        calls: Collected<'_, '_>,
+        calls: &mut Executing<'_>,
     ) -> Result<(bool, Option<ExternalCall>), Interrupted> {
-        Ok(match self.pause_returned(journal, step, returned, (&mut *calls.codes, &*calls.cells)).await? {
+        calls.open.retain(|open| open.call != returned.call.id);
+        Ok(match self.pause_returned(journal, step, returned, calls).await? {
             Ok(going) => (true, going),
             Err(ended) => (self.add_ended(journal, step, ended, calls) || journal.owed() > 0, None),
         })
@@ -177,7 +187,7 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         step: &mut Step,
         Returned { call, acted, .. }: Returned,
-        (codes, cells): (&mut Codes<'_>, &Cells),
+        calls: &mut Executing<'_>,
     ) -> Result<Result<Option<ExternalCall>, (ToolCall, ToolResponse)>, Interrupted> {
         let pause: Pause = match acted {
             Acted::Done(response) => {
@@ -186,20 +196,22 @@ impl ToolRunner {
             }
             Acted::Paused(pause) => pause,
         };
-        let cell = cell_of(cells, &call.id);
+        let cell = cell_of(&calls.cells, &call.id);
         Ok(match (self.pause(journal, step, &call, cell, pause), cell) {
             (Pausing::Failed(response), _) => Err((call, response)),
             (Pausing::Now(paused), _) => {
                 let paused = Paused { state: paused.state, answer: None };
-                let script = codes.take_paused(&call.id);
+                let script = calls.codes.take_paused(&call.id);
                 let intent = script.as_ref().and_then(|script| script.intent.as_ref());
                 let going = self.going_on(journal, call, cell, paused, intent);
                 Ok(Some(if script.is_some() { self.with_fallback(journal, going) } else { going }))
             }
             (Pausing::Later(paused), Some(cell)) => {
-                codes.take_paused(&call.id);
-                let seen = self.seen_messages(journal, &paused).await?;
-                codes.pause(call.id, paused, cell, seen);
+                calls.codes.take_paused(&call.id);
+                let mut held =
+                    Held { unread: self.seen_messages(journal, &paused).await?, ..Held::default() };
+                held.add_paused(call.id, paused, cell);
+                calls.codes.hold(held);
                 Ok(None)
             }
             // Only the reply to the user has no cell, and it does not pause.
@@ -214,57 +226,51 @@ impl ToolRunner {
         journal: &Journal<'_, S>,
         step: &mut Step,
         (call, response): (ToolCall, ToolResponse),
-        Collected { codes, responses, cells }: Collected<'_, '_>,
+        calls: &mut Executing<'_>,
     ) -> bool {
         let is_short = |count| self.made_more(&call.id, count);
-        let Some(response) = codes.finished(&call.id, response, is_short) else {
-            codes.waits(&call.id);
+        let Some(response) = calls.codes.finished(&call.id, response, is_short) else {
+            calls.codes.waits(&call.id);
             return false;
         };
-        if codes.made(&call.id) {
-            self.add_of_code(journal, step, &call, response, codes, cells);
+        if !calls.codes.made(&call.id) {
+            self.take(journal, step, call, response, calls);
             return true;
         }
-        let response = self.take(journal, step, &call, response, cells);
-        responses.push((call.id, response));
+        // The code reads it once the step is committed.
+        let response = cut(journal, response);
+        add_response(step, &call.id, &response, &calls.cells);
+        calls.cells.retain(|(id, _)| *id != call.id);
+        self.taint.add_result(response.text());
+        calls.codes.answer(&call.id, &response);
         true
     }
 
-    pub(super) fn open_call(&self, external: &ExternalCall) -> OpenCall {
-        let tool = self.offer().get(&external.call.name);
-        OpenCall {
-            call: external.call.id.clone(),
-            may_repeat: external.may_repeat(self.offer()),
-            patience: tool.map(|tool| tool.stop_within()).unwrap_or_default(),
-        }
-    }
-
-    /// Adds a response that has arrived to a step. Returns it as the history will have it.
+    /// Adds a response that has arrived to a step, as the history will have it.
     fn take<S: RunStorage>(
         &mut self,
         journal: &Journal<'_, S>,
         step: &mut Step,
-        call: &ToolCall,
+        call: ToolCall,
         response: ToolResponse,
-        cells: &Cells,
-    ) -> ToolResponse {
+        calls: &mut Executing<'_>,
+    ) {
         let response = self.store_large_result(journal, step, &call.name, &call.id, response);
-        add_response(step, &call.id, &response, cells);
-        response
+        add_response(step, &call.id, &response, &calls.cells);
+        calls.responses.push((call.id, response));
     }
 
-    /// Asks the running calls to stop and waits for up to `patience`, the longest time one of the tools needs to stop; then
-    /// drops the rest. Responses that arrive meanwhile are committed.
+    /// Asks the running calls to stop and waits as long as one of the tools needs to stop; then drops the rest. Responses that
+    /// arrive meanwhile are committed.
     async fn stop<S: RunStorage>(
         &mut self,
         journal: &mut Journal<'_, S>,
-        mut running: FuturesUnordered<Running>,
-        patience: Duration,
-        responses: &mut Responses,
-        cells: &Cells,
+        calls: &mut Executing<'_>,
     ) -> Result<(), Interrupted> {
         // The watchdog stops tools through the same token as a cancel request.
         journal.signals.cancel().cancel();
+        let mut running = std::mem::take(&mut calls.running);
+        let patience = calls.open.iter().map(|open| open.patience).max().unwrap_or_default();
         if patience.is_zero() {
             return Ok(());
         }
@@ -282,8 +288,7 @@ impl ToolRunner {
                 Ok(None) | Err(_) => return Ok(()),
             };
             let mut step = journal.next_step();
-            let response = self.take(journal, &mut step, &call, response, cells);
-            responses.push((call.id, response));
+            self.take(journal, &mut step, call, response, calls);
             journal.commit(step).await?;
         }
     }
@@ -308,12 +313,12 @@ async fn next(running: &mut FuturesUnordered<Running>, codes: &mut Codes<'_>) ->
 }
 
 /// A running call; completes with its response, or when it pauses.
-pub(super) type Running = BoxFuture<'static, Returned>;
+type Running = BoxFuture<'static, Returned>;
 
 /// A call that has returned, or has paused.
-pub(super) struct Returned {
-    pub(super) call: ToolCall,
-    pub(super) acted: Acted,
+struct Returned {
+    call: ToolCall,
+    acted: Acted,
 }
 
 impl Returned {
@@ -395,6 +400,17 @@ impl Work {
 }
 
 impl ExternalCall {
+    /// A call without a note and a fallback.
+    pub(super) fn new(
+        call: ToolCall,
+        context: CallContext,
+        cell: Option<MessageId>,
+        work: Work,
+        intent: Option<&Intent>,
+    ) -> Self {
+        Self { call, context, cell, work, note: None, intent: intent.cloned(), fallback: None }
+    }
+
     /// Whether another worker may execute the call again.
     pub(crate) fn may_repeat(&self, offer: &Offer) -> bool {
         let effect = offer.get(&self.call.name).map(|tool| tool.definition().effect);
@@ -403,7 +419,7 @@ impl ExternalCall {
 
     /// Runs the call, up to its time-out. A panic becomes a failed response. Code sends its calls to `code_calls`; its own time
     /// is limited where it runs, and each of its calls has a time-out. So has a fallback, which is asked for there as well.
-    pub(super) fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
+    fn run(self, offer: &Offer, code_calls: Option<mpsc::UnboundedSender<CodeCalls>>) -> Running {
         let Self { call, context, cell, work, note, fallback, .. } = self;
         if let Some(cell) = cell {
             context.progress.runs_as(cell);
@@ -474,8 +490,8 @@ pub(super) fn noted(response: ToolResponse, note: Option<&str>) -> ToolResponse 
 }
 
 impl ToolRunner {
-    /// Starts a call that acts outside of Houston, between the two calls of the observers.
-    pub(super) fn start_call<S: RunStorage>(
+    /// Runs a call between the two calls of the observers.
+    fn run<S: RunStorage>(
         &self,
         journal: &Journal<'_, S>,
         external: ExternalCall,
@@ -499,27 +515,6 @@ impl ToolRunner {
             }
             returned
         })
-    }
-}
-
-impl ToolRunner {
-    /// Starts the call of a plan's step, whose intent is committed.
-    pub(crate) fn start_step<S: RunStorage>(
-        &self,
-        journal: &Journal<'_, S>,
-        call: ExternalCall,
-    ) -> BoxFuture<'static, ToolResponse> {
-        let metrics = Arc::clone(&journal.services.metrics);
-        let running = self.start_call(journal, call, None);
-        async move {
-            let response = match running.await {
-                Returned { acted: Acted::Done(response), .. } => response,
-                Returned { call, .. } => not_for_plans(&call.name),
-            };
-            metrics.tools.answered(&response);
-            response
-        }
-        .boxed()
     }
 }
 

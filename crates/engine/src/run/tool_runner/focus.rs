@@ -132,18 +132,13 @@ impl ToolRunner {
         }
     }
 
-    /// Notes what calls may change: their arguments name it. In a process without context providers nothing is noted.
-    pub(crate) fn note_written<S: RunStorage>(&mut self, journal: &Journal<'_, S>, calls: &[ToolCall]) {
-        if !journal.services.setups.has_providers() {
-            return;
-        }
-        for call in calls {
-            let (name, input) = inner_call(&call.name, &call.input);
-            let reads =
-                self.offer().get(name).is_some_and(|tool| tool.definition().effect == EffectClass::Read);
-            if !reads {
-                add_ids(&input, &mut self.written);
-            }
+    /// Notes what a call may change: its arguments name it. In a process without context providers nothing is noted.
+    pub(super) fn note_written<S: RunStorage>(&mut self, journal: &Journal<'_, S>, call: &ToolCall) {
+        let (name, input) = inner_call(&call.name, &call.input);
+        let reads =
+            || self.offer().get(name).is_some_and(|tool| tool.definition().effect == EffectClass::Read);
+        if journal.services.setups.has_providers() && !reads() {
+            add_ids(&input, &mut self.written);
         }
     }
 

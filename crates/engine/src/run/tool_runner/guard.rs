@@ -42,26 +42,20 @@ pub(super) struct Judged {
     pub(super) note: Option<String>,
 }
 
-/// What the model said its calls are for.
-pub(super) struct Intents {
-    said: Vec<Intent>,
-    /// For each call, the index of its intent.
-    of_calls: Vec<Option<usize>>,
-}
+/// What the model said its calls are for, by their ids.
+pub(crate) struct Intents(Vec<(String, Intent)>);
 
 impl Intents {
     /// `said`: the text beside the calls.
     pub(super) fn of(said: &str, calls: &[ToolCall]) -> Self {
         let said = Intent::parse(said);
         let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
-        let index = |intent: &Intent| said.iter().position(|one| std::ptr::eq(one, intent));
-        let of_calls = Intent::assign(&said, &names).into_iter().map(|of| of.and_then(index)).collect();
-        Self { said, of_calls }
+        let of_calls = calls.iter().zip(Intent::assign(&said, &names));
+        Self(of_calls.filter_map(|(call, intent)| Some((call.id.clone(), intent?.clone()))).collect())
     }
 
-    /// The intent of the call with this index.
-    pub(super) fn of_call(&self, nth: usize) -> Option<&Intent> {
-        self.said.get((*self.of_calls.get(nth)?)?)
+    pub(super) fn of_call(&self, call: &str) -> Option<&Intent> {
+        self.0.iter().find(|(of, _)| of == call).map(|(_, intent)| intent)
     }
 }
 

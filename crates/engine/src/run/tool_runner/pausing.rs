@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use houston_domain::client_offer;
 use houston_domain::guard::Intent;
-use houston_domain::id::{MessageId, QuestionId};
+use houston_domain::id::MessageId;
 use houston_domain::question::input::{self, InputAnswer};
 use houston_domain::question::{NewQuestion, Question, QuestionKind, QuestionState};
 use houston_domain::step::Step;
@@ -37,10 +37,9 @@ pub(super) enum Pausing {
 }
 
 /// How a paused call goes on in another attempt.
-#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 pub(super) enum Resuming {
-    /// It waits for this question.
-    Waits(QuestionId),
+    /// It waits for its question.
+    Waits,
     /// It is decided.
     Decided(Decided),
     /// It goes on by itself.
@@ -48,21 +47,22 @@ pub(super) enum Resuming {
 }
 
 impl Resuming {
-    /// `questions`: those of the run.
-    pub(super) fn of(paused: &PausedCall, call: &ToolCall, questions: &[Question]) -> Self {
-        let Some(id) = paused.question else { return Self::GoesOn };
-        let question = questions.iter().find(|question| question.asked.id == id);
+    /// `question`: that of the call, if there is one.
+    pub(super) fn of(paused: &PausedCall, question: Option<&Question>) -> Self {
+        if paused.question.is_none() {
+            return Self::GoesOn;
+        }
         let response = match question.map(|question| (question.state, &question.answer)) {
-            Some((QuestionState::Open, _)) => return Self::Waits(id),
+            Some((QuestionState::Open, _)) => return Self::Waits,
             Some((QuestionState::Answered, Some(answer))) if InputAnswer::from_value(answer).is_some() => {
                 let paused = Paused { state: paused.state.clone(), answer: Some(answer.clone()) };
-                return Self::Decided(Decided::GoOn { call: call.clone(), paused });
+                return Self::Decided(Decided::GoOn(paused));
             }
             Some((QuestionState::Expired, _)) => input::expired(),
             Some((QuestionState::Superseded, _)) => input::superseded(),
             _ => input::closed(),
         };
-        Self::Decided(Decided::Begun(response))
+        Self::Decided(Decided::Answer(response))
     }
 }
 
@@ -117,8 +117,7 @@ impl ToolRunner {
     ) -> ExternalCall {
         let (call, note) = self.limited(call);
         let context = self.call_context(journal, &call);
-        let (work, intent) = (Work::GoOn(paused), intent.cloned());
-        ExternalCall { call, context, cell, work, note, intent, fallback: None }
+        ExternalCall { note, ..ExternalCall::new(call, context, cell, Work::GoOn(paused), intent) }
     }
 
     /// Ends what goes on elsewhere of paused calls, because their run ends.
@@ -157,14 +156,10 @@ fn asked<S: RunStorage>(
     content.iter_mut().for_each(storable_value);
     let subject = if of_client { client_offer::subject(&call.id) } else { input::subject(&call.id) };
     NewQuestion {
-        id: journal.new_id(),
-        kind: QuestionKind::Input,
         subject: Some(subject),
-        text,
         schema: Some(input::answer_schema(content.as_ref())),
-        default_value: None,
         expires_at: journal.approvals_expire_at(),
-        approval: None,
         message_id: cell,
+        ..journal.question(QuestionKind::Input, text)
     }
 }

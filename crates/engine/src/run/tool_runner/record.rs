@@ -13,8 +13,9 @@ use houston_store::step::CommittedStep;
 use houston_tools::builtin::{READ_RESULT, preview};
 use houston_tools::{NewTaskInfo, Record};
 
+use super::cells::cell_of;
 use super::execution::{noted, parent};
-use super::{Cells, Responses, ToolRunner, cell_of, cut};
+use super::{Cells, Responses, ToolRunner, cut};
 use crate::error::Interrupted;
 use crate::run::journal::{Journal, Rows};
 use crate::run::storage::{RunStorage, RunTransaction};
@@ -229,21 +230,21 @@ impl<T> WrittenRecords<T> {
     pub(crate) fn has_attached_plan(&self) -> bool {
         self.records.tasks().any(|(_, task)| task.plan.is_some_and(|plan| plan.attached))
     }
+}
 
-    /// Commits a step together with the records, and sends hints for the tasks among them.
-    pub(crate) async fn commit<S: RunStorage<Transaction = T>>(
-        self,
-        journal: &mut Journal<'_, S>,
-        step: Step,
-    ) -> Result<CommittedStep, Interrupted> {
-        let Self { rows, records } = self;
-        let done = journal.commit_with_rows(rows, step, &records).await?;
-        for (pending, task) in records.tasks() {
-            let hint = Hint::run(AgentableId(pending.ids.row));
-            journal.services.hints.send(journal.services.lane(task.kind), hint);
-        }
-        Ok(done)
+/// Commits a step together with the records, and sends hints for the tasks among them.
+pub(crate) async fn commit_with<S: RunStorage>(
+    journal: &mut Journal<'_, S>,
+    step: Step,
+    records: Option<WrittenRecords<S::Transaction>>,
+) -> Result<CommittedStep, Interrupted> {
+    let Some(WrittenRecords { rows, records }) = records else { return journal.commit(step).await };
+    let done = journal.commit_with_rows(rows, step, &records).await?;
+    for (pending, task) in records.tasks() {
+        let hint = Hint::run(AgentableId(pending.ids.row));
+        journal.services.hints.send(journal.services.lane(task.kind), hint);
     }
+    Ok(done)
 }
 
 impl ToolRunner {

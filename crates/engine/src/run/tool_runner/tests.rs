@@ -9,9 +9,11 @@ use houston_domain::tool_call::ToolErrorCode;
 use houston_store::history::CommittedIntent;
 use houston_store::run_context::RunContext;
 use houston_tools::{CheckOutcome, Tool as _};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
+use crate::error::Interrupted;
 use crate::run::signals::Stop;
 use crate::run::tests::fixture::{Behaviour, Process, ScriptedModel, TestTool, call};
 use crate::setup::guards::{situation, user_texts};
@@ -43,9 +45,9 @@ impl Turn {
     async fn run(&mut self, meanwhile: impl AsyncFnOnce(&Process)) -> ToolsOutcome {
         let mut journal = self.process.journal();
         let mut step = journal.next_step();
-        let plans = self.tools.plan(&journal, &self.calls, ("", usize::MAX), &[], HashMap::new());
-        let prepared = self.tools.prepare(&journal, &mut step, plans, &self.calls).await.unwrap();
-        let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
+        let plans = self.tools.plan_turn(&journal, self.calls.clone(), ("", usize::MAX), &[]).await.unwrap();
+        let (prepared, _) = self.tools.prepare(&journal, &mut step, plans).await.unwrap();
+        let Prepared { responses, external, .. } = prepared;
         assert_eq!(step.intents.len(), self.calls.len());
         journal.commit(step).await.unwrap();
         let execution = self.tools.execute(&mut journal, external, responses, &[]);
@@ -60,8 +62,9 @@ impl Turn {
             self.process.storage.add_intent(&call.id, intent);
         }
         let mut journal = self.process.journal();
-        let resumed = self.tools.resume(&mut journal, self.calls.clone(), "").await.unwrap();
-        let Prepared::Open { external, responses, .. } = resumed.prepared else { panic!("all are answered") };
+        let plans = self.tools.resume(&journal, self.calls.clone(), "").await.unwrap();
+        assert!(!plans.has_new(), "all are begun or answered");
+        let Prepared { external, responses, .. } = plans.known();
         let outcome = self.tools.execute(&mut journal, external, responses, &[]).await.unwrap();
         let ToolsOutcome::Returned { responses, .. } = outcome else { panic!("a call did not return") };
         responses
@@ -180,9 +183,9 @@ async fn nothing_is_started_without_a_trusted_lease() {
     let mut turn = Turn::new(vec![TestTool::new("pay", EffectClass::Effect, Behaviour::Answers)]);
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[], HashMap::new());
-    let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
-    let Prepared::Open { responses, external, .. } = prepared else { panic!("no call acts outside") };
+    let plans = turn.tools.plan_turn(&journal, turn.calls.clone(), ("", usize::MAX), &[]).await.unwrap();
+    let (prepared, _) = turn.tools.prepare(&journal, &mut step, plans).await.unwrap();
+    let Prepared { responses, external, .. } = prepared;
     turn.process.trusted.store(false, Ordering::Relaxed);
     let outcome = turn.tools.execute(&mut journal, external, responses, &[]).await;
     assert!(matches!(outcome, Err(Interrupted::Lost)));
@@ -239,12 +242,12 @@ async fn record_that_is_refused_the_second_time_stops_the_run() {
     turn.calls = vec![ToolCall { input: json!({"title": "A", "content": "B"}), ..call("c", "create_note") }];
     let mut journal = turn.process.journal();
     let mut step = journal.next_step();
-    let plans = turn.tools.plan(&journal, &turn.calls, ("", usize::MAX), &[], HashMap::new());
+    let plans = turn.tools.plan_turn(&journal, turn.calls.clone(), ("", usize::MAX), &[]).await.unwrap();
     turn.process.storage.fail([crate::run::tests::memory_storage::Fault::BrokenBefore]);
     turn.process.storage.refuse_records([false, true]);
-    let prepared = turn.tools.prepare(&journal, &mut step, plans, &turn.calls).await.unwrap();
-    let Prepared::Answered { records: Some(records), .. } = prepared else { panic!("not a record") };
-    let outcome = records.commit(&mut journal, step).await;
+    let (_, records) = turn.tools.prepare(&journal, &mut step, plans).await.unwrap();
+    assert!(records.is_some(), "not a record");
+    let outcome = commit_with(&mut journal, step, records).await;
     assert!(matches!(outcome, Err(Interrupted::Store(_))), "{outcome:?}");
     assert_eq!(turn.process.storage.committed(), [], "the step says that the note was created");
 }

@@ -177,39 +177,51 @@ impl Graph {
         self.now = now;
         self.note();
         let situation = self.situation(false);
-        if self.is_plain && self.is_small && self.states.len() <= SMALL {
-            let advance = situation.advance(&self.document, &mut self.states, &self.stored.input);
-            self.note();
-            return Ok(advance);
+        let is_light = self.is_plain && self.is_small && self.states.len() <= SMALL;
+        let advance = self.computed(tenant, is_light, move |document, states, input| {
+            advance(document, states, &situation(input))
+        });
+        let advance = advance.await?;
+        self.note();
+        Ok(advance)
+    }
+
+    /// What `work` makes of the document, the states and the input: off the threads of the runtime, unless it `is_light`.
+    ///
+    /// # Errors
+    /// The process ends.
+    async fn computed<T: Send + 'static>(
+        &mut self,
+        tenant: TenantId,
+        is_light: bool,
+        work: impl FnOnce(&Document, &mut States, &Value) -> T + Send + 'static,
+    ) -> Result<T, Interrupted> {
+        if is_light {
+            return Ok(work(&self.document, &mut self.states, &self.stored.input));
         }
         let (document, input) = (Arc::clone(&self.document), self.stored.input.clone());
         let mut states = std::mem::take(&mut self.states);
-        let advanced = houston_meter::compute(tenant.0, move || {
-            let advance = situation.advance(&document, &mut states, &input);
-            (advance, states)
-        });
-        let (advance, states) = advanced.await.map_err(|_| Interrupted::Lost)?;
+        let computed =
+            houston_meter::compute(tenant.0, move || (work(&document, &mut states, &input), states));
+        let (made, states) = computed.await.map_err(|_| Interrupted::Lost)?;
         self.states = states;
-        self.note();
-        Ok(advance)
+        Ok(made)
     }
 
     /// Settles all steps, because the plan is given up. Nothing is evaluated.
     pub(super) fn give_up(&mut self, now: DateTime<Utc>) -> Advance {
         self.now = now;
-        self.situation(true).advance(&self.document, &mut self.states, &self.stored.input)
+        let situation = self.situation(true);
+        advance(&self.document, &mut self.states, &situation(&self.stored.input))
     }
 
-    fn situation(&self, cancelled: bool) -> Situation {
-        Situation {
-            now: self.now,
-            cancelled,
-            paused: self.stored.paused,
-            deadline: self.deadline(),
-            may_replan: self.has_planner
-                && self.stored.replans < i32::try_from(self.limits.replans).unwrap_or(0),
-            at_once: self.limits.at_once + self.limits.executors,
-        }
+    /// What decides how the plan goes on, besides its document, its states and its input.
+    fn situation(&self, cancelled: bool) -> impl Fn(&Value) -> Given<'_> + Send + use<> {
+        let (now, paused, deadline) = (self.now, self.stored.paused, self.deadline());
+        let most = i32::try_from(self.limits.replans).unwrap_or(0);
+        let may_replan = self.has_planner && self.stored.replans < most;
+        let at_once = self.limits.at_once + self.limits.executors;
+        move |input| Given { input, now, paused, cancelled, deadline, may_replan, at_once }
     }
 
     /// What the step of a path executes.
@@ -222,18 +234,11 @@ impl Graph {
         now: DateTime<Utc>,
         path: &str,
     ) -> Result<Result<Resolved, Failure>, Interrupted> {
-        if self.is_plain {
-            return Ok(resolve(&self.document, &self.states, &self.stored.input, now, path));
-        }
-        let (document, input) = (Arc::clone(&self.document), self.stored.input.clone());
-        let (states, path) = (std::mem::take(&mut self.states), path.to_owned());
-        let resolved = houston_meter::compute(tenant.0, move || {
-            let resolved = resolve(&document, &states, &input, now, &path);
-            (resolved, states)
-        });
-        let (resolved, states) = resolved.await.map_err(|_| Interrupted::Lost)?;
-        self.states = states;
-        Ok(resolved)
+        let path = path.to_owned();
+        self.computed(tenant, self.is_plain, move |document, states, input| {
+            resolve(document, states, input, now, &path)
+        })
+        .await
     }
 
     pub(super) fn step(&self, path: &str) -> Option<&Step> {
@@ -482,24 +487,6 @@ fn settled_event(path: &str, state: &State) -> Option<Event> {
             Some(Event::PlanStepFinished { path, status: status.as_str().to_owned() })
         }
         _ => None,
-    }
-}
-
-/// What decides how a plan goes on, besides its document and its states.
-#[derive(Debug, Clone, Copy)]
-struct Situation {
-    now: DateTime<Utc>,
-    cancelled: bool,
-    paused: bool,
-    deadline: DateTime<Utc>,
-    may_replan: bool,
-    at_once: usize,
-}
-
-impl Situation {
-    fn advance(self, document: &Document, states: &mut States, input: &Value) -> Advance {
-        let Self { now, cancelled, paused, deadline, may_replan, at_once } = self;
-        advance(document, states, &Given { input, now, paused, cancelled, deadline, may_replan, at_once })
     }
 }
 

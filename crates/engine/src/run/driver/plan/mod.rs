@@ -19,11 +19,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_util::future::{AbortHandle, Aborted, BoxFuture, Fuse, FutureExt as _, abortable};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use houston_domain::event::{Event, Live};
+use houston_domain::event::Live;
 use houston_domain::id::AgentableId;
 use houston_domain::plan::{Advance, End};
 use houston_domain::run::RunStatus;
-use houston_domain::step::{RunTransition, Step};
+use houston_domain::step::Step;
 use houston_queue::Hint;
 use houston_store::step::CommittedStep;
 
@@ -33,6 +33,7 @@ use super::{DriveOutcome, Flow, RunDriver};
 use crate::error::Interrupted;
 use crate::run::signals::Stop;
 use crate::run::storage::RunStorage;
+use crate::run::tool_runner::commit_with;
 
 /// How often a plan that works here looks whether something else has changed it: an executor that ended, a pause.
 const LOOK: Duration = Duration::from_millis(250);
@@ -118,12 +119,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
             self.void_written().await?;
         }
         works.start(self, graph).await?;
-        if let Some(CommittedStep { continued: false, .. }) = done.as_ref().filter(|_| waits) {
-            let after = until.map(|until| (until - self.journal.now()).to_std().unwrap_or_default());
-            return Ok(ControlFlow::Break(DriveOutcome::Waiting { after, lane: self.journal.lane }));
-        }
         if waits {
-            return Ok(ControlFlow::Continue(Next::Reload));
+            let flow = done.map_or(ControlFlow::Continue(()), |done| self.waits(&done, until));
+            return Ok(flow.map_continue(|()| Next::Reload));
         }
         if !works.is_empty() {
             return self.await_works(graph, works, until, drained).await;
@@ -272,14 +270,9 @@ impl<S: RunStorage> RunDriver<'_, S> {
         }
         let mut step = self.plan_commit(graph);
         if let Some(until) = waits {
-            let event = Event::RunWaiting { until, iteration: self.journal.open_iteration };
-            let questions = graph.open_questions();
-            step.transition = RunTransition::Wait { event, until, questions, open_calls: None };
+            step.transition = self.journal.waiting(until, graph.open_questions(), None);
         }
-        let done = match written {
-            Some(written) => written.commit(&mut self.journal, step).await?,
-            None => self.journal.commit(step).await?,
-        };
+        let done = commit_with(&mut self.journal, step, written).await?;
         houston_faults::fault!("C29")?;
         self.read(&done);
         graph.commit();

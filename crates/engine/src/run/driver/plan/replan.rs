@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
-use houston_domain::budget::Spent;
 use houston_domain::frame::escape;
 use houston_domain::plan::{Failure, MAX_STEPS, Offer, Patched, Problem, patch};
 use serde_json::Value;
@@ -87,11 +86,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph.calls += 1;
         graph.begun.asked += 1;
         let budget = self.journal.services.config.budget.raised(&self.tools.raises);
-        let (agentable, run, now) = (self.journal.agentable(), self.journal.run(), self.journal.now());
-        let spent = match budget.is_set() {
-            true => self.journal.retrying(|storage| storage.spent(agentable, run)).await?,
-            false => Spent::default(),
-        };
+        let (spent, now) = (self.journal.spent(&budget).await?, self.journal.now());
         let model = SideModel::new(self.setup.model.clone());
         let question = Question {
             instructions: INSTRUCTIONS,
@@ -101,7 +96,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             schema: None,
             image: None,
         };
-        let asked = model.ask_any(question, (&budget, &spent), now, &self.journal.ledger);
+        let asked = model.ask(question, (&budget, &spent), now, &self.journal.ledger);
         let answered = match self.journal.signals.until_stopped(pin!(asked)).await? {
             Ok(answered) => answered,
             Err(stop) => return Ok(Err(stop)),

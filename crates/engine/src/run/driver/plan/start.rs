@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::answering::Output;
-use houston_domain::budget::Spent;
 use houston_domain::history::{Block, Entry};
 use houston_domain::id::QuestionId;
 use houston_domain::plan::{Failure, NewExecutor, Resolved, SMALL_BYTES, Status};
@@ -24,7 +23,7 @@ use crate::background::side_model::{Answered, Cut, NoAnswer, Question as Asked, 
 use crate::error::Interrupted;
 use crate::run::driver::RunDriver;
 use crate::run::storage::RunStorage;
-use crate::run::tool_runner::{Begin, Decided, ExternalCall, PendingRecord, Plans};
+use crate::run::tool_runner::{ExternalCall, Made, Origin, PendingRecord, Plans};
 
 /// Longest answer of a model, unless the step says otherwise.
 const OUTPUT_TOKENS: u32 = 1_024;
@@ -101,11 +100,14 @@ impl<S: RunStorage> RunDriver<'_, S> {
             }
         }
         for (path, attempt) in lost {
-            let allowed =
-                questions.get(&path).and_then(|question| allowed(question, &call_id(&path, attempt)));
-            match allowed {
-                Some(call) => self.begin_call(graph, (&path, attempt), call, Begin::Again).await?,
-                None => self.begin_step(graph, &path, Begin::Again).await?,
+            let id = call_id(&path, attempt);
+            let asked = questions.get(&path).and_then(|question| Some((asked_about(question)?, question)));
+            match asked.filter(|(call, _)| call.id == id) {
+                Some((call, question)) => {
+                    let made = Made::Started(None, Some(Box::new(question.clone())));
+                    self.begin_call(graph, (&path, attempt), call, made).await?;
+                }
+                None => self.begin_step(graph, &path, Made::Started(None, None)).await?,
             }
             self.book_lost_call(graph, &path);
             houston_faults::fault!("C33")?;
@@ -138,7 +140,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<bool, Interrupted> {
         let mut settled = false;
         for path in paths {
-            self.begin_step(graph, &path, Begin::New).await?;
+            self.begin_step(graph, &path, Made::No).await?;
             settled |= graph.status(&path) != Status::Running && graph.status(&path) != Status::Asking;
         }
         Ok(settled)
@@ -156,22 +158,18 @@ impl<S: RunStorage> RunDriver<'_, S> {
         if let Some(state) = graph.states.get_mut(path) {
             (state.status, state.due) = (Status::Running, Some(due));
         }
-        let (begin, attempt) = (Begin::Decided(question), graph.attempt(path));
+        let (made, attempt) = (Made::Asked(Box::new(question.clone())), graph.attempt(path));
         match asked_about(question) {
-            Some(call) => self.begin_call(graph, (path, attempt), call, begin).await,
-            None => self.begin_step(graph, path, begin).await,
+            Some(call) => self.begin_call(graph, (path, attempt), call, made).await,
+            None => self.begin_step(graph, path, made).await,
         }
     }
 
-    async fn begin_step(
-        &mut self,
-        graph: &mut Graph,
-        path: &str,
-        begin: Begin<'_>,
-    ) -> Result<(), Interrupted> {
+    /// `made`: what is committed about its call.
+    async fn begin_step(&mut self, graph: &mut Graph, path: &str, made: Made) -> Result<(), Interrupted> {
         let now = self.journal.now();
         let resolved = graph.resolve(self.journal.owner.tenant, now, path).await?;
-        let (attempt, is_new) = (graph.attempt(path), !matches!(begin, Begin::Again));
+        let (attempt, is_new) = (graph.attempt(path), !matches!(made, Made::Started(..)));
         match resolved {
             Err(failure) => self.record_failure(graph, path, failure),
             Ok(Resolved::Tool { .. } | Resolved::Llm { .. }) if graph.is_used_up() => {
@@ -183,7 +181,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 let mut input = Value::Object(args);
                 storable_value(&mut input);
                 let call = ToolCall { id: call_id(path, attempt), name, input, malformed: None };
-                return self.begin_call(graph, (path, attempt), call, begin).await;
+                return self.begin_call(graph, (path, attempt), call, made).await;
             }
             Ok(Resolved::Llm { prompt, schema, max_output_tokens }) => {
                 let entries = [Entry::user(vec![Block::text(prompt.clone())])];
@@ -217,10 +215,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
         graph: &mut Graph,
         (path, attempt): (&str, u32),
         call: ToolCall,
-        begin: Begin<'_>,
+        made: Made,
     ) -> Result<(), Interrupted> {
         let Plans { answered, recorded, external, held, .. } =
-            self.tools.plan_step(&self.journal, call, begin).await?;
+            self.tools.plan(&self.journal, &Origin::Step, vec![(call, made)]).await?;
         for question in self.tools.questions(&self.journal, held).await? {
             if let Some(state) = graph.states.get_mut(path) {
                 (state.status, state.due) = (Status::Asking, question.expires_at);
@@ -239,17 +237,8 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     fn question(&self, path: &str, mut text: String) -> NewQuestion {
         houston_domain::storable::storable(&mut text);
-        NewQuestion {
-            id: self.journal.new_id(),
-            kind: QuestionKind::Input,
-            subject: Some(path.to_owned()),
-            text: text.chars().take(4_000).collect(),
-            schema: None,
-            default_value: None,
-            expires_at: None,
-            approval: None,
-            message_id: None,
-        }
+        let text = text.chars().take(4_000).collect();
+        NewQuestion { subject: Some(path.to_owned()), ..self.journal.question(QuestionKind::Input, text) }
     }
 
     /// Creates the executor of a step, with the commit that begins the step.
@@ -311,17 +300,12 @@ impl<S: RunStorage> RunDriver<'_, S> {
     ) -> Result<BoxFuture<'static, Finished>, Interrupted> {
         match work {
             Work::Tool(call) => {
-                let running = self.tools.start_step(&self.journal, *call);
+                let running = self.tools.start_step(&self.journal, *call).await?;
                 Ok(async move { Finished { path, attempt, returned: Returned::Tool(running.await) } }.boxed())
             }
             Work::Llm { prompt, schema, max_output_tokens } => {
                 let budget = self.journal.services.config.budget.raised(&self.tools.raises);
-                let (agentable, run, now) =
-                    (self.journal.agentable(), self.journal.run(), self.journal.now());
-                let spent = match budget.is_set() {
-                    true => self.journal.retrying(|storage| storage.spent(agentable, run)).await?,
-                    false => Spent::default(),
-                };
+                let (spent, now) = (self.journal.spent(&budget).await?, self.journal.now());
                 let (model, ledger) = (SideModel::new(self.setup.model.clone()), self.journal.ledger.clone());
                 Ok(async move {
                     let asked = Asked {
@@ -332,7 +316,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                         schema: schema.as_ref(),
                         image: None,
                     };
-                    let answered = model.ask_any(asked, (&budget, &spent), now, &ledger).await;
+                    let answered = model.ask(asked, (&budget, &spent), now, &ledger).await;
                     Finished { path, attempt, returned: Returned::Llm(answer(answered, schema.is_some())) }
                 }
                 .boxed())
@@ -351,14 +335,6 @@ fn asked_about(question: &Question) -> Option<ToolCall> {
     let NewQuestion { subject, approval, .. } = &question.asked;
     let Approval { tool, input, .. } = &**approval.as_ref()?;
     Some(ToolCall { id: subject.clone()?, name: tool.clone(), input: input.clone(), malformed: None })
-}
-
-/// The call with this id as a person has allowed it.
-fn allowed(question: &Question, id: &str) -> Option<ToolCall> {
-    match Decided::by(question, asked_about(question).filter(|call| call.id == id)?) {
-        Decided::CarryOut { call, .. } => Some(call),
-        _ => None,
-    }
 }
 
 /// The answer of a model as the result of a step.
@@ -381,7 +357,6 @@ fn answer(answered: Result<Answered, NoAnswer>, is_json: bool) -> Result<Value, 
             failure("IO_ERROR", format!("the model failed: {error}"))
         }
         Err(NoAnswer::Failed(error)) => failure(error.code.as_str(), format!("the model failed: {error}")),
-        Err(NoAnswer::Simulated) => failure("CONFIG_ERROR", "the model is simulated".to_owned()),
     }
 }
 
