@@ -84,17 +84,7 @@ impl DrivenRun<'_> {
     /// A new question of this run, without schema, default value and expiry.
     #[must_use]
     pub fn question(&self, kind: QuestionKind, text: &str) -> NewQuestion {
-        NewQuestion {
-            id: self.ids.beside(self.agentable),
-            kind,
-            subject: None,
-            text: text.to_owned(),
-            schema: None,
-            default_value: None,
-            expires_at: None,
-            approval: None,
-            message_id: None,
-        }
+        NewQuestion::new(self.ids.beside(self.agentable), kind, text.to_owned())
     }
 
     /// The ids of the open questions.

@@ -78,7 +78,7 @@ impl Engine {
     /// # Errors
     /// [`SetupError`] when an agent type names a tool or use case that does not exist.
     pub fn new(parts: Parts) -> Result<Self, SetupError> {
-        let side = |use_case: &str| parts.models.get(use_case).cloned().map(SideModel::new);
+        let side = |use_case: &str| SideModel::of_use_case(parts.models.get(use_case)?);
         let (summaries, title_model) = (side("summaries"), side("titles"));
         let asked = [TOOLS, VISION].into_iter();
         let side_models = asked.filter_map(|use_case| Some((use_case, side(use_case)?))).collect();

@@ -16,6 +16,7 @@ use houston_domain::storable::{storable, storable_value};
 use houston_domain::submission::SubmittedCall;
 use houston_domain::tool_call::ToolDefinition;
 use houston_domain::tool_schema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ledger::Ledger;
@@ -59,7 +60,7 @@ pub trait Model: Send + Sync {
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
 
 /// One part of the system prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemPart {
     /// The text of the part.
     pub text: String,

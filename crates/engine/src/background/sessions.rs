@@ -192,7 +192,7 @@ impl Sessions {
         };
         match Box::pin(model.ask(question, (&budget, &spent), self.ids.clock().now(), ledger)).await {
             Ok(answered) => Some(cut(answered.text)),
-            Err(NoAnswer::Empty | NoAnswer::Simulated) => None,
+            Err(NoAnswer::Empty) => None,
             Err(reason) => {
                 tracing::warn!(session = %one.session, %reason, "the model wrote no session summary: its extract stays");
                 None

@@ -54,9 +54,6 @@ pub(crate) struct Answered {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
-    /// The model is the simulated one.
-    #[error("the model is simulated")]
-    Simulated,
     /// The call might exceed a budget.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
@@ -72,6 +69,11 @@ pub(crate) enum NoAnswer {
 }
 
 impl SideModel {
+    /// The model of a use case; the simulated one does no work of Houston's.
+    pub(crate) fn of_use_case(model: &Arc<dyn Model>) -> Option<Self> {
+        (!model.description().simulated).then(|| Self::new(Arc::clone(model)))
+    }
+
     pub(crate) fn new(model: Arc<dyn Model>) -> Self {
         let model = metered(model);
         let prices = Prices::of(&*model);
@@ -82,25 +84,8 @@ impl SideModel {
     /// `ledger` once it has ended, also if this future is dropped.
     ///
     /// # Errors
-    /// [`NoAnswer`]: the model is simulated, over budget, failed, or answered nothing usable.
+    /// [`NoAnswer`]: the call might exceed the budget, failed, or was answered with nothing usable.
     pub(crate) async fn ask(
-        &self,
-        question: Question<'_>,
-        budget: (&Budget, &Spent),
-        now: DateTime<Utc>,
-        ledger: &Ledger,
-    ) -> Result<Answered, NoAnswer> {
-        if self.model.description().simulated {
-            return Err(NoAnswer::Simulated);
-        }
-        self.ask_any(question, budget, now, ledger).await
-    }
-
-    /// The same for a model that may be the simulated one.
-    ///
-    /// # Errors
-    /// As [`Self::ask`], but not [`NoAnswer::Simulated`].
-    pub(crate) async fn ask_any(
         &self,
         question: Question<'_>,
         budget: (&Budget, &Spent),

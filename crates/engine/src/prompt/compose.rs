@@ -12,6 +12,7 @@ use houston_domain::skill::{SkillSummary, entry};
 use houston_llm::SystemPart;
 use houston_store::run_context::{PromptUser, RunContext};
 use houston_tools::{Offer, Situation, Skills};
+use serde::{Deserialize, Serialize};
 
 use super::sections::{
     Destination, SYSTEM_CONTEXT, Section, Stability, added, aim, automation, autonomy, base, capabilities,
@@ -73,10 +74,10 @@ pub struct RenderedSection {
 }
 
 /// Items of one section that were left out because of `most_chars`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omission {
     /// Name of the section.
-    pub section: &'static str,
+    pub section: String,
     /// Number of items left out.
     pub items: usize,
     /// Whether the whole section is left out.
@@ -197,8 +198,8 @@ fn cut(sections: &mut [(Section, String)], most: usize) -> Vec<Omission> {
         chars[at] = text.chars().count();
         let whole = text.is_empty();
         match left_out.last_mut().filter(|last| last.section == section.name) {
-            Some(last) => *last = Omission { items: last.items + items, whole, ..*last },
-            None => left_out.push(Omission { section: section.name, items, whole }),
+            Some(last) => (last.items, last.whole) = (last.items + items, whole),
+            None => left_out.push(Omission { section: section.name.to_owned(), items, whole }),
         }
     }
     left_out

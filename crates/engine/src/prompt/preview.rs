@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::compose::{Prompt, compose, offers};
+use super::compose::{Omission, Prompt, compose, offers};
 use super::focus::previewed;
 use crate::config::ContextConfig;
 use crate::setup::Setup;
@@ -44,13 +44,13 @@ pub struct Preview {
     /// The model that would be called, as `provider/model`.
     pub model: String,
     /// The parts of the system prompt, byte for byte, in order.
-    pub system: Vec<Part>,
+    pub system: Vec<SystemPart>,
     /// The system context, sent after the history; `None` if it is empty.
     pub system_context: Option<String>,
     /// Sections of both, in order.
     pub sections: Vec<SectionPreview>,
     /// Items left out because of `most_chars`.
-    pub left_out: Vec<OmissionPreview>,
+    pub left_out: Vec<Omission>,
     /// Characters of all sections together.
     pub chars: usize,
     /// Characters they may have. The base is never left out, even if it alone is longer.
@@ -61,15 +61,6 @@ pub struct Preview {
     pub settings: Vec<SettingPreview>,
     /// Estimated tokens of each part.
     pub tokens: Tokens,
-}
-
-/// A part of the system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// The text.
-    pub text: String,
-    /// Whether providers may cache the prompt up to the end of this part.
-    pub cached: bool,
 }
 
 /// Name and size of a section.
@@ -86,17 +77,6 @@ pub struct SectionPreview {
     pub chars: usize,
     /// Estimated tokens.
     pub tokens: u64,
-}
-
-/// Items of one section that were left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OmissionPreview {
-    /// Name of the section.
-    pub section: String,
-    /// Number of items left out.
-    pub items: usize,
-    /// Whether the whole section is left out.
-    pub whole: bool,
 }
 
 /// Estimated tokens of a request.
@@ -215,19 +195,14 @@ fn preview_of(next: &NextRun, config: &ContextConfig, agentable: &Agentable, pro
         chars: section.text.chars().count(),
         tokens: tokens::estimate(&section.text),
     });
-    let left_out = prompt.left_out.iter().map(|out| OmissionPreview {
-        section: out.section.to_owned(),
-        items: out.items,
-        whole: out.whole,
-    });
     Preview {
         id: agentable.id.public_id(&agentable.kind),
         model: model.to_string(),
         sections: sections.collect(),
-        left_out: left_out.collect(),
+        left_out: prompt.left_out.clone(),
         chars: prompt.sections.iter().map(|section| section.text.chars().count()).sum(),
         most_chars: config.prompt_chars,
-        system: parts.into_iter().map(|SystemPart { text, cached }| Part { text, cached }).collect(),
+        system: parts,
         system_context,
         tools: definitions.to_vec(),
         settings: next.settings.clone(),

@@ -21,8 +21,8 @@ use houston_tools::untrusted::is_marked;
 use houston_tools::{Offer, SharedTool};
 use tokio::task::spawn_blocking;
 
+use crate::setup::Setup;
 use crate::setup::cache::Cache;
-use crate::setup::{Setup, reply_of};
 
 /// Length of the settings of all layers that are kept compiled. The most expensive ones found take 120 times
 /// as much memory.
@@ -106,12 +106,7 @@ pub(super) fn without_switched_off(mut setup: Setup) -> Setup {
         names.filter(|name| !off.iter().any(|(other, _)| other == *name)).cloned().collect()
     };
     let (few, all) = (left(&setup.offer), left(&setup.offer_with_results));
-    setup.offer_with_results = setup.offer_with_results.limited_to(&all);
-    setup.offer = match setup.offer_with_results.is_searched() {
-        true => setup.offer_with_results.clone(),
-        false => setup.offer.limited_to(&few),
-    };
-    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    setup.offer_all(setup.offer_with_results.limited_to(&all), |offer| offer.limited_to(&few));
     Arc::make_mut(&mut setup.off).extend(off);
     setup
 }

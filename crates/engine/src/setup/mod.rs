@@ -83,6 +83,16 @@ pub struct Setup {
     pub wanted: Wanted,
 }
 
+impl Setup {
+    /// Offers other tools: `with_results`, and of those without `read_result` what `change` makes. If tools are searched,
+    /// `read_result` is sent from the start, so that what is sent stays the same within a session.
+    fn offer_all(&mut self, with_results: Offer, change: impl FnOnce(&Offer) -> Offer) {
+        self.offer = if with_results.is_searched() { with_results.clone() } else { change(&self.offer) };
+        self.offer_with_results = with_results;
+        self.policy.reply = reply_of(self.policy.reply, &self.offer);
+    }
+}
+
 /// Which files the models take that may answer. Looked up once: a profile is found among many rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Takes {
@@ -357,12 +367,7 @@ fn with_snippets(setup: Arc<Setup>, snippets: &[SnippetTool]) -> Arc<Setup> {
 fn limit(setup: &mut Setup, tools: &[String]) {
     // Large results can always be read.
     let with_results: Vec<String> = tools.iter().cloned().chain([READ_RESULT.to_owned()]).collect();
-    setup.offer_with_results = setup.offer_with_results.limited_to(&with_results);
-    setup.offer = match setup.offer_with_results.is_searched() {
-        true => setup.offer_with_results.clone(),
-        false => setup.offer.limited_to(tools),
-    };
-    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    setup.offer_all(setup.offer_with_results.limited_to(&with_results), |offer| offer.limited_to(tools));
 }
 
 /// The price of each model that may answer, if known.

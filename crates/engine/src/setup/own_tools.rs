@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::setup::cache::Cache;
-use crate::setup::{Setup, guards, reply_of, searched};
+use crate::setup::{Setup, guards, searched};
 
 /// Length of the documents of all sources that are kept compiled.
 const MAX_CACHED_BYTES: usize = 8 * 1024 * 1024;
@@ -203,12 +203,7 @@ pub(crate) fn extended(
         return Arc::clone(setup);
     }
     let mut setup = Setup::clone(setup);
-    let with = setup.offer_with_results.with(&more);
-    setup.offer_with_results = searched(with, &setup.agent_type, config);
-    setup.offer = match setup.offer_with_results.is_searched() {
-        true => setup.offer_with_results.clone(),
-        false => setup.offer.with(&more),
-    };
-    setup.policy.reply = reply_of(setup.policy.reply, &setup.offer);
+    let with = searched(setup.offer_with_results.with(&more), &setup.agent_type, config);
+    setup.offer_all(with, |offer| offer.with(&more));
     Arc::new(guards::without_switched_off(setup))
 }
