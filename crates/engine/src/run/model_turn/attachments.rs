@@ -45,12 +45,34 @@ pub(super) fn inserted(history: &[Entry], mut insertions: Vec<Insertion>) -> Cow
     Cow::Owned(entries)
 }
 
-/// A reference to a file.
+/// A reference to a file or an image.
 #[derive(Debug, Clone, Copy)]
-struct Mention {
+struct Mention<Id> {
     entry: usize,
     block: usize,
-    file: AttachmentId,
+    file: Id,
+}
+
+/// Searches entries of users that were added after the first `searched`: the last `most` `references` of each text count.
+fn search<'h, Id: Copy, R: Iterator<Item = Id>>(
+    history: &'h [Entry],
+    searched: &mut usize,
+    mentions: &mut Vec<Mention<Id>>,
+    references: impl Fn(&'h str) -> R,
+    most: usize,
+) {
+    // The last entry may have been extended.
+    let from = searched.saturating_sub(1).min(history.len());
+    mentions.retain(|mention| mention.entry < from);
+    for (entry, of) in history.iter().enumerate().skip(from).filter(|(_, of)| of.role == Role::User) {
+        for (block, of) in of.content.iter().enumerate() {
+            let Block::Text { text, .. } = of else { continue };
+            let files: Vec<Id> = references(text).collect();
+            let last = files.iter().skip(files.len().saturating_sub(most));
+            mentions.extend(last.map(|file| Mention { entry, block, file: *file }));
+        }
+    }
+    *searched = history.len();
 }
 
 /// What was read of a file.
@@ -70,7 +92,7 @@ pub(super) struct Attachments {
     takes: Takes,
     /// How many entries were searched.
     searched: usize,
-    mentions: Vec<Mention>,
+    mentions: Vec<Mention<AttachmentId>>,
     found: BTreeMap<AttachmentId, Read>,
 }
 
@@ -87,31 +109,20 @@ impl Attachments {
 
     /// Searches entries that were added. Returns whether files must be read.
     pub(super) fn search(&mut self, history: &[Entry]) -> bool {
-        // The last entry may have been extended.
-        let from = self.searched.saturating_sub(1).min(history.len());
-        self.mentions.retain(|mention| mention.entry < from);
-        for (entry, of) in history.iter().enumerate().skip(from).filter(|(_, of)| of.role == Role::User) {
-            for (block, of) in of.content.iter().enumerate() {
-                let Block::Text { text, .. } = of else { continue };
-                let files: Vec<_> = references(text).collect();
-                let last = files.iter().skip(files.len().saturating_sub(MAX_REFERENCES));
-                self.mentions.extend(last.map(|file| Mention { entry, block, file: *file }));
-            }
-        }
-        self.searched = history.len();
+        search(history, &mut self.searched, &mut self.mentions, references, MAX_REFERENCES);
         self.mentions.iter().any(|mention| !self.found.contains_key(&mention.file))
             || self.shares().iter().zip(&self.mentions).any(|(share, mention)| self.lacks(mention, *share))
     }
 
     /// Whether what a model is sent of a file was not read.
-    fn lacks(&self, mention: &Mention, share: Share) -> bool {
+    fn lacks(&self, mention: &Mention<AttachmentId>, share: Share) -> bool {
         let Some(Read { file: Some(_), sent }) = self.found.get(&mention.file) else { return false };
         share != Share::Line && sent.as_ref().is_none_or(|(of, _)| *of != share)
     }
 
     /// For each mention, what a model gets of the file.
     fn shares(&self) -> Vec<Share> {
-        let file = |mention: &Mention| self.found.get(&mention.file).and_then(|found| found.file.as_ref());
+        let file = |mention: &Mention<_>| self.found.get(&mention.file).and_then(|found| found.file.as_ref());
         let is_image = |file: &StoredAttachment| matches!(file.kind, AttachmentType::Image(_));
         let of = |image: bool| {
             let mentions = self.mentions.iter().enumerate();
@@ -270,14 +281,6 @@ async fn pdf_text<S: RunStorage>(
     }
 }
 
-/// A reference to an image.
-#[derive(Debug, Clone, Copy)]
-struct ImageMention {
-    entry: usize,
-    block: usize,
-    image: ImageId,
-}
-
 /// What was read of an image.
 #[derive(Debug, Clone, Default)]
 struct ReadImage {
@@ -297,7 +300,7 @@ pub(super) struct Images {
     are_seen: bool,
     /// How many entries were searched.
     searched: usize,
-    mentions: Vec<ImageMention>,
+    mentions: Vec<Mention<ImageId>>,
     found: BTreeMap<ImageId, ReadImage>,
 }
 
@@ -314,34 +317,24 @@ impl Images {
 
     /// Searches entries that were added. Returns whether images must be read.
     pub(super) fn search(&mut self, history: &[Entry]) -> bool {
-        // The last entry may have been extended.
-        let from = self.searched.saturating_sub(1).min(history.len());
-        self.mentions.retain(|mention| mention.entry < from);
-        for (entry, of) in history.iter().enumerate().skip(from).filter(|(_, of)| of.role == Role::User) {
-            for (block, of) in of.content.iter().enumerate() {
-                let Block::Text { text, .. } = of else { continue };
-                let images: Vec<_> = image::references(text).collect();
-                let last = images.iter().skip(images.len().saturating_sub(image::MAX_REFERENCES));
-                self.mentions.extend(last.map(|image| ImageMention { entry, block, image: *image }));
-            }
-        }
-        self.searched = history.len();
+        let most = image::MAX_REFERENCES;
+        search(history, &mut self.searched, &mut self.mentions, image::references, most);
         !self.missing().is_empty()
     }
 
     /// Images whose lengths are unknown, and those whose bytes may be needed.
     fn missing(&self) -> BTreeSet<ImageId> {
-        let unread = self.mentions.iter().filter(|mention| !self.found.contains_key(&mention.image));
+        let unread = self.mentions.iter().filter(|mention| !self.found.contains_key(&mention.file));
         let lacks_bytes = |found: &ReadImage| found.header.is_some() && found.image.is_none();
         let lacking = self.mentions.iter().zip(self.sent()).filter(|(mention, is_sent)| {
-            *is_sent && self.are_seen && self.found.get(&mention.image).is_some_and(lacks_bytes)
+            *is_sent && self.are_seen && self.found.get(&mention.file).is_some_and(lacks_bytes)
         });
-        unread.chain(lacking.map(|(mention, _)| mention)).map(|mention| mention.image).collect()
+        unread.chain(lacking.map(|(mention, _)| mention)).map(|mention| mention.file).collect()
     }
 
     /// For each mention, whether a model is sent the image.
     fn sent(&self) -> Vec<bool> {
-        let bytes = |mention: &ImageMention| self.found.get(&mention.image).map_or(0, |found| found.bytes);
+        let bytes = |mention: &Mention<_>| self.found.get(&mention.file).map_or(0, |found| found.bytes);
         is_sent(&self.mentions.iter().map(bytes).collect::<Vec<_>>(), self.limits)
     }
 
@@ -349,7 +342,7 @@ impl Images {
     pub(super) async fn read<S: RunStorage>(&mut self, journal: &Journal<'_, S>) -> Result<(), Interrupted> {
         let ids: Vec<ImageId> = self.missing().into_iter().collect();
         let most = if self.are_seen { self.limits.max_images } else { 0 };
-        let newest = self.mentions.iter().rev().take(most).map(|mention| mention.image);
+        let newest = self.mentions.iter().rev().take(most).map(|mention| mention.file);
         let newest: Vec<ImageId> = newest.filter(|image| ids.contains(image)).collect();
         let (tenant, user) = (journal.owner.tenant, journal.owner.user);
         let found = journal.retrying(|storage| storage.images(tenant, user, &ids, &newest)).await?;
@@ -365,7 +358,7 @@ impl Images {
             .mentions
             .iter()
             .zip(self.sent())
-            .filter_map(|(mention, is_sent)| is_sent.then_some(mention.image))
+            .filter_map(|(mention, is_sent)| is_sent.then_some(mention.file))
             .collect();
         for (id, found) in &mut self.found {
             found.image.take_if(|_| !sent.contains(id));
@@ -376,7 +369,7 @@ impl Images {
     /// The images that the history refers to, each after its text. For one that is not sent, a line says so.
     pub(super) fn insertions(&self) -> impl Iterator<Item = Insertion> {
         self.mentions.iter().zip(self.sent()).map(|(mention, is_sent)| {
-            let ImageMention { entry, block, image } = *mention;
+            let Mention { entry, block, file: image } = *mention;
             let added = match self.found.get(&image) {
                 Some(ReadImage { image: Some(image), .. }) if is_sent => Block::Image(image.clone()),
                 Some(ReadImage { header: Some(header), .. }) if !self.are_seen => {

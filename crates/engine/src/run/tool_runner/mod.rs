@@ -60,8 +60,8 @@ pub(crate) struct ToolRunner {
     recorded: Committed,
     /// What people have added to the budgets.
     pub(crate) raises: Raises,
-    /// What calls that ask models may cost which have begun in this turn, in US dollars.
-    reserved: Decimal,
+    /// What calls that ask models may cost which have begun and may run still, in US dollars.
+    pub(crate) reserved: Decimal,
     /// The kinds of task the agent may create, once a call has asked.
     task_kinds: OnceLock<Arc<[TaskKind]>>,
     /// What calls may have changed: see [`Self::note_written`].

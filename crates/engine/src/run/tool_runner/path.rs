@@ -253,7 +253,7 @@ impl ToolRunner {
         &mut self,
         journal: &Journal<'_, S>,
         origin: &Origin<'_>,
-        call: ToolCall,
+        mut call: ToolCall,
         made: Made,
         plans: &mut Plans,
     ) {
@@ -296,41 +296,23 @@ impl ToolRunner {
             Made::Asked(question) => (cell_asked(&question), Decided::by(&question, &call)),
         };
         plans.cells.extend(cell.map(|cell| (call.id.clone(), cell)));
-        self.plan_decided(journal, origin, call, decided, plans);
-    }
-
-    /// Plans a call that a person has decided. One that is carried out is judged again: its arguments or the guards may have
-    /// changed since.
-    fn plan_decided<S: RunStorage>(
-        &mut self,
-        journal: &Journal<'_, S>,
-        origin: &Origin<'_>,
-        call: ToolCall,
-        decided: Decided,
-        plans: &mut Plans,
-    ) {
+        // One that is carried out is judged again: its arguments or the guards may have changed since.
         match decided {
-            Decided::Answer(response) => {
-                plans.answered.push((call.id.clone(), cut(journal, response)));
-                plans.calls.push(call);
-            }
-            Decided::GoOn(paused) => {
-                let intent = origin.intent(&call.id);
-                match self.judge(journal, &call, intent, &[], &[]).judgement {
-                    Judgement::Refuse(response) => plans.answered.push((call.id.clone(), response)),
-                    Judgement::Allow | Judgement::Hold { .. } => {
-                        plans.external.push(self.going_on(journal, call.clone(), None, paused, intent));
-                    }
+            Decided::Answer(response) => plans.answered.push((call.id.clone(), cut(journal, response))),
+            Decided::GoOn(paused) => match self.judge(journal, &call, intent, &[], &[]).judgement {
+                Judgement::Refuse(response) => plans.answered.push((call.id.clone(), response)),
+                Judgement::Allow | Judgement::Hold { .. } => {
+                    plans.external.push(self.going_on(journal, call.clone(), None, paused, intent));
                 }
-                plans.calls.push(call);
-            }
-            Decided::CarryOut { call, note } => {
-                self.note_written(journal, &call);
+            },
+            Decided::CarryOut { call: allowed, note } => {
+                self.note_written(journal, &allowed);
                 let note = note.as_deref().filter(|_| !matches!(origin, Origin::Step));
-                self.plan_call(journal, origin, &call, Allowed::This(note), plans);
-                plans.calls.push(call);
+                self.plan_call(journal, origin, &allowed, Allowed::This(note), plans);
+                call = allowed;
             }
         }
+        plans.calls.push(call);
     }
 
     /// Plans a call that the guards allow, or refuse, or hold until a person allows it.
