@@ -187,7 +187,7 @@ async fn load<S: RunStorage>(
     let offer = context.client.clone().filter(|_| is_patient);
     let mut loaded =
         loaded(journal, attempt, Arc::clone(live), (context, pauses), answered_by, (setup, tools));
-    loaded.model.offered(offer);
+    loaded.model.frame.offer = offer;
     if let Some(submission) = submission {
         loaded.model.await_submitted(*submission);
     }

@@ -67,10 +67,10 @@ impl<S: RunStorage> RunDriver<'_, S> {
             },
         };
         self.force_call();
-        self.model.show_inert(self.tools.must_be_inert());
+        self.model.inert = self.tools.must_be_inert();
         // Text in place of a call that the client demands is void.
-        self.model.expect_text(self.run.is_answered_by_text() && self.must_call().is_empty());
-        self.model.raise(self.oversight.raises);
+        self.model.is_answered_by_text = self.run.is_answered_by_text() && self.must_call().is_empty();
+        self.model.frame.raises = self.oversight.raises;
         let outcome =
             self.model.call(&mut self.journal, self.run.history(), self.tools.offer(), tokens).await?;
         self.run.has_waited(std::mem::take(&mut self.journal.waited));
@@ -78,7 +78,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             ModelOutcome::Answered { answer, usage, streamed } => {
                 let turn = Box::pin(self.answered(*answer, usage, streamed)).await?;
                 let flow = self.finish_turn(turn).await?;
-                if flow.is_continue() && self.model.has_fetched() {
+                if flow.is_continue() && self.model.frame.has_fetched {
                     // What was read after the answer may have an offer of its own.
                     Box::pin(self.reload()).await?;
                 }
@@ -141,7 +141,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
             [only] => Some(only.as_str()),
             _ => None,
         });
-        self.model.force(forced.map(|tool| self.tools.offer().limited_to(&[tool.to_owned()])));
+        self.model.frame.forced = forced.map(|tool| self.tools.offer().limited_to(&[tool.to_owned()]));
     }
 
     pub(super) async fn answered(
@@ -220,7 +220,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
         let Streamed { reasoning, message: streamed, withdrawn_at } = streamed;
         let mut step = self.journal.next_step();
         step.frames.extend(mend);
-        step.model = (usage != Usage::default()).then(|| self.model.answering().to_string());
+        step.model = (usage != Usage::default()).then(|| self.model.answering.to_string());
         step.entries.extend(turn.entry);
         if !reasoning.trim().is_empty() {
             step.events.push(Event::Thought { text: reasoning, withdrawn_at });
@@ -277,7 +277,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
 
     /// Metadata of the agent's messages: whether the model is simulated, and which agent of a team wrote them.
     pub(super) fn label(&self) -> Value {
-        let simulated = self.model.answering().simulated;
+        let simulated = self.model.answering.simulated;
         let mut label = if simulated { json!({"simulated": true}) } else { json!({}) };
         self.answered_by.label(&mut label);
         // Agents of other conversations may read it.

@@ -47,21 +47,21 @@ pub(crate) struct ModelTurn {
     setup: Arc<Setup>,
     live: Arc<LiveRun>,
     /// Boxed, like the images, because it is held while the run waits for its model.
-    frame: Box<Frame>,
+    pub(crate) frame: Box<Frame>,
     /// The model that answered last.
-    answering: Description,
+    pub(crate) answering: Description,
     /// Estimates the tokens of requests from what the provider counted before.
     budget: ContextBudget,
     images: Box<Images>,
     attachments: Box<Attachments>,
     /// Whether addresses in what the user is shown of the next answer must lead nowhere.
-    inert: bool,
+    pub(crate) inert: bool,
     /// Whether the text of the next answer is the message, if it has no calls.
-    is_answered_by_text: bool,
+    pub(crate) is_answered_by_text: bool,
 }
 
 /// What requests contain around the history.
-struct Frame {
+pub(crate) struct Frame {
     system: Vec<SystemPart>,
     /// The system context, sent after the history.
     system_context: Option<String>,
@@ -72,21 +72,21 @@ struct Frame {
     /// When the last answer of this attempt had come.
     answered: Option<Instant>,
     /// The offer with the one tool that the next answer must call. `None`: the model decides.
-    forced: Option<Offer>,
+    pub(crate) forced: Option<Offer>,
     /// Files that a provider has refused.
     refused: Refused,
-    /// What people have added to the budgets.
-    raises: Raises,
+    /// What people have added to the budgets, in case that an answer is asked for again.
+    pub(crate) raises: Raises,
     /// The limit of an answer that is asked for again, because thinking has used up the first one.
     more: Option<u32>,
     /// The call whose answer is waited for.
     submission: Option<Box<Submission>>,
     /// Whether the last answer was that of a submitted call.
-    has_fetched: bool,
+    pub(crate) has_fetched: bool,
     /// Whether a call that was submitted has got no answer: it is made as usual now.
     hurries: bool,
-    /// What the client offers the run, if its calls may be submitted.
-    offer: Option<Box<ClientOffer>>,
+    /// What the client offers the run, if its calls may be submitted: kept with such a call.
+    pub(crate) offer: Option<Box<ClientOffer>>,
 }
 
 /// What one call is made with besides the history.
@@ -154,26 +154,6 @@ impl ModelTurn {
         Self { setup, live, frame, answering, budget, images, attachments, inert: false, is_answered_by_text }
     }
 
-    /// The model that answered last.
-    pub(crate) fn answering(&self) -> &Description {
-        &self.answering
-    }
-
-    /// The offer with the one tool that the next answer must call. `None`: the model decides.
-    pub(crate) fn force(&mut self, only: Option<Offer>) {
-        self.frame.forced = only;
-    }
-
-    /// What people have added to the budgets, in case that an answer is asked for again.
-    pub(crate) fn raise(&mut self, raises: Raises) {
-        self.frame.raises = raises;
-    }
-
-    /// What the client offers the run: kept with a call that is submitted.
-    pub(crate) fn offered(&mut self, offer: Option<Box<ClientOffer>>) {
-        self.frame.offer = offer;
-    }
-
     /// A call that the provider has accepted, as it is remembered.
     pub(crate) fn submitted(
         &self,
@@ -182,11 +162,6 @@ impl ModelTurn {
         input_tokens: u64,
     ) -> Submission {
         Submission { call, at, input_tokens, entries, offer: self.frame.offer.clone() }
-    }
-
-    /// Whether the last answer was that of a submitted call.
-    pub(crate) fn has_fetched(&self) -> bool {
-        self.frame.has_fetched
     }
 
     /// The call whose answer is waited for.
@@ -215,16 +190,6 @@ impl ModelTurn {
         if let Err(error) = self.setup.model.stream(&request).await {
             tracing::warn!(%error, call = call.id, "a submitted call was not withdrawn");
         }
-    }
-
-    /// Whether addresses in what the user is shown of the next answer must lead nowhere.
-    pub(crate) fn show_inert(&mut self, inert: bool) {
-        self.inert = inert;
-    }
-
-    /// Whether the text of the next answer is the message, if it has no calls.
-    pub(crate) fn expect_text(&mut self, is_answered_by_text: bool) {
-        self.is_answered_by_text = is_answered_by_text;
     }
 
     /// A text of the last answer as the user is shown it.
