@@ -51,8 +51,8 @@
 //! 2. Add a variant to [`Wire`] and a line to each `match` in `protocol.rs` and `wire/mod.rs`; add its examples to `fuzzing`, and a target
 //!    to `fuzz/`.
 //! 3. Store what must be sent back as a [`RawBlock`](houston_domain::history::RawBlock), and add a row to
-//!    `recordings/round_trips.rs`.
-//! 4. List the recordings that use it in `recordings/streams.rs`.
+//!    `tests/recordings/round_trips.rs`.
+//! 4. List the recordings that use it in `tests/recordings/streams.rs`.
 
 pub mod cache;
 mod call;
@@ -63,8 +63,6 @@ pub mod context_budget;
 pub mod detect;
 pub mod doctor;
 mod error;
-#[cfg(test)]
-mod exchanges;
 mod framing;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -78,12 +76,15 @@ pub mod profile;
 mod protocol;
 pub mod provider;
 mod reader;
-#[cfg(test)]
-mod recordings;
 pub mod routing;
 mod scrub;
 pub mod secret;
 pub mod simulated;
+#[cfg(test)]
+mod tests {
+    mod exchanges;
+    pub(crate) mod recordings;
+}
 pub mod tokens;
 mod wire;
 

@@ -345,7 +345,4 @@ impl Units {
 }
 
 #[cfg(test)]
-mod extract;
-
-#[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 #[cfg(test)]
-use crate::price::extract::Extractor;
+use crate::price::tests::extract::Extractor;
 use crate::price::{Amounts, Units};
 
 const TEXT: &str = include_str!("../../data/prices.json");

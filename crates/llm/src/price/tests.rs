@@ -1,8 +1,9 @@
+pub(super) mod extract;
 mod oracle;
 
 use houston_domain::model::PricedApart;
 
-use super::extract::extract;
+use self::extract::extract;
 use super::*;
 
 fn at(text: &str) -> DateTime<Utc> {

@@ -74,7 +74,8 @@ async fn test(mut packages: BTreeSet<String>) -> Result<()> {
     // Built for the whole workspace: a selection of crates would build their dependencies again, with other features.
     nextest.args(["--workspace", "--lib", "--bins", "--test", "architecture"]);
     let names: Vec<String> = packages.iter().map(|name| format!("package({name})")).collect();
-    let recorded = if repository::recordings().is_dir() { "" } else { " and not test(/^recordings::/)" };
+    let recorded =
+        if repository::recordings().is_dir() { "" } else { " and not test(/^tests::recordings::/)" };
     nextest.args(["--filterset", &format!("({}){recorded}", names.join(" or "))]);
     nextest.args(["--cargo-quiet", "--status-level", "fail"]);
     child::succeed(nextest).await.context("tests failed")

@@ -51,7 +51,7 @@ const OTHERWISE_RUN: [&str; 2] = ["price::tests::oracle::", "catalogue::"];
 /// Name prefixes of tests that need packages from npm and PyPI.
 const CLIENTS: [&str; 2] = ["npm::", "pip::"];
 /// Name prefix of tests that need recorded exchanges.
-const RECORDED: &str = "recordings::";
+const RECORDED: &str = "tests::recordings::";
 
 /// Tests that `--cells` leaves out: they are about the servers, the report or the log of one cell.
 const ONE_CELL: [&str; 10] = [

@@ -14,8 +14,8 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::extract::extract;
 use crate::model::Event;
-use crate::price::extract::extract;
 use crate::price::{Price, Terms};
 use crate::profile::AnswerEnd;
 use crate::protocol::Wire;

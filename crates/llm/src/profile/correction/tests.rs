@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::recordings::Refusal;
+use crate::tests::recordings::Refusal;
 
 /// The correction of the profile of a model, as its change.
 fn corrected(provider: &str, model: &str, status: u16, body: &str) -> Option<Changes> {
@@ -114,7 +114,7 @@ fn other_refusals_change_nothing() {
 /// None of the recorded refusals, which are about keys, lengths and names, is taken for one about the profile.
 #[test]
 fn recorded_refusals_change_nothing() {
-    for recording in crate::recordings::refusals() {
+    for recording in crate::tests::recordings::refusals() {
         let Refusal { provider, status, body } = recording;
         assert_eq!(corrected(&provider, "x", status, &String::from_utf8_lossy(&body)), None, "{provider}");
     }

@@ -5,13 +5,12 @@ use serde::Deserialize;
 use super::*;
 use crate::protocol::Wire;
 
-#[path = "published.rs"]
 mod published;
 
 const WIRES: [Wire; 6] =
     [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Gemini, Wire::Cohere, Wire::Ollama];
 
-/// A tool of a public repository: see `recordings/tool_schemas.md`.
+/// A tool of a public repository: see `tests/recordings/tool_schemas.md`.
 #[derive(Deserialize)]
 struct Recorded {
     source: String,
@@ -20,7 +19,7 @@ struct Recorded {
 }
 
 fn corpus() -> Vec<Recorded> {
-    let lines = include_str!("../../recordings/tool_schemas.jsonl").lines();
+    let lines = include_str!("../../tests/recordings/tool_schemas.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -17,12 +17,12 @@ use crate::protocol::Wire;
 use crate::reader::Reader;
 
 const FILES: [(Wire, &str); 6] = [
-    (Wire::Anthropic, include_str!("../exchanges/anthropic.txt")),
-    (Wire::OpenAiChat, include_str!("../exchanges/openai_chat.txt")),
-    (Wire::OpenAiResponses, include_str!("../exchanges/openai_responses.txt")),
-    (Wire::Gemini, include_str!("../exchanges/gemini.txt")),
-    (Wire::Cohere, include_str!("../exchanges/cohere.txt")),
-    (Wire::Ollama, include_str!("../exchanges/ollama.txt")),
+    (Wire::Anthropic, include_str!("../../exchanges/anthropic.txt")),
+    (Wire::OpenAiChat, include_str!("../../exchanges/openai_chat.txt")),
+    (Wire::OpenAiResponses, include_str!("../../exchanges/openai_responses.txt")),
+    (Wire::Gemini, include_str!("../../exchanges/gemini.txt")),
+    (Wire::Cohere, include_str!("../../exchanges/cohere.txt")),
+    (Wire::Ollama, include_str!("../../exchanges/ollama.txt")),
 ];
 
 struct Exchange {
