@@ -83,22 +83,7 @@ impl<'a> Situation<'a> {
         if step.name == "send_message" && !step.failed {
             return Reply::Text("Done.".to_owned());
         }
-        if step.name == "list_notes"
-            && !step.failed
-            && self.wants_notes_deleted()
-            && let Some(calls) = self.deletions(&step.answer)
-        {
-            return calls;
-        }
-        if step.name == "fetch_page"
-            && !step.failed
-            && self.user_text.to_lowercase().contains("note")
-            && let Some(note) = self.note_of_page(&step.answer)
-        {
-            return note;
-        }
-        let of_goal = || self.post_to_found(step).or_else(|| self.change_found(step));
-        if let Some(next) = self.next_of_finding(step).or_else(of_goal) {
+        if let Some(next) = self.next_step(step) {
             return next;
         }
         self.reply(match (step.name, step.failed) {
@@ -118,10 +103,9 @@ impl<'a> Situation<'a> {
             ("read_file", _) => format!("The file: {}", step.answer),
             ("manage_learning", _) => "I will remember that.".to_owned(),
             ("delete_note", _) => self.deleted(),
-            ("get_current_time", _) => format!("It is {}", step.answer),
+            ("get_current_time" | "calculate", _) => format!("It is {}", step.answer),
             ("fetch_page", _) => format!("The page says: {}", without_mark(&step.answer)),
             ("search_web", _) => format!("I found: {}", without_mark(&step.answer)),
-            ("calculate", _) => format!("It is {}", step.answer),
             ("translate", _) => format!("The translation: {}", without_mark(&step.answer)),
             ("run_snippet", _) => format!("The snippet returned {}", step.answer),
             ("run_code", _) => format!("The code returned {}", step.answer),
@@ -193,11 +177,16 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// What follows a search for tools, or the help of one.
-    fn next_of_finding(&self, step: &Step<'_>) -> Option<Reply> {
+    /// The call that follows a call: with a note, a goal or a tool that it has found.
+    fn next_step(&self, step: &Step<'_>) -> Option<Reply> {
+        let of_goal = || self.post_to_found(step).or_else(|| self.change_found(step));
         match step.name {
-            SEARCH if !step.failed => self.call(HELP, &first_found(&step.answer)?),
-            HELP if !step.failed => self.call(USE_TOOL, &example_call(&step.answer, &self.user_text)?),
+            "list_conversations" => of_goal(),
+            _ if step.failed => None,
+            "list_notes" if self.wants_notes_deleted() => self.deletions(&step.answer),
+            "fetch_page" if self.user_text.to_lowercase().contains("note") => self.note_of_page(&step.answer),
+            SEARCH => self.call(HELP, &first_found(&step.answer)?),
+            HELP => self.call(USE_TOOL, &example_call(&step.answer, &self.user_text)?),
             _ => None,
         }
     }
@@ -335,9 +324,7 @@ fn without_tags(text: &str) -> String {
 
 /// The text after the first phrase found, ignoring case; all of `text` when none is found.
 fn after_phrase<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
-    // Only ASCII letters change, so positions are the same as in `text`.
-    let lower = text.to_ascii_lowercase();
-    let rest = phrases.iter().find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
+    let rest = phrases.iter().find_map(|phrase| after(text, phrase));
     let rest = rest.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | '"'));
     if rest.is_empty() { text.trim() } else { rest }
 }
@@ -407,13 +394,11 @@ fn code_in(text: &str) -> String {
 
 /// The arguments for "translate good morning into French".
 fn translation(text: &str) -> Option<Value> {
-    // Only ASCII letters change, so positions are the same as in `text`.
-    let lower = text.to_ascii_lowercase();
-    let start = lower.find("translate ")? + "translate ".len();
-    let (word, at) =
-        [" into ", " to "].iter().find_map(|word| Some((word, lower.get(start..)?.rfind(word)?)))?;
-    let what = text.get(start..start + at)?.trim_matches(|c: char| c.is_whitespace() || "\"':".contains(c));
-    let to = text.get(start + at + word.len()..)?.trim_end_matches(['.', '!', '?', ' ', '\n']);
+    let rest = after(text, "translate ")?;
+    let lower = rest.to_ascii_lowercase();
+    let (word, at) = [" into ", " to "].iter().find_map(|word| Some((word, lower.rfind(word)?)))?;
+    let what = rest.get(..at)?.trim_matches(|c: char| c.is_whitespace() || "\"':".contains(c));
+    let to = rest.get(at + word.len()..)?.trim_end_matches(['.', '!', '?', ' ', '\n']);
     (!what.is_empty() && !to.is_empty() && !to.contains('\n')).then(|| json!({"text": what, "to": to}))
 }
 
@@ -469,14 +454,14 @@ enum GoalChange<'t> {
 impl Situation<'_> {
     /// After the goals were listed: the message of the user to the first whose line has the words that name it.
     fn post_to_found(&self, step: &Step<'_>) -> Option<Reply> {
-        let (name, text) = goal_message(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let (name, text) = goal_message(&self.user_text)?;
         let id = found(&step.answer, name)?;
         self.call("post_to_conversation", &json!({"conversation_id": id, "text": text}))
     }
 
     /// After the goals were listed: the change to the first whose line has the words that name it.
     fn change_found(&self, step: &Step<'_>) -> Option<Reply> {
-        let (name, change) = goal_change(&self.user_text).filter(|_| step.name == "list_conversations")?;
+        let (name, change) = goal_change(&self.user_text)?;
         let id = found(&step.answer, name)?;
         let input = match change {
             GoalChange::Title(title) => json!({"conversation_id": id, "title": title}),
@@ -557,6 +542,9 @@ impl Situation<'_> {
         if let Some(output) = between(ended, "<output", "</output>") {
             return Some(self.reply(format!("The plan is done. {output}")));
         }
+        if ended.split('>').next()?.contains("status=\"completed\"") {
+            return Some(self.reply("The plan is done.".to_owned()));
+        }
         let error = between(ended, "<error", "</error>").unwrap_or_else(|| "It was stopped.".to_owned());
         Some(self.reply(format!("The plan is not done. {error}")))
     }
@@ -611,11 +599,9 @@ const HELP: &str = "get_tool_help";
 fn wanted_tool(text: &str) -> Option<Value> {
     let lower = text.to_ascii_lowercase();
     let is_about_tools = lower.split(|c: char| !c.is_alphanumeric()).any(|word| word == "tool");
-    // Only ASCII letters change, so positions are the same as in `text`.
-    let after = ["tool to ", "tool that ", "tool for ", "tool which "]
-        .iter()
-        .find_map(|phrase| lower.find(phrase).map(|at| &text[at + phrase.len()..]));
-    is_about_tools.then(|| json!({"query": after.unwrap_or(text).trim_end_matches(['.', '!', '?'])}))
+    let phrases = ["tool to ", "tool that ", "tool for ", "tool which "];
+    let wanted = phrases.iter().find_map(|phrase| after(text, phrase));
+    is_about_tools.then(|| json!({"query": wanted.unwrap_or(text).trim_end_matches(['.', '!', '?'])}))
 }
 
 /// The first tool in the answer of a search.

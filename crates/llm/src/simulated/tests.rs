@@ -344,6 +344,8 @@ async fn plan_has_a_step_for_each_item_and_its_output_is_the_answer() {
     let ended = "<plan_ended id=\"plan_1\" status=\"completed\" done=\"4\" of=\"4\">\n<step id=\"a\" title=\"t\" status=\"done\">x</step>\n<output>trains &amp; hotels</output>\n</plan_ended>";
     let calls = converse(ended, "sent").await;
     assert_eq!(calls[0].1, json!({"content": "The plan is done. trains & hotels"}));
+    let plain = "<plan_ended id=\"plan_1\" status=\"completed\" done=\"1\" of=\"1\">\n</plan_ended>";
+    assert_eq!(converse(plain, "sent").await[0].1, json!({"content": "The plan is done."}));
     let failed = "<plan_ended id=\"plan_1\" status=\"failed\">\n<error code=\"TIMEOUT\">too long</error>\n</plan_ended>";
     assert_eq!(converse(failed, "sent").await[0].1, json!({"content": "The plan is not done. too long"}));
 }
