@@ -31,28 +31,27 @@ const LONGEST_CAUSE: usize = 2000;
 
 /// Classifies a response with an error status. `body` may be truncated and need not be JSON.
 pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
-    let reported_error = ProviderError::read(body);
-    let code = code_of(Some(status), reported_error.as_ref());
+    let reported = ProviderError::read(body).unwrap_or_default();
+    let code = code_of(Some(status), &reported);
     let text = String::from_utf8_lossy(body);
-    let message = match &reported_error {
-        _ if (300..400).contains(&status) => redirected(status, headers),
-        Some(reported_error) => {
+    let message = match status {
+        300..400 => redirected(status, headers),
+        _ if !reported.message.is_empty() => {
             let hint =
                 if status == 404 && code == Code::InvalidResponse { "; check the base URL" } else { "" };
-            format!("{} (HTTP {status}){hint}", shortened(&reported_error.message, LONGEST_MESSAGE))
+            format!("{} (HTTP {status}){hint}", shortened(&reported.message, LONGEST_MESSAGE))
         }
-        None if is_compressed(headers, body) => format!("HTTP {status} with a compressed body"),
-        None if status == 404 => "HTTP 404 without an explanation; check the base URL".to_owned(),
-        None if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
-        None => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
+        _ if is_compressed(headers, body) => format!("HTTP {status} with a compressed body"),
+        404 => "HTTP 404 without an explanation; check the base URL".to_owned(),
+        _ if looks_like_html(body) => format!("HTTP {status} with a web page instead of an answer"),
+        _ => format!("HTTP {status}: {}", shortened(text.trim(), 200)),
     };
     ModelError {
         code,
         message,
-        retry_after: code.is_retryable().then(|| wait(status, headers, reported_error.as_ref())).flatten(),
+        retry_after: code.is_retryable().then(|| wait(status, headers, &reported)).flatten(),
         status: Some(status),
-        request_id: request_id(headers)
-            .or_else(|| reported_error.and_then(|reported_error| reported_error.request_id)),
+        request_id: request_id(headers).or(reported.request_id),
         cause: cause(&text),
         breaker_open: false,
     }
@@ -90,42 +89,34 @@ pub(crate) fn compressed() -> ModelError {
 
 /// How long to wait before a retry: what the error asks for, otherwise the time until the exhausted rate limit
 /// resets.
-fn wait(status: u16, headers: &HeaderMap, reported_error: Option<&ProviderError>) -> Option<Duration> {
-    let requested =
-        delay::in_headers(headers).max(reported_error.and_then(|reported_error| reported_error.retry_after));
+fn wait(status: u16, headers: &HeaderMap, reported: &ProviderError) -> Option<Duration> {
+    let requested = delay::in_headers(headers).max(reported.retry_after);
     // Rate limits are reported with every response: they are a reason to wait only if one is exhausted.
     let reset = || {
-        let moment = reported_error.and_then(|reported_error| reported_error.reset_at_ms);
-        let until = moment.and_then(|moment| delay::until_moment(headers, moment));
+        let until = reported.reset_at_ms.and_then(|moment| delay::until_moment(headers, moment));
         (status == 429).then(|| until.or_else(|| delay::until_reset(headers))).flatten()
     };
-    requested
-        .or_else(|| reported_error.and_then(|reported_error| reported_error.wait_in_message))
-        .or_else(reset)
+    requested.or(reported.wait_in_message).or_else(reset)
 }
 
 /// Classifies an error inside an answer that started successfully. The HTTP status was a success, so the status is
 /// the one the error itself contains, if any.
 pub(crate) fn in_stream(data: &str) -> ModelError {
-    let reported_error = ProviderError::read(data.as_bytes()).or_else(|| ProviderError::plain(data));
-    let Some(reported_error) = reported_error else {
+    let Some(reported) = ProviderError::read(data.as_bytes()).or_else(|| ProviderError::plain(data)) else {
         let error = invalid("the provider reported an error in an unknown format");
         return ModelError { cause: cause(data), ..error };
     };
-    let code = match code_of(reported_error.status, Some(&reported_error)) {
+    let code = match code_of(reported.status, &reported) {
         // Plain text without codes is not enough to blame the request.
-        Code::Unknown if reported_error.is_plain => Code::InvalidResponse,
+        Code::Unknown if reported.is_plain => Code::InvalidResponse,
         code => code,
     };
     ModelError {
         code,
-        message: shortened(&reported_error.message, LONGEST_MESSAGE),
-        retry_after: reported_error
-            .retry_after
-            .or(reported_error.wait_in_message)
-            .filter(|_| code.is_retryable()),
-        status: reported_error.status,
-        request_id: reported_error.request_id,
+        message: shortened(&reported.message, LONGEST_MESSAGE),
+        retry_after: reported.retry_after.or(reported.wait_in_message).filter(|_| code.is_retryable()),
+        status: reported.status,
+        request_id: reported.request_id,
         cause: cause(data),
         breaker_open: false,
     }
@@ -134,9 +125,7 @@ pub(crate) fn in_stream(data: &str) -> ModelError {
 /// Parses the error that `json` reports, if it is an error: `{"error": …}`, an array that starts with one, or a flat
 /// error that has a message and no part of an answer.
 pub(crate) fn reported(json: &str) -> Option<ModelError> {
-    ProviderError::read(json.as_bytes())
-        .filter(|reported_error| reported_error.is_error)
-        .map(|_| in_stream(json))
+    ProviderError::read(json.as_bytes()).filter(|reported| reported.is_error).map(|_| in_stream(json))
 }
 
 /// The error for `json` that a decoder cannot read: the provider's own error if it contains one, otherwise
@@ -207,91 +196,79 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
 }
 
 /// Chooses the error code. `status` is the HTTP status, or the status contained in the error.
-fn code_of(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
-    let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
-    let mentions =
-        |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.mentions(phrases));
+fn code_of(status: Option<u16>, error: &ProviderError) -> Code {
     let client_fault = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 422));
     let refused = status.is_some_and(|status| (400..=428).contains(&status));
 
-    if too_long(status, client_fault, reported_error) {
+    if too_long(status, client_fault, error) {
         return Code::ContextLengthExceeded;
     }
-    if tagged(OUT_OF_CREDIT_TAGS) || status == Some(402) || mentions(OUT_OF_CREDIT_PHRASES) {
+    if error.tagged(OUT_OF_CREDIT_TAGS) || status == Some(402) || error.mentions(OUT_OF_CREDIT_PHRASES) {
         return Code::Unknown;
     }
     // The content of the prompt was rejected; another key would not help.
-    if tagged(FILTERED_TAGS) || mentions(FILTERED_PHRASES) {
+    if error.tagged(FILTERED_TAGS) || error.mentions(FILTERED_PHRASES) {
         return Code::Unknown;
     }
     if matches!(status, Some(401 | 403))
-        || tagged(BAD_KEY_TAGS)
-        || (client_fault && mentions(BAD_KEY_PHRASES))
+        || error.tagged(BAD_KEY_TAGS)
+        || (client_fault && error.mentions(BAD_KEY_PHRASES))
     {
         return Code::AuthenticationError;
     }
-    if tagged(&["tool_use_failed"]) {
+    if error.tagged(&["tool_use_failed"]) {
         return Code::InvalidResponse;
     }
     // The server's setup or the request must be changed: a retry fails the same way.
-    if mentions(SETUP_PHRASES) {
+    if error.mentions(SETUP_PHRASES) {
         return Code::Unknown;
     }
-    if no_model(status, client_fault, reported_error) {
+    if no_model(status, client_fault, error) {
         return Code::ModelNotFound;
     }
     if matches!(status, Some(429 | 498 | 529))
-        || tagged(TOO_MUCH_TAGS)
-        || (!refused && mentions(&["overloaded"]))
+        || error.tagged(TOO_MUCH_TAGS)
+        || (!refused && error.mentions(&["overloaded"]))
     {
         return Code::RateLimited;
     }
-    by_status(status, reported_error)
+    by_status(status, error)
 }
 
-fn too_long(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
-    if status == Some(413) {
-        return true;
-    }
-    let Some(reported_error) = reported_error else { return false };
+fn too_long(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
     // A 429 may mention tokens, too: there only an error code counts. A 500 counts with llama.cpp's own wording.
-    reported_error.tagged(TOO_LONG_TAGS)
-        || (client_fault && reported_error.mentions(TOO_LONG_PHRASES))
-        || (status == Some(500) && reported_error.mentions(&["is too large to process"]))
+    status == Some(413)
+        || error.tagged(TOO_LONG_TAGS)
+        || (client_fault && error.mentions(TOO_LONG_PHRASES))
+        || (status == Some(500) && error.mentions(&["is too large to process"]))
 }
 
-fn no_model(status: Option<u16>, client_fault: bool, reported_error: Option<&ProviderError>) -> bool {
-    let Some(reported_error) = reported_error else { return false };
-    if client_fault && reported_error.mentions(NOT_THE_MODEL_PHRASES) {
+fn no_model(status: Option<u16>, client_fault: bool, error: &ProviderError) -> bool {
+    let is_another = error.mentions(NOT_THE_MODEL_PHRASES)
+        || error.mentions(NO_ADDRESS_PHRASES)
+        || error.is_exactly("not found");
+    if client_fault && is_another {
         return false;
     }
-    if client_fault && (reported_error.mentions(NO_ADDRESS_PHRASES) || reported_error.is_exactly("not found"))
-    {
-        return false;
-    }
-    let no_such_model =
-        reported_error.mentions(NO_MODEL_PHRASES) || reported_error.mentions_after_model(MISSING_PHRASES);
-    reported_error.tagged(NO_MODEL_TAGS)
+    let no_such_model = error.mentions(NO_MODEL_PHRASES) || error.mentions_after_model(MISSING_PHRASES);
+    error.tagged(NO_MODEL_TAGS)
         || (client_fault && no_such_model)
         // A 404 whose error does not mention a model is due to the address.
-        || (status == Some(404) && reported_error.is_error_object)
+        || (status == Some(404) && error.is_error_object)
 }
 
 /// Chooses the error code by status, when no code or phrase decided.
-fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Code {
-    let tagged = |tags: &[&str]| reported_error.is_some_and(|reported_error| reported_error.tagged(tags));
-    let mentions =
-        |phrases: &[&str]| reported_error.is_some_and(|reported_error| reported_error.mentions(phrases));
+fn by_status(status: Option<u16>, error: &ProviderError) -> Code {
     match status {
-        Some(404) if mentions(NOT_THE_MODEL_PHRASES) => Code::Unknown,
+        Some(404) if error.mentions(NOT_THE_MODEL_PHRASES) => Code::Unknown,
         Some(404 | 405) => Code::InvalidResponse,
         Some(408 | 504 | 522 | 524) => Code::Timeout,
         // Not implemented: a retry fails the same way.
         Some(501 | 505) => Code::Unknown,
         Some(499 | 500..) => Code::NetworkError,
         Some(200..400) => Code::InvalidResponse,
-        None if tagged(TOO_SLOW_TAGS) => Code::Timeout,
-        None if tagged(BROKEN_TAGS) || mentions(BROKEN_PHRASES) => Code::NetworkError,
+        None if error.tagged(TOO_SLOW_TAGS) => Code::Timeout,
+        None if error.tagged(BROKEN_TAGS) || error.mentions(BROKEN_PHRASES) => Code::NetworkError,
         _ => Code::Unknown,
     }
 }
@@ -300,7 +277,7 @@ fn by_status(status: Option<u16>, reported_error: Option<&ProviderError>) -> Cod
 const DEEPEST: usize = 3;
 
 /// A parsed error body, e.g. `{"error": {"type": "rate_limit_error", "message": "Please try again in 20s."}}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ProviderError {
     /// The error message.
     message: String,

@@ -144,32 +144,27 @@ impl Refusal {
     }
 }
 
-fn change(changes: Changes, what: impl Into<String>) -> Option<Correction> {
+fn change(set: impl FnOnce(&mut Changes), what: impl Into<String>) -> Option<Correction> {
+    let mut changes = Changes::default();
+    set(&mut changes);
     Some(Correction { changes, what: what.into() })
 }
 
 /// Chat Completions and Responses are two protocols of the same servers.
 fn wire(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
-    let to = |wire, what: &str| change(Changes { wire: Some(wire), ..Changes::default() }, what);
+    let to = |wire, what: &str| change(|to| to.wire = Some(wire), what);
     match profile.wire {
         Wire::OpenAiChat => {
             let asks = refusal.says("v1/responses") && refusal.says("chat/completions")
                 || refusal.says_any(&["use /v1/responses", "use the responses api", "use v1/responses"])
                 || refusal.says("not supported in the v1/chat/completions endpoint");
-            if asks {
-                to(Wire::OpenAiResponses, "it is served by Responses, not by Chat Completions")
-            } else {
-                None
-            }
+            to(Wire::OpenAiResponses, "it is served by Responses, not by Chat Completions").filter(|_| asks)
         }
         Wire::OpenAiResponses => {
             let is_absent = matches!(refusal.status, 404 | 405) && refusal.names_no_model;
             let is_refused = refusal.refuses() && refusal.says_any(&["v1/responses", "responses api"]);
-            if is_absent || is_refused {
-                to(Wire::OpenAiChat, "it is served by Chat Completions, not by Responses")
-            } else {
-                None
-            }
+            to(Wire::OpenAiChat, "it is served by Chat Completions, not by Responses")
+                .filter(|_| is_absent || is_refused)
         }
         _ => None,
     }
@@ -188,7 +183,7 @@ fn forced_tool(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
         }
         _ => (ForcedTool::Auto, "it takes no forced tool"),
     };
-    change(Changes { forced_tool: Some(forced), ..Changes::default() }, what)
+    change(|to| to.forced_tool = Some(forced), what)
 }
 
 fn output_limit(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
@@ -199,8 +194,7 @@ fn output_limit(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     if profile.wire != Wire::OpenAiChat || !refusal.refuses_field(now) {
         return None;
     }
-    let changes = Changes { output_limit: Some(next), ..Changes::default() };
-    change(changes, format!("it takes {other}, not {now}"))
+    change(|to| to.output_limit = Some(next), format!("it takes {other}, not {now}"))
 }
 
 fn schema(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
@@ -222,8 +216,7 @@ fn schema(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
         return None;
     }
     if profile.strict_schema && refusal.says_any(&["invalid schema for response_format", "strict"]) {
-        let changes = Changes { strict_schema: Some(false), ..Changes::default() };
-        return change(changes, "it refuses a schema as strict");
+        return change(|to| to.strict_schema = Some(false), "it refuses a schema as strict");
     }
     if !refusal.refuses() {
         return None;
@@ -231,8 +224,7 @@ fn schema(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     if profile.schema_with_tools
         && refusal.says_any(&["function calling", "tool/function", "with tools", "with tool"])
     {
-        let changes = Changes { schema_with_tools: Some(false), ..Changes::default() };
-        return change(changes, "it takes no schema together with tools");
+        return change(|to| to.schema_with_tools = Some(false), "it takes no schema together with tools");
     }
     let (next, what) = match (profile.wire, profile.result_schema) {
         (_, SchemaSupport::PromptOnly) => return None,
@@ -241,23 +233,22 @@ fn schema(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
         }
         _ => (SchemaSupport::PromptOnly, "it takes no schema of the answer"),
     };
-    change(Changes { result_schema: Some(next), ..Changes::default() }, what)
+    change(|to| to.result_schema = Some(next), what)
 }
 
 fn thinking(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     if refusal.refuses() && refusal.says("encrypted content") {
-        let changes = Changes { encrypted_reasoning: Some(false), ..Changes::default() };
-        return change(changes, "it has no encrypted reasoning");
+        return change(|to| to.encrypted_reasoning = Some(false), "it has no encrypted reasoning");
     }
     let names_it = refusal.says_any(&["thinking", "reasoning", "effort", "think value", "include_thoughts"]);
     if !names_it || !refusal.refuses() {
         return None;
     }
-    let to = |thinking, what: &str| change(Changes { thinking: Some(thinking), ..Changes::default() }, what);
+    let to = |thinking, what: &str| change(|to| to.thinking = Some(thinking), what);
     if let Some(efforts) = supported_efforts(&refusal.text) {
         let names: Vec<&str> = efforts.iter().map(|effort| effort.as_str()).collect();
         let what = format!("it takes the efforts {}", names.join(", "));
-        return change(Changes { efforts: Some(efforts), ..Changes::default() }, what);
+        return change(|to| to.efforts = Some(efforts), what);
     }
     match profile.thinking {
         Thinking::Budget if refusal.says("adaptive") => {
@@ -274,12 +265,10 @@ fn thinking(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
         }
         Thinking::None if !profile.include_thoughts => None,
         _ => {
-            let changes = Changes {
-                thinking: Some(Thinking::None),
-                include_thoughts: Some(false),
-                ..Changes::default()
+            let none = |to: &mut Changes| {
+                (to.thinking, to.include_thoughts) = (Some(Thinking::None), Some(false));
             };
-            change(changes, "it has no setting for how much it thinks")
+            change(none, "it has no setting for how much it thinks")
         }
     }
 }
@@ -310,31 +299,24 @@ fn sampling(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     let (temperature, top_p) =
         (refusal.names("temperature"), refusal.names("top_p") || refusal.names("topp"));
     if temperature && top_p && refusal.says("both") && profile.temperature_with_top_p {
-        let changes = Changes { temperature_with_top_p: Some(false), ..Changes::default() };
-        return change(changes, "it takes one of temperature and top_p");
+        return change(|to| to.temperature_with_top_p = Some(false), "it takes one of temperature and top_p");
     }
     if temperature || top_p {
-        let changes = Changes {
-            temperature: temperature.then_some(false),
-            top_p: top_p.then_some(false),
-            ..Changes::default()
+        let neither = |to: &mut Changes| {
+            (to.temperature, to.top_p) = (temperature.then_some(false), top_p.then_some(false));
         };
-        return change(changes, if temperature { "it takes no temperature" } else { "it takes no top_p" });
+        return change(neither, if temperature { "it takes no temperature" } else { "it takes no top_p" });
     }
     let stops = refusal.quotes("stop") || refusal.says_any(&["stop_sequences", "stopsequences"]);
     if stops && profile.stop {
-        return change(
-            Changes { stop: Some(false), ..Changes::default() },
-            "it takes no texts that end the answer",
-        );
+        return change(|to| to.stop = Some(false), "it takes no texts that end the answer");
     }
     None
 }
 
 fn optional_fields(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     if profile.stream_options && refusal.refuses_field("stream_options") {
-        let changes = Changes { stream_options: Some(false), ..Changes::default() };
-        return change(changes, "it takes no stream_options");
+        return change(|to| to.stream_options = Some(false), "it takes no stream_options");
     }
     cache(profile, refusal).or_else(|| tier(profile, refusal))
 }
@@ -345,18 +327,15 @@ fn cache(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     const TIMES: [&str; 4] = ["ttl", "prompt_cache_options.ttl", "prompt_cache_retention", "1h"];
     let can_last = !matches!(profile.cache, CacheControl::None | CacheControl::Key);
     if profile.long_cache && can_last && TIMES.iter().any(is_refused) {
-        let changes = Changes { long_cache: Some(false), ..Changes::default() };
-        return change(changes, "it keeps prompts for one time only");
+        return change(|to| to.long_cache = Some(false), "it keeps prompts for one time only");
     }
     const OPTIONS: [&str; 3] = ["prompt_cache_options", "prompt_cache_breakpoint", "prompt_cache_retention"];
     let has_options = matches!(profile.cache, CacheControl::Retention | CacheControl::Options);
     if has_options && OPTIONS.iter().any(is_refused) {
-        let changes = Changes { cache: Some(CacheControl::Key), ..Changes::default() };
-        return change(changes, "it takes no options of its cache but a key");
+        return change(|to| to.cache = Some(CacheControl::Key), "it takes no options of its cache but a key");
     }
     if profile.cache != CacheControl::None && ["prompt_cache_key", "cache_control"].iter().any(is_refused) {
-        let changes = Changes { cache: Some(CacheControl::None), ..Changes::default() };
-        return change(changes, "it takes no settings of its cache");
+        return change(|to| to.cache = Some(CacheControl::None), "it takes no settings of its cache");
     }
     None
 }
@@ -372,33 +351,36 @@ fn tier(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     let names = |tier: &String| !tier.is_empty() && refusal.quotes(tier);
     let (relaxed, fast) = (names(relaxed_tier), names(fast_tier));
     let is_none = |this: bool, other: bool| (this || !other).then(String::new);
-    let changes = Changes {
-        relaxed_tier: is_none(relaxed, fast),
-        fast_tier: is_none(fast, relaxed),
-        ..Changes::default()
+    let none = |to: &mut Changes| {
+        (to.relaxed_tier, to.fast_tier) = (is_none(relaxed, fast), is_none(fast, relaxed));
     };
-    change(changes, "it does not have this service tier")
+    change(none, "it does not have this service tier")
 }
 
 /// What the history must look like.
 fn history(profile: &Profile, refusal: &Refusal) -> Option<Correction> {
     if !profile.nine_character_ids && refusal.says("length of 9") {
-        let changes = Changes { nine_character_ids: Some(true), ..Changes::default() };
-        return change(changes, "it takes call ids of nine letters or digits");
+        return change(
+            |to| to.nine_character_ids = Some(true),
+            "it takes call ids of nine letters or digits",
+        );
     }
     let is_user_after_tool = refusal.says("unexpected role 'user' after role 'tool'");
     if !profile.requires_assistant_after_tool && is_user_after_tool {
-        let changes = Changes { requires_assistant_after_tool: Some(true), ..Changes::default() };
-        return change(changes, "it takes no user message directly after a tool result");
+        return change(
+            |to| to.requires_assistant_after_tool = Some(true),
+            "it takes no user message directly after a tool result",
+        );
     }
     let is_missing = refusal.says_any(&["must be passed back", "missing"]);
     if !profile.requires_reasoning_content && is_missing && refusal.says("reasoning_content") {
-        let changes = Changes { requires_reasoning_content: Some(true), ..Changes::default() };
-        return change(changes, "it takes no call without its reasoning");
+        return change(
+            |to| to.requires_reasoning_content = Some(true),
+            "it takes no call without its reasoning",
+        );
     }
     if !profile.thought_signatures && is_missing && refusal.says("thought_signature") {
-        let changes = Changes { thought_signatures: Some(true), ..Changes::default() };
-        return change(changes, "it takes no call without a signature");
+        return change(|to| to.thought_signatures = Some(true), "it takes no call without a signature");
     }
     None
 }
