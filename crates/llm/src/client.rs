@@ -255,18 +255,9 @@ impl HttpModel {
                 attempt.succeeded();
                 let asked = with(latency);
                 let tier = attempt.profile.tier_for(&asked).filter(|_| attempt.profile.wire == Wire::Gemini);
-                let served = tier.map(|tier| served_tier(response.headers(), tier));
+                let served = tier.and_then(|tier| served_tier(response.headers(), tier));
                 let answer = self.answer(response, &attempt.profile, context, deadline)?;
-                let answer: EventStream = match served {
-                    Some(tier) => {
-                        Box::pin(answer.map(move |event| event.map(|event| served_by(tier, event))))
-                    }
-                    None => answer,
-                };
-                return Ok(match Originals::of(attempt.profile.wire.tool_rules(), request) {
-                    Some(names) => Box::pin(answer.map(move |event| event.map(|event| names.restore(event)))),
-                    None => answer,
-                });
+                return Ok(finished(answer, served, request, &attempt.profile));
             }
             let refused = self.refusal(response).await;
             if !self.http.corrects {
@@ -294,11 +285,7 @@ impl HttpModel {
         // As a body that cannot be cloned it is freed when it is sent. Otherwise the client would keep a copy for redirects and
         // retries, which are off, for as long as the model thinks.
         let body = Body::wrap(Body::from(body));
-        let sending = self.http.client.post(attempt.url.clone()).headers(headers.clone()).body(body).send();
-        timeout(patience, sending)
-            .await
-            .map_err(|_| idle_timeout("no answer", patience))?
-            .map_err(error::transport)
+        sent(self.http.client.post(attempt.url.clone()).headers(headers.clone()).body(body), patience).await
     }
 
     /// Decodes a response with a success status.
@@ -338,6 +325,17 @@ impl HttpModel {
     }
 }
 
+/// Sends a request, and waits so long for the head of its answer.
+///
+/// # Errors
+/// Those of the connection.
+async fn sent(request: reqwest::RequestBuilder, patience: Duration) -> Result<Response, ModelError> {
+    timeout(patience, request.send())
+        .await
+        .map_err(|_| idle_timeout("no answer", patience))?
+        .map_err(error::transport)
+}
+
 /// What a refusal changes for another attempt.
 struct Corrected<'m> {
     profile: Arc<Profile>,
@@ -371,6 +369,26 @@ impl Refused {
 fn served_tier(headers: &HeaderMap, asked: &str) -> Option<Tier> {
     let said = headers.get("x-gemini-service-tier").and_then(|tier| tier.to_str().ok());
     Tier::named(&said.unwrap_or(asked).to_lowercase())
+}
+
+/// An answer with the tier that served it, if the wire does not say it, and with the names that tools have in the request.
+fn finished(
+    answer: EventStream,
+    tier: Option<Tier>,
+    request: &Request<'_>,
+    profile: &Profile,
+) -> EventStream {
+    let names = Originals::of(profile.wire.tool_rules(), request);
+    if tier.is_none() && names.is_none() {
+        return answer;
+    }
+    Box::pin(answer.map(move |event| {
+        let event = served_by(tier, event?);
+        Ok(match &names {
+            Some(names) => names.restore(event),
+            None => event,
+        })
+    }))
 }
 
 /// The event of an answer that this tier served.

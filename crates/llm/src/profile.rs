@@ -45,6 +45,17 @@ pub enum ForcedTool {
     Auto,
 }
 
+impl ForcedTool {
+    /// What a request says: that the model must call this tool, or any; `None`: nothing.
+    pub(crate) fn choice<T>(self, this: T, any: T) -> Option<T> {
+        match self {
+            Self::Named | Self::WithoutThinking => Some(this),
+            Self::Required => Some(any),
+            Self::Auto => None,
+        }
+    }
+}
+
 /// How an effort of thinking is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,10 +91,11 @@ pub enum SchemaSupport {
 }
 
 /// How the end of a chat stream is recognised. If the connection closes earlier, the answer was cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerEnd {
     /// By `[DONE]`, as OpenAI documents it: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+    #[default]
     DoneMark,
     /// By a finish reason and the end of the connection, for a provider that never sends `[DONE]`.
     FinishReason,
@@ -123,7 +135,10 @@ pub enum Submits {
 
 /// Declares [`Profile`] and [`Changes`] from one list of fields with their defaults.
 macro_rules! profile {
-    ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
+    (
+        limits { $($(#[$limit_doc:meta])* $limit:ident: $limit_kind:ty,)* }
+        $($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*
+    ) => {
         /// What requests to a model look like, and what it can do.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Profile {
@@ -142,21 +157,7 @@ macro_rules! profile {
             /// The protocol.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub wire: Option<Wire>,
-            /// Most input tokens.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub context_window: Option<u64>,
-            /// Most output tokens in one answer.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub max_output_tokens: Option<u64>,
-            /// Whether it supports several tool calls in one answer.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub parallel_tools: Option<bool>,
-            /// Whether it accepts images as input.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub vision: Option<bool>,
-            /// Whether it finds deferred tools itself.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub tool_search: Option<bool>,
+            $($(#[$limit_doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $limit: Option<$limit_kind>,)*
             $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$kind>,)*
         }
 
@@ -178,11 +179,7 @@ macro_rules! profile {
 
             fn apply(&mut self, changes: &Changes) {
                 let limits = &mut self.capabilities;
-                limits.context_window = changes.context_window.or(limits.context_window);
-                limits.max_output_tokens = changes.max_output_tokens.or(limits.max_output_tokens);
-                limits.parallel_tools = changes.parallel_tools.or(limits.parallel_tools);
-                limits.vision = changes.vision.or(limits.vision);
-                limits.tool_search = changes.tool_search.or(limits.tool_search);
+                $(limits.$limit = changes.$limit.or(limits.$limit);)*
                 $(if let Some(value) = &changes.$name { self.$name = value.clone(); })*
             }
         }
@@ -192,11 +189,7 @@ macro_rules! profile {
             pub(crate) fn then(self, later: Self) -> Self {
                 Self {
                     wire: later.wire.or(self.wire),
-                    context_window: later.context_window.or(self.context_window),
-                    max_output_tokens: later.max_output_tokens.or(self.max_output_tokens),
-                    parallel_tools: later.parallel_tools.or(self.parallel_tools),
-                    vision: later.vision.or(self.vision),
-                    tool_search: later.tool_search.or(self.tool_search),
+                    $($limit: later.$limit.or(self.$limit),)*
                     $($name: later.$name.or(self.$name),)*
                 }
             }
@@ -205,6 +198,18 @@ macro_rules! profile {
 }
 
 profile! {
+    limits {
+        /// Most input tokens.
+        context_window: u64,
+        /// Most output tokens in one answer.
+        max_output_tokens: u64,
+        /// Whether it supports several tool calls in one answer.
+        parallel_tools: bool,
+        /// Whether it accepts images as input.
+        vision: bool,
+        /// Whether it finds deferred tools itself.
+        tool_search: bool,
+    }
     /// The name of the output limit in Chat Completions.
     output_limit: OutputLimit = OutputLimit::MaxTokens,
     /// Whether it accepts `stream_options` (Chat Completions).

@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use crate::error;
 use crate::framing::{Fault, Framing};
 use crate::model::Event;
-use crate::wire::Decoder;
 use crate::wire::repair::repaired;
+use crate::wire::{Decoder, is_done};
 
 /// The framing and the decoder of one answer.
 pub(crate) struct Reader {
@@ -106,10 +106,6 @@ fn is_whole(data: &str) -> bool {
     let is_cut_json =
         || data.starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(data).is_err();
     data == "[DONE]" || !is_cut_json()
-}
-
-fn is_done(events: &VecDeque<Event>) -> bool {
-    matches!(events.back(), Some(Event::Done(_)))
 }
 
 fn unreadable(fault: Fault) -> ModelError {

@@ -11,22 +11,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, future, stream};
+use futures_util::{future, stream};
 use houston_domain::model::{ModelError, Tier};
 use houston_domain::model_policy::Latency;
 use houston_domain::submission::SubmittedCall;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::{Attempt, CallContext, HttpModel, LONGEST_BODY, Refused, decoded, idle_timeout, read, served_by};
+use super::{Attempt, CallContext, HttpModel, LONGEST_BODY, Refused, decoded, finished, read, sent};
 use crate::error;
 use crate::model::{Event, EventStream, Request, Submitting};
 use crate::profile::{Profile, Submits};
 use crate::protocol::Wire;
-use crate::wire::tool_schema::Originals;
+use crate::wire::object::Object;
 
 /// Longest id of a call, in bytes: several times those of today.
 const LONGEST_ID: usize = 256;
@@ -61,26 +62,6 @@ impl Profile {
 
 /// The fields of a request that are replaced.
 type Fields<'b> = BTreeMap<String, &'b RawValue>;
-
-#[derive(Serialize)]
-struct InBackground<'b> {
-    #[serde(flatten)]
-    fields: Fields<'b>,
-    stream: bool,
-    store: bool,
-    background: bool,
-    background_options: Window,
-}
-
-#[derive(Serialize)]
-struct Window {
-    completion_window: &'static str,
-}
-
-#[derive(Serialize)]
-struct Batch<'b> {
-    requests: [BatchedRequest<'b>; 1],
-}
 
 #[derive(Serialize)]
 struct BatchedRequest<'b> {
@@ -126,24 +107,25 @@ impl Way {
     /// # Errors
     /// `INVALID_RESPONSE` if it is no object: never.
     fn body(self, encoded: &[u8]) -> Result<Vec<u8>, ModelError> {
-        let invalid = |error: serde_json::Error| error::invalid(error.to_string());
-        let mut fields: Fields<'_> = serde_json::from_slice(encoded).map_err(invalid)?;
+        let mut fields: Fields<'_> =
+            serde_json::from_slice(encoded).map_err(|error| error::invalid(error.to_string()))?;
         for replaced in ["stream", "store", "service_tier"] {
             fields.remove(replaced);
         }
-        match self {
-            Self::Window(completion_window, _) => serde_json::to_vec(&InBackground {
-                fields,
-                stream: false,
-                store: true,
-                background: true,
-                background_options: Window { completion_window },
-            }),
-            Self::Batch => serde_json::to_vec(&Batch {
-                requests: [BatchedRequest { custom_id: "answer", params: fields }],
-            }),
-        }
-        .map_err(invalid)
+        Ok(match self {
+            Self::Window(window, _) => fields
+                .iter()
+                .fold(Object::new(), |object, (name, value)| object.with(name, value))
+                .with("stream", false)
+                .with("store", true)
+                .with("background", true)
+                .with("background_options", json!({"completion_window": window}))
+                .end(),
+            Self::Batch => {
+                let request = BatchedRequest { custom_id: "answer", params: fields };
+                Object::new().with("requests", [request]).end()
+            }
+        })
     }
 
     /// Where calls are submitted, and the address of one of them.
@@ -190,13 +172,9 @@ impl HttpModel {
         encoded: &[u8],
         headers: &HeaderMap,
     ) -> Result<Result<EventStream, Refused>, ModelError> {
-        let sent = way.body(encoded)?;
-        let sending = self.http.client.post(way.url(attempt.url, &[])).headers(headers.clone()).body(sent);
-        let first_byte = self.http.timeouts.first_byte;
-        let response = timeout(first_byte, sending.send())
-            .await
-            .map_err(|_| idle_timeout("no answer", first_byte))?
-            .map_err(error::transport)?;
+        let body = way.body(encoded)?;
+        let submission = self.http.client.post(way.url(attempt.url, &[])).headers(headers.clone()).body(body);
+        let response = sent(submission, self.http.timeouts.first_byte).await?;
         if !response.status().is_success() {
             return Ok(Err(self.refusal(response).await));
         }
@@ -254,14 +232,8 @@ impl HttpModel {
                 return Ok(only(Event::Gone));
             }
         };
-        let (tier, names) = (Some(call.tier), Originals::of(profile.wire.tool_rules(), request));
-        Ok(Box::pin(stream::iter(events).map(move |event| {
-            let event = served_by(tier, event.into_storable());
-            Ok(match &names {
-                Some(names) => names.restore(event),
-                None => event,
-            })
-        })))
+        let events = stream::iter(events.into_iter().map(Event::into_storable).map(Ok));
+        Ok(finished(Box::pin(events), Some(call.tier), request, profile))
     }
 
     /// Tells the provider that nobody waits for a call any more, which may come too late.
@@ -280,11 +252,8 @@ impl HttpModel {
 
     /// What is at an address of the provider; `None`: nothing.
     async fn get(&self, url: Url, headers: &HeaderMap) -> Result<Option<Vec<u8>>, ModelError> {
-        let first_byte = self.http.timeouts.first_byte;
-        let response = timeout(first_byte, self.http.client.get(url).headers(headers.clone()).send())
-            .await
-            .map_err(|_| idle_timeout("no answer", first_byte))?
-            .map_err(error::transport)?;
+        let question = self.http.client.get(url).headers(headers.clone());
+        let response = sent(question, self.http.timeouts.first_byte).await?;
         match response.status().as_u16() {
             404 | 410 => Ok(None),
             200..=299 => {

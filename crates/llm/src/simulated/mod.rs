@@ -55,19 +55,15 @@
 
 mod rules;
 
-use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::{Stream, stream};
+use futures_util::{StreamExt as _, stream};
 use houston_domain::history::{Block, Entry};
 use houston_domain::model::{ModelAnswer, ModelError, ModelErrorCode, StopReason, Tier, Usage};
 use houston_domain::model_policy::Latency;
 use houston_domain::submission::SubmittedCall;
 use serde_json::{Map, Value, json};
-use tokio::time::Sleep;
 
 use self::rules::{Reply, Situation};
 use crate::model::{Description, Event, EventStream, Model, Request, Submitting};
@@ -156,8 +152,9 @@ impl Model for Simulated {
             match error {
                 Some(error) if events.is_empty() => Err(error),
                 error => {
-                    let events = events.into_iter().map(Ok).chain(error.map(Err)).collect();
-                    Ok(Box::pin(PacedStream::new(events, delay)) as EventStream)
+                    let events = events.into_iter().map(Ok).chain(error.map(Err));
+                    let paced = stream::iter(events).then(move |event| paced(event, delay));
+                    Ok(Box::pin(paced) as EventStream)
                 }
             }
         })
@@ -188,10 +185,7 @@ fn events(request: &Request<'_>, think: usize, reply: &Reply) -> Vec<Event> {
                 events.extend(
                     pieces(&call.json).map(|piece| Event::ToolArguments { index, json: piece.to_owned() }),
                 );
-                let input = fields::parse_arguments(&call.json).unwrap_or_else(|sent| {
-                    malformed.push((id.clone(), sent));
-                    Value::Object(serde_json::Map::new())
-                });
+                let input = fields::input_of(&id, &call.json, &mut malformed);
                 content.push(Block::ToolUse { id, name: call.name.clone(), input, raw: None });
             }
         }
@@ -357,34 +351,12 @@ fn code_named(name: &str) -> ModelErrorCode {
     serde_json::from_value(name.to_uppercase().into()).unwrap_or(ModelErrorCode::Unknown)
 }
 
-/// The stream of the simulated model.
-struct PacedStream {
-    events: VecDeque<Result<Event, ModelError>>,
-    delay: Duration,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl PacedStream {
-    fn new(events: VecDeque<Result<Event, ModelError>>, delay: Duration) -> Self {
-        let pause = (!delay.is_zero()).then(|| Box::pin(tokio::time::sleep(delay)));
-        Self { events, delay, pause }
+/// The event, after a pause; the end of an answer has none.
+async fn paced(event: Result<Event, ModelError>, delay: Duration) -> Result<Event, ModelError> {
+    if !delay.is_zero() && event.as_ref().is_ok_and(|event| !matches!(event, Event::Done(_))) {
+        tokio::time::sleep(delay).await;
     }
-}
-
-impl Stream for PacedStream {
-    type Item = Result<Event, ModelError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        // `Done` and the end of the stream are sent without a pause.
-        if let (Some(pause), Some(Ok(event))) = (&mut this.pause, this.events.front())
-            && !matches!(event, Event::Done(_))
-        {
-            ready!(pause.as_mut().poll(cx));
-            pause.as_mut().reset(tokio::time::Instant::now() + this.delay);
-        }
-        Poll::Ready(this.events.pop_front())
-    }
+    event
 }
 
 /// How deep values are.

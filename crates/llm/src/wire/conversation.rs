@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
+use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, Entry, RawBlock, Role};
+use houston_domain::image::SentImage;
 
 use crate::model::SystemPart;
+use crate::profile::Profile;
 
 /// What a wire does with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +83,41 @@ pub(crate) fn user_text(text: &str) -> &str {
     if is_blank(text) { "(empty message)" } else { text }
 }
 
-/// What the user says in a turn, for a model that is sent no images and no documents: a line says that there is one.
+/// What the user says or shows.
+pub(crate) enum Shown<'a> {
+    Text(&'a str),
+    Image(&'a SentImage),
+    Document(&'a SentDocument),
+}
+
+impl<'a> Shown<'a> {
+    /// What a block of the user's has for a model; a line takes the place of an image or a document that it is not sent.
+    pub(crate) fn of(block: &'a Block, profile: &Profile) -> Option<Self> {
+        match block {
+            Block::Text { text, .. } => Some(Self::Text(user_text(text))),
+            Block::Image(image) if profile.sees() => Some(Self::Image(image)),
+            Block::Image(image) => Some(Self::Text(&image.unseen)),
+            Block::Document(document) if profile.takes_documents() => Some(Self::Document(document)),
+            Block::Document(document) => Some(Self::Text(&document.unread)),
+            _ => None,
+        }
+    }
+}
+
+/// What the user says in a turn, for a wire without images and documents: a line says that there is one.
 pub(crate) fn user_texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
     turn.blocks.iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(user_text(text)),
         Block::Image(image) => Some(image.unseen.as_str()),
         Block::Document(document) => Some(document.unread.as_str()),
+        _ => None,
+    })
+}
+
+/// The texts of a turn.
+pub(crate) fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
+    turn.blocks.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     })
 }

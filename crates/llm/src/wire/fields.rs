@@ -1,14 +1,16 @@
 //! Lenient deserialization of values that servers send in other forms than their protocol defines: a number as a
 //! string, negative or too large, `null` or a number in place of a string. They are read as missing, so that one
 //! strange value does not lose an answer.
+//!
+//! `#[serde(borrow)]` at one field lets serde borrow all references of its struct.
 
 use std::fmt;
 
 use houston_domain::storable::storable_value;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::scrub::shortened;
 
@@ -50,24 +52,37 @@ fn truncated(number: f64) -> Option<u64> {
     (number >= 0.0).then_some(number as u64)
 }
 
-/// Deserializes a string; a number as it is written; anything else as `None`.
-pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let json = <&RawValue>::deserialize(deserializer)?.get();
-    Ok(match json.as_bytes().first() {
-        Some(b'"') => Some(serde_json::from_str(json).map_err(serde::de::Error::custom)?),
-        Some(b'0'..=b'9' | b'-') => Some(json.to_owned()),
-        _ => None,
-    })
+/// A string; a number as it is written; anything else as `None`.
+#[derive(Default)]
+pub(crate) struct Text(pub(crate) Option<String>);
+
+impl Text {
+    /// Without white space around it; empty if it is missing.
+    pub(crate) fn trimmed(&self) -> &str {
+        self.0.as_deref().unwrap_or_default().trim()
+    }
 }
 
-/// Deserializes a value of the expected type, anything else as the default.
-pub(crate) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + DeserializeOwned,
-{
-    let json = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(json.get()).unwrap_or_default())
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        Ok(Self(match json.as_bytes().first() {
+            Some(b'"') => Some(serde_json::from_str(json).map_err(serde::de::Error::custom)?),
+            Some(b'0'..=b'9' | b'-') => Some(json.to_owned()),
+            _ => None,
+        }))
+    }
+}
+
+/// A value of the expected type, anything else as the default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lenient<T>(pub(crate) T);
+
+impl<'de, T: Default + DeserializeOwned> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_str(json.get()).unwrap_or_default()))
+    }
 }
 
 /// Deserializes `null` as the default.
@@ -119,6 +134,14 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
+/// The function of a tool call, or a piece of it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Function {
+    pub(crate) name: Text,
+    pub(crate) arguments: Arguments,
+}
+
 /// The fields of an object, in order, with each value unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
@@ -152,6 +175,14 @@ impl Serialize for Fields {
 /// Longest piece of malformed arguments that is stored, in characters: enough for the model to see its mistake.
 const LONGEST_MALFORMED: usize = 400;
 
+/// The arguments of the call `id`. What is not a JSON object is added to `malformed`, and the call has none.
+pub(crate) fn input_of(id: &str, json: &str, malformed: &mut Vec<(String, String)>) -> Value {
+    parse_arguments(json).unwrap_or_else(|sent| {
+        malformed.push((id.to_owned(), sent));
+        Value::Object(Map::new())
+    })
+}
+
 /// Parses the arguments of a call. Blank text and `null` mean no arguments.
 ///
 /// # Errors
@@ -159,7 +190,7 @@ const LONGEST_MALFORMED: usize = 400;
 pub(crate) fn parse_arguments(json: &str) -> Result<Value, String> {
     let json = json.trim();
     if json.is_empty() || json == "null" {
-        return Ok(Value::Object(serde_json::Map::new()));
+        return Ok(Value::Object(Map::new()));
     }
     match serde_json::from_str(json) {
         Ok(mut value @ Value::Object(_)) => {

@@ -8,6 +8,7 @@ pub(crate) mod fields;
 pub(crate) mod finish_reason;
 pub(crate) mod gemini;
 pub(crate) mod identifier;
+pub(crate) mod object;
 pub(crate) mod ollama;
 pub(crate) mod openai;
 pub(crate) mod openai_chat;
@@ -20,7 +21,9 @@ use std::collections::VecDeque;
 
 use houston_domain::model::{ModelError, Usage};
 use houston_domain::tool_call::ToolDefinition;
+use serde::Deserialize;
 
+use crate::error;
 use crate::framing::Framing;
 use crate::model::{Deferred, Description, Event, Request};
 use crate::profile::{AnswerEnd, ForcedTool, Profile};
@@ -32,13 +35,36 @@ pub(crate) trait Decoder: Send {
     ///
     /// # Errors
     /// The error reported by the provider, or `INVALID_RESPONSE` for data that cannot be decoded.
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        match data.trim() {
+            "" => Ok(()),
+            "[DONE]" => self.done_mark(out),
+            _ if name == "error" => Err(error::in_stream(data)),
+            data => self.chunk(data, out),
+        }
+    }
+
+    /// Decodes the JSON of one stream event, as [`event`](Self::event).
+    ///
+    /// # Errors
+    /// As of [`event`](Self::event).
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+
+    /// Handles `[DONE]`, which most wires do not need.
+    ///
+    /// # Errors
+    /// `NETWORK_ERROR` if it is an end mark and the answer is incomplete.
+    fn done_mark(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        Ok(())
+    }
 
     /// Handles the end of the connection.
     ///
     /// # Errors
     /// `NETWORK_ERROR` unless the end mark of the wire was received.
-    fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+    fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        if is_done(out) { Ok(()) } else { Err(error::cut_off()) }
+    }
 
     /// What the provider has counted so far; 0 where it has not.
     fn counted(&self) -> Usage {
@@ -47,6 +73,32 @@ pub(crate) trait Decoder: Send {
 
     /// Decodes a complete answer from a server that does not stream.
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError>;
+}
+
+/// Whether the answer is complete.
+pub(crate) fn is_done(events: &VecDeque<Event>) -> bool {
+    matches!(events.back(), Some(Event::Done(_)))
+}
+
+/// Adds the next piece of a text to what was received of it before, and passes it on.
+pub(crate) fn pass_on(
+    more: String,
+    received: &mut String,
+    event: impl FnOnce(String) -> Event,
+    out: &mut VecDeque<Event>,
+) {
+    if !more.is_empty() {
+        received.push_str(&more);
+        out.push_back(event(more));
+    }
+}
+
+/// Parses the JSON of a provider.
+///
+/// # Errors
+/// The error that it reports, or `INVALID_RESPONSE`.
+pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ModelError> {
+    serde_json::from_str(json).map_err(|why| error::unreadable(json, &why))
 }
 
 impl<'a> Request<'a> {

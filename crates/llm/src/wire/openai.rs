@@ -1,6 +1,7 @@
 //! What OpenAI's two protocols and compatible servers share: usage as they report it, definitions of tools, and how long
 //! prompts are kept.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use houston_domain::model::{PricedApart, Usage};
@@ -10,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::fields::{Count, lenient};
+use super::fields::{Count, Lenient};
+use super::identifier::tool_name;
 use super::tool_schema::Rules;
 use crate::cache::Lifetime;
 use crate::model::Request;
@@ -26,20 +28,15 @@ pub(crate) struct ReportedUsage {
     input_tokens: Count,
     output_tokens: Count,
     total_tokens: Count,
-    #[serde(deserialize_with = "lenient")]
-    prompt_tokens_details: InputDetails,
-    #[serde(deserialize_with = "lenient")]
-    completion_tokens_details: OutputDetails,
-    #[serde(deserialize_with = "lenient")]
-    input_tokens_details: InputDetails,
-    #[serde(deserialize_with = "lenient")]
-    output_tokens_details: OutputDetails,
+    prompt_tokens_details: Lenient<InputDetails>,
+    completion_tokens_details: Lenient<OutputDetails>,
+    input_tokens_details: Lenient<InputDetails>,
+    output_tokens_details: Lenient<OutputDetails>,
     /// DeepSeek.
     prompt_cache_hit_tokens: Count,
     /// Mistral, which also writes `prompt_token_details` in place of `prompt_tokens_details`.
     num_cached_tokens: Count,
-    #[serde(deserialize_with = "lenient")]
-    prompt_token_details: InputDetails,
+    prompt_token_details: Lenient<InputDetails>,
     /// Moonshot.
     cached_tokens: Count,
     /// litellm, with Anthropic's names.
@@ -58,8 +55,7 @@ struct InputDetails {
     cache_write_tokens: Count,
     audio_tokens: Count,
     image_tokens: Count,
-    #[serde(deserialize_with = "lenient")]
-    cached_tokens_details: CachedDetails,
+    cached_tokens_details: Lenient<CachedDetails>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -84,7 +80,9 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     let completion = reported.completion_tokens.or(reported.output_tokens).or_zero();
     let inputs =
         [reported.prompt_tokens_details, reported.prompt_token_details, reported.input_tokens_details];
-    let outputs = [reported.completion_tokens_details, reported.output_tokens_details];
+    let inputs = inputs.map(|Lenient(details)| details);
+    let outputs =
+        [reported.completion_tokens_details, reported.output_tokens_details].map(|Lenient(details)| details);
     let reasoning = largest(outputs.map(|details| details.reasoning_tokens));
     let is_apart = reasoning > 0 && reported.total_tokens.or_zero() == input_tokens + completion + reasoning;
     let output_tokens = completion + if is_apart { reasoning } else { 0 };
@@ -100,7 +98,7 @@ pub(crate) fn normalised(reported: ReportedUsage) -> Usage {
     let input_of = |kind: fn(InputDetails) -> Count| small(largest(inputs.map(kind)));
     let output_of = |kind: fn(OutputDetails) -> Count| small(largest(outputs.map(kind)));
     let cached_of = |kind: fn(CachedDetails) -> Count| {
-        small(largest(inputs.map(|details| kind(details.cached_tokens_details))))
+        small(largest(inputs.map(|details| kind(details.cached_tokens_details.0))))
     };
     let apart = PricedApart {
         input_audio_tokens: input_of(|details| details.audio_tokens),
@@ -199,31 +197,39 @@ struct Definition<'a> {
     parameters: Arc<Value>,
 }
 
-/// That the model must call this tool.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct FunctionChoice<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Name<'a>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Name<'a> {
-    name: &'a str,
-}
-
-impl<'a> FunctionChoice<'a> {
-    pub(crate) fn new(name: &'a str) -> Self {
-        Self { kind: "function", function: Name { name } }
-    }
-}
-
 impl<'a> FunctionTool<'a> {
     /// Converts a tool definition of the engine; `None` if its schema cannot be sent.
     pub(crate) fn new(tool: &'a ToolDefinition, rules: &'static Rules) -> Option<Self> {
         let parameters = rules.parameters(tool)?;
         let function = Definition { name: &tool.name, description: &tool.description, parameters };
         Some(Self { kind: "function", function })
+    }
+}
+
+/// A call of a tool in the history.
+#[derive(Serialize)]
+pub(crate) struct ToolCall<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Called<'a>,
+    /// Data that its provider must get back with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) extra_content: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: Cow<'a, str>,
+    /// A JSON object, encoded as a string.
+    arguments: String,
+}
+
+impl<'a> ToolCall<'a> {
+    /// A call with this id, which is one that the provider accepts.
+    pub(crate) fn new(id: Cow<'a, str>, name: &'a str, input: &Value) -> Self {
+        let function = Called { name: tool_name(name), arguments: input.to_string() };
+        Self { id, kind: "function", function, extra_content: None }
     }
 }
 

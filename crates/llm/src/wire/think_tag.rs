@@ -1,5 +1,10 @@
 //! `<think>…</think>` at the beginning of a text: the reasoning of servers that do not separate it.
 
+use std::collections::VecDeque;
+
+use super::pass_on;
+use crate::model::Event;
+
 /// Splits a text that arrives in pieces. Only tags at its beginning count: further on, the text may speak of them.
 #[derive(Debug, Default)]
 pub(crate) struct ThinkTag {
@@ -26,6 +31,14 @@ enum State {
 pub(crate) struct Split {
     pub(crate) thinking: String,
     pub(crate) text: String,
+}
+
+impl Split {
+    /// Adds both to what was received before, and passes them on.
+    pub(crate) fn pass_on(self, thinking: &mut String, text: &mut String, out: &mut VecDeque<Event>) {
+        pass_on(self.thinking, thinking, Event::Thinking, out);
+        pass_on(self.text, text, Event::Text, out);
+    }
 }
 
 const OPEN: &str = "<think>";

@@ -21,8 +21,8 @@ use crate::model::{AnswerSchema, Event, Request};
 /// What a provider accepts in a schema. A keyword that it does not accept is moved into the description.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// The keywords that are sent.
-    keywords: &'static [&'static str],
+    /// The keywords that are sent; `None`: all of the one form.
+    keywords: Option<&'static [&'static str]>,
     /// The values of `format` that are sent; `None`: all.
     formats: Option<&'static [&'static str]>,
     /// The largest `minItems` that is sent.
@@ -37,47 +37,9 @@ pub(crate) struct Rules {
     names: Alphabet,
 }
 
-/// All keywords of the one form.
-const ALL: &[&str] = &[
-    "type",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "enum",
-    "const",
-    "format",
-    "pattern",
-    "contentEncoding",
-    "contentMediaType",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "items",
-    "prefixItems",
-    "contains",
-    "anyOf",
-    "oneOf",
-    "not",
-];
-
 /// All that a schema can say.
 const OPEN: Rules = Rules {
-    keywords: ALL,
+    keywords: None,
     formats: None,
     min_items: u64::MAX,
     plain_choices: false,
@@ -104,7 +66,7 @@ pub(crate) static OPENAI: Rules = Rules { portable_patterns: true, ..OPEN };
 /// `oneOf` means `anyOf`, and `enum` is for texts and numbers. Names of parameters start with a letter or `_`, and have only
 /// letters, digits and `_`, at most 64: <https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration>.
 pub(crate) static GEMINI: Rules = Rules {
-    keywords: &[
+    keywords: Some(&[
         "type",
         "format",
         "title",
@@ -120,7 +82,7 @@ pub(crate) static GEMINI: Rules = Rules {
         "properties",
         "additionalProperties",
         "required",
-    ],
+    ]),
     plain_choices: true,
     names: Alphabet::Identifier,
     ..OPEN
@@ -130,7 +92,7 @@ pub(crate) static GEMINI: Rules = Rules {
 /// few regular expressions: <https://docs.cohere.com/docs/structured-outputs>. It also names `anyOf`, for schemas that it
 /// enforces; those of tools are not enforced without `strict_tools`.
 pub(crate) static COHERE: Rules = Rules {
-    keywords: &[
+    keywords: Some(&[
         "type",
         "format",
         "title",
@@ -142,20 +104,22 @@ pub(crate) static COHERE: Rules = Rules {
         "anyOf",
         "properties",
         "required",
-    ],
+    ]),
     formats: Some(&["date-time", "uuid", "date", "time"]),
     ..OPEN
 };
 
 /// What Ollama reads of a property; other keywords never reach the model: `ToolProperty` in
 /// <https://github.com/ollama/ollama/blob/main/api/types.go>.
-pub(crate) static OLLAMA: Rules =
-    Rules { keywords: &["type", "description", "enum", "items", "anyOf", "properties", "required"], ..OPEN };
+pub(crate) static OLLAMA: Rules = Rules {
+    keywords: Some(&["type", "description", "enum", "items", "anyOf", "properties", "required"]),
+    ..OPEN
+};
 
 /// What Anthropic enforces in answers, as its own libraries send it:
 /// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
 pub(crate) static ANTHROPIC_ANSWERS: Rules = Rules {
-    keywords: &[
+    keywords: Some(&[
         "type",
         "title",
         "description",
@@ -172,7 +136,7 @@ pub(crate) static ANTHROPIC_ANSWERS: Rules = Rules {
         "$ref",
         "$defs",
         "definitions",
-    ],
+    ]),
     formats: Some(&[
         "date-time",
         "time",
@@ -336,7 +300,7 @@ impl Rules {
     }
 
     fn sends(&self, keyword: &str) -> bool {
-        self.keywords.contains(&keyword)
+        self.keywords.is_none_or(|keywords| keywords.contains(&keyword))
     }
 
     /// The keyword that means the same to the provider, unless the schema has that one, too.

@@ -11,80 +11,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use houston_domain::answering::Effort;
-use houston_domain::attachment::SentDocument;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::conversation::{Turn, block_use, is_blank, turns, user_text};
+use super::conversation::{Shown, Turn, block_use, is_blank, turns};
 use super::identifier::{call_id, tool_name};
+use super::object::Object;
 use super::tool_schema;
 use crate::cache::Lifetime;
 use crate::model::{Description, PDF, Request, thinking_tokens};
-use crate::profile::{CacheControl as Caching, ForcedTool, Profile, SchemaSupport, Thinking};
+use crate::profile::{CacheControl as Caching, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "anthropic";
 
 /// API version this was written for: <https://docs.anthropic.com/en/api/versioning>.
 pub(crate) const VERSION: &str = "2023-06-01";
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    max_tokens: u32,
-    stream: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<SystemBlock<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<AnyTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<ToolChoice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_config: Option<OutputConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<ThinkingOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f64>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop_sequences: &'a [String],
-    messages: Vec<Message<'a>>,
-}
-
-#[derive(Serialize)]
-struct ToolChoice<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct OutputConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<Format>,
-}
-
-#[derive(Serialize)]
-struct ThinkingOptions {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    budget_tokens: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct Format {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    schema: Value,
-}
 
 #[derive(Serialize)]
 struct SystemBlock<'a> {
@@ -116,20 +61,10 @@ struct Tool<'a> {
 #[serde(untagged)]
 enum AnyTool<'a> {
     Own(Tool<'a>),
-    /// Executed by the provider.
-    Server(ServerTool),
+    /// The provider's search for deferred tools:
+    /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
+    Search(Value),
 }
-
-#[derive(Serialize)]
-struct ServerTool {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'static str,
-}
-
-/// The provider's search for deferred tools: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
-const TOOL_SEARCH: ServerTool =
-    ServerTool { kind: "tool_search_tool_bm25_20251119", name: "tool_search_tool_bm25" };
 
 #[derive(Serialize)]
 struct Message<'a> {
@@ -179,13 +114,6 @@ enum Plain<'a> {
     },
 }
 
-/// What a model is sent besides texts; a line takes the place of the rest.
-#[derive(Clone, Copy)]
-struct Sent {
-    images: bool,
-    documents: bool,
-}
-
 #[derive(Serialize)]
 struct ImageSource<'a> {
     #[serde(rename = "type")]
@@ -222,13 +150,13 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
         block(Cow::Borrowed(part.text.as_str()), mark.filter(|_| [first, last].contains(&Some(index))))
     });
     let (direct, deferred) = request.tools_for(model, profile);
-    let search = (!deferred.is_empty()).then_some(AnyTool::Server(TOOL_SEARCH));
+    let search = || json!({"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"});
+    let search = (!deferred.is_empty()).then(|| AnyTool::Search(search()));
     let tools = direct.iter().filter_map(|tool| own_tool(tool, false)).chain(search);
-    let tools = tools.chain(deferred.iter().filter_map(|tool| own_tool(tool, true)));
+    let tools: Vec<_> = tools.chain(deferred.iter().filter_map(|tool| own_tool(tool, true))).collect();
     let turns =
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()));
-    let sent = Sent { images: profile.sees(), documents: profile.takes_documents() };
-    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, sent)).collect();
+    let mut messages: Vec<_> = turns.iter().map(|turn| message(turn, &model.provider, profile)).collect();
     if let Some(mark) = mark {
         let of_user = messages.iter_mut().rev().filter(|message| message.role == Role::User.as_str());
         of_user.take(MARKED_TURNS).for_each(|message| message.mark(mark));
@@ -244,39 +172,31 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
             None => messages.push(Message { role: Role::User.as_str(), content: vec![context] }),
         }
     }
-    let tool_choice = request.forced_tool(model).and_then(|name| match profile.forced_tool {
-        ForcedTool::Named | ForcedTool::WithoutThinking => {
-            Some(ToolChoice { kind: "tool", name: Some(name) })
-        }
-        ForcedTool::Required => Some(ToolChoice { kind: "any", name: None }),
-        ForcedTool::Auto => None,
-    });
-    let format = enforced_schema.map(|form| Format {
-        kind: "json_schema",
-        schema: tool_schema::ANTHROPIC_ANSWERS.written(form.schema),
-    });
+    let choice =
+        |name| profile.forced_tool.choice(json!({"type": "tool", "name": name}), json!({"type": "any"}));
+    let tool_choice = request.forced_tool(model).and_then(choice);
+    let format = enforced_schema.map(
+        |form| json!({"type": "json_schema", "schema": tool_schema::ANTHROPIC_ANSWERS.written(form.schema)}),
+    );
     // A tool cannot be forced while the model thinks.
     let thinking = thinking(profile, request).filter(|_| tool_choice.is_none());
     let by_effort = profile.thinking == Thinking::Adaptive;
     let effort = profile.effort_for(request).filter(|_| by_effort).map(Effort::as_str);
-    let body = Body {
-        model: &model.model,
-        max_tokens: request.max_output_tokens,
-        stream: true,
-        system: system
-            .chain(prompt_schema.map(|form| block(tool_schema::instruction(form).into(), None)))
-            .collect(),
-        tools: tools.collect(),
-        tool_choice,
-        output_config: (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format }),
-        thinking,
-        temperature: profile.temperature_for(request),
-        top_p: profile.top_p_for(request),
-        stop_sequences: profile.stop_for(request),
-        messages,
-    };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    serde_json::to_vec(&body).unwrap_or_default()
+    let instruction = prompt_schema.map(|form| block(tool_schema::instruction(form).into(), None));
+    Object::new()
+        .with("model", &model.model)
+        .with("max_tokens", request.max_output_tokens)
+        .with("stream", true)
+        .listed("system", &system.chain(instruction).collect::<Vec<_>>())
+        .listed("tools", &tools)
+        .maybe("tool_choice", tool_choice)
+        .nested("output_config", Object::new().maybe("effort", effort).maybe("format", format))
+        .maybe("thinking", thinking)
+        .maybe("temperature", profile.temperature_for(request))
+        .maybe("top_p", profile.top_p_for(request))
+        .listed("stop_sequences", profile.stop_for(request))
+        .with("messages", messages)
+        .end()
 }
 
 fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
@@ -286,14 +206,13 @@ fn own_tool(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
 }
 
 /// How much the model is to think, if that is asked for.
-fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions> {
+fn thinking(profile: &Profile, request: &Request<'_>) -> Option<Value> {
     let effort = profile.effort_for(request)?;
     match profile.thinking {
-        Thinking::Adaptive => Some(ThinkingOptions { kind: "adaptive", budget_tokens: None }),
+        Thinking::Adaptive => Some(json!({"type": "adaptive"})),
         Thinking::Budget => {
-            let budget_tokens =
-                thinking_tokens(effort, request.max_output_tokens).filter(|tokens| *tokens > 0)?;
-            Some(ThinkingOptions { kind: "enabled", budget_tokens: Some(budget_tokens) })
+            let tokens = thinking_tokens(effort, request.max_output_tokens).filter(|tokens| *tokens > 0)?;
+            Some(json!({"type": "enabled", "budget_tokens": tokens}))
         }
         _ => None,
     }
@@ -324,25 +243,17 @@ fn image_part<'a>(media_type: &'a str, data: &'a str) -> Content<'a> {
     Content::Plain(Plain::Image { source, cache_control: None })
 }
 
-fn document_part(document: &SentDocument) -> Content<'_> {
-    let source = ImageSource { kind: "base64", media_type: PDF, data: &document.base64 };
-    Content::Plain(Plain::Document { source, title: &document.name, cache_control: None })
-}
-
-fn message<'a>(turn: &Turn<'a>, provider: &str, sent: Sent) -> Message<'a> {
-    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider, sent));
+fn message<'a>(turn: &Turn<'a>, provider: &str, profile: &Profile) -> Message<'a> {
+    let content = turn.blocks.iter().filter_map(|block| content(turn.role, block, provider, profile));
     Message { role: turn.role.as_str(), content: content.collect() }
 }
 
-fn content<'a>(role: Role, block: &'a Block, provider: &str, sent: Sent) -> Option<Content<'a>> {
+fn content<'a>(role: Role, block: &'a Block, provider: &str, profile: &Profile) -> Option<Content<'a>> {
+    let text = |text| Content::Plain(Plain::Text { text, cache_control: None });
     Some(match block {
-        Block::Text { text, .. } if role == Role::User => {
-            Content::Plain(Plain::Text { text: user_text(text), cache_control: None })
+        Block::Text { text: said, raw } if role == Role::Assistant => {
+            raw.as_ref().and_then(|raw| own_raw(raw, provider)).map_or_else(|| text(said), Content::Raw)
         }
-        Block::Text { text, raw } => match raw.as_ref().and_then(|raw| own_raw(raw, provider)) {
-            Some(raw) => Content::Raw(raw),
-            None => Content::Plain(Plain::Text { text, cache_control: None }),
-        },
         Block::ToolUse { id, name, input, .. } => {
             Content::Plain(Plain::ToolUse { id: call_id(id, false), name: tool_name(name), input })
         }
@@ -353,13 +264,15 @@ fn content<'a>(role: Role, block: &'a Block, provider: &str, sent: Sent) -> Opti
             cache_control: None,
         }),
         Block::Thinking { raw, .. } => Content::Raw(raw.as_ref().and_then(|raw| own_raw(raw, provider))?),
-        Block::Image(image) if sent.images => image_part(image.header.image_type.media_type(), &image.base64),
-        Block::Document(document) if sent.documents => document_part(document),
-        Block::Document(document) => {
-            Content::Plain(Plain::Text { text: &document.unread, cache_control: None })
-        }
-        Block::Image(image) => Content::Plain(Plain::Text { text: &image.unseen, cache_control: None }),
         Block::Opaque { raw } => Content::Raw(own_raw(raw, provider)?),
+        block => match Shown::of(block, profile)? {
+            Shown::Text(said) => text(said),
+            Shown::Image(image) => image_part(image.header.image_type.media_type(), &image.base64),
+            Shown::Document(document) => {
+                let source = ImageSource { kind: "base64", media_type: PDF, data: &document.base64 };
+                Content::Plain(Plain::Document { source, title: &document.name, cache_control: None })
+            }
+        },
     })
 }
 

@@ -12,32 +12,28 @@ use serde_json::{Map, Value};
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Fields, lenient, null_is_default, text};
+use crate::wire::fields::{self, Arguments, Count, Fields, Lenient, Text, null_is_default};
 use crate::wire::openai::small;
-use crate::wire::{AnswerEnd, Decoder};
+use crate::wire::{AnswerEnd, Decoder, pass_on, read};
 
 /// An event of a stream; its `type` determines the other fields.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct StreamEvent<'a> {
-    #[serde(rename = "type", default, borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) index: Count,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) message: Option<MessageStart>,
-    #[serde(default, borrow)]
-    pub(super) content_block: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) delta: Option<Delta<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    index: Count,
+    message: Lenient<MessageStart>,
+    content_block: Option<&'a RawValue>,
+    delta: Option<Delta<'a>>,
+    usage: Lenient<ReportedUsage>,
 }
 
 /// The content of `message_start`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct MessageStart {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
+    usage: Lenient<ReportedUsage>,
 }
 
 /// The new content of a block; only the field of its type is set.
@@ -45,30 +41,25 @@ struct MessageStart {
 #[serde(default)]
 struct Delta<'a> {
     #[serde(borrow)]
-    pub(super) citation: Option<&'a RawValue>,
-    #[serde(deserialize_with = "text")]
-    pub(super) text: Option<String>,
-    #[serde(deserialize_with = "text")]
-    pub(super) thinking: Option<String>,
-    #[serde(deserialize_with = "text")]
-    pub(super) signature: Option<String>,
-    pub(super) partial_json: Option<Arguments>,
-    #[serde(deserialize_with = "text")]
-    pub(super) stop_reason: Option<String>,
+    citation: Option<&'a RawValue>,
+    text: Text,
+    thinking: Text,
+    signature: Text,
+    partial_json: Arguments,
+    stop_reason: Text,
     /// The summary in a compaction block.
-    #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
+    content: Option<&'a RawValue>,
 }
 
 /// A complete answer.
 #[derive(Deserialize)]
 struct WholeMessage {
     #[serde(deserialize_with = "null_is_default")]
-    pub(super) content: Vec<Box<RawValue>>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) stop_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
+    content: Vec<Box<RawValue>>,
+    #[serde(default)]
+    stop_reason: Text,
+    #[serde(default)]
+    usage: Lenient<ReportedUsage>,
 }
 
 /// Usage as reported. Counts are cumulative; a missing count keeps its previous value.
@@ -80,15 +71,11 @@ struct ReportedUsage {
     cache_creation_input_tokens: Count,
     cache_read_input_tokens: Count,
     /// Cache writes by lifetime.
-    #[serde(deserialize_with = "lenient")]
-    cache_creation: Option<CacheCreation>,
-    #[serde(deserialize_with = "lenient")]
-    output_tokens_details: Option<OutputDetails>,
-    #[serde(deserialize_with = "lenient")]
-    server_tool_use: Option<ServerToolUse>,
+    cache_creation: Lenient<Option<CacheCreation>>,
+    output_tokens_details: Lenient<Option<OutputDetails>>,
+    server_tool_use: Lenient<Option<ServerToolUse>>,
     /// Whether it was part of a batch. What it calls `priority` was paid for before.
-    #[serde(deserialize_with = "lenient")]
-    service_tier: ServiceTier,
+    service_tier: Lenient<ServiceTier>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -131,42 +118,38 @@ struct OutputDetails {
 
 impl ReportedUsage {
     /// Merges a later report.
-    pub(super) fn update(&mut self, later: Self) {
+    fn update(&mut self, later: Self) {
         self.input_tokens = self.input_tokens.updated(later.input_tokens);
         self.output_tokens = self.output_tokens.updated(later.output_tokens);
         self.cache_creation_input_tokens =
             self.cache_creation_input_tokens.updated(later.cache_creation_input_tokens);
         self.cache_read_input_tokens = self.cache_read_input_tokens.updated(later.cache_read_input_tokens);
-        self.cache_creation =
-            later.cache_creation.filter(|created| created.total() > 0).or(self.cache_creation);
-        self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
-        self.server_tool_use = later.server_tool_use.or(self.server_tool_use);
-        if later.service_tier != ServiceTier::Usual {
+        let created = later.cache_creation.0.filter(|created| created.total() > 0);
+        self.cache_creation.0 = created.or(self.cache_creation.0);
+        self.output_tokens_details.0 = later.output_tokens_details.0.or(self.output_tokens_details.0);
+        self.server_tool_use.0 = later.server_tool_use.0.or(self.server_tool_use.0);
+        if later.service_tier.0 != ServiceTier::Usual {
             self.service_tier = later.service_tier;
         }
     }
 
     /// Converts to Houston's [`Usage`]: Anthropic's input count excludes cached tokens.
-    pub(super) fn normalised(self) -> Usage {
+    fn normalised(self) -> Usage {
         let read = self.cache_read_input_tokens.or_zero();
-        let by_lifetime = || self.cache_creation.map_or(0, CacheCreation::total);
+        let by_lifetime = || self.cache_creation.0.map_or(0, CacheCreation::total);
         let write = self.cache_creation_input_tokens.0.unwrap_or_else(by_lifetime);
         let output_tokens = self.output_tokens.or_zero();
-        let thinking = self.output_tokens_details.map_or(0, |details| details.thinking_tokens.or_zero());
+        let thinking = self.output_tokens_details.0.map_or(0, |details| details.thinking_tokens.or_zero());
+        let searches = self.server_tool_use.0.map_or(0, |used| used.web_search_requests.or_zero());
         Usage {
             input_tokens: self.input_tokens.or_zero() + read + write,
             output_tokens,
             cache_read_tokens: read,
             cache_write_tokens: write,
-            long_cache_write_tokens: self.cache_creation.map_or(0, CacheCreation::long).min(write),
+            long_cache_write_tokens: self.cache_creation.0.map_or(0, CacheCreation::long).min(write),
             reasoning_tokens: thinking.min(output_tokens),
-            tier: (self.service_tier == ServiceTier::Batch).then_some(Tier::Batch),
-            apart: PricedApart {
-                web_searches: small(
-                    self.server_tool_use.map_or(0, |used| used.web_search_requests.or_zero()),
-                ),
-                ..PricedApart::NOTHING
-            },
+            tier: (self.service_tier.0 == ServiceTier::Batch).then_some(Tier::Batch),
+            apart: PricedApart { web_searches: small(searches), ..PricedApart::NOTHING },
             ..Usage::default()
         }
     }
@@ -191,6 +174,7 @@ fn stop_reason(reason: &str, end: AnswerEnd) -> Result<StopReason, ModelError> {
 }
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct AnthropicDecoder {
     provider: Box<str>,
     /// Blocks with their index, in the order in which they were opened.
@@ -199,7 +183,6 @@ pub(crate) struct AnthropicDecoder {
     usage: ReportedUsage,
     stop: Option<StopReason>,
     end: AnswerEnd,
-    done: bool,
 }
 
 /// A block being received.
@@ -234,15 +217,7 @@ enum Part {
 
 impl AnthropicDecoder {
     pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
-        Self {
-            provider: provider.into(),
-            blocks: Vec::new(),
-            calls: 0,
-            usage: ReportedUsage::default(),
-            stop: None,
-            end,
-            done: false,
-        }
+        Self { provider: provider.into(), end, ..Self::default() }
     }
 
     fn open(&mut self, number: u64, block: &RawValue, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
@@ -310,28 +285,18 @@ impl AnthropicDecoder {
         match part {
             Part::Text { text, citations } => {
                 citations.extend(delta.citation.map(ToOwned::to_owned));
-                if let Some(more) = delta.text.filter(|more| !more.is_empty()) {
-                    text.push_str(&more);
-                    out.push_back(Event::Text(more));
-                }
+                pass_on(delta.text.0.unwrap_or_default(), text, Event::Text, out);
             }
             Part::Thinking { text, signature, .. } => {
-                if let Some(more) = delta.thinking.filter(|more| !more.is_empty()) {
-                    text.push_str(&more);
-                    out.push_back(Event::Thinking(more));
-                }
-                if let Some(more) = delta.signature {
-                    signature.push_str(&more);
-                }
+                pass_on(delta.thinking.0.unwrap_or_default(), text, Event::Thinking, out);
+                signature.push_str(&delta.signature.0.unwrap_or_default());
             }
             Part::Tool { index, json, .. } => {
-                if let Some(more) = delta.partial_json.map(|json| json.0).filter(|more| !more.is_empty()) {
-                    json.push_str(&more);
-                    out.push_back(Event::ToolArguments { index: *index, json: more });
-                }
+                let event = |json| Event::ToolArguments { index: *index, json };
+                pass_on(delta.partial_json.0, json, event, out);
             }
             Part::Opaque { json, content, .. } => {
-                json.push_str(&delta.partial_json.unwrap_or_default().0);
+                json.push_str(&delta.partial_json.0);
                 *content = delta.content.map(ToOwned::to_owned).or_else(|| content.take());
             }
         }
@@ -362,7 +327,6 @@ impl AnthropicDecoder {
             stop: self.stop.filter(|stop| *stop != StopReason::EndTurn).unwrap_or(default),
             usage: self.usage.normalised(),
         };
-        self.done = true;
         out.push_back(Event::Done(Box::new(turn)));
     }
 }
@@ -387,10 +351,7 @@ fn block_of(part: Part, provider: &str, malformed: &mut Vec<(String, String)>) -
             })
         }
         Part::Tool { id, name, json, .. } => {
-            let input = fields::parse_arguments(&json).unwrap_or_else(|sent| {
-                malformed.push((id.clone(), sent));
-                Value::Object(Map::new())
-            });
+            let input = fields::input_of(&id, &json, malformed);
             Some(Block::ToolUse { id, name, input, raw: None })
         }
         Part::Opaque { opened, json, content } => {
@@ -437,30 +398,21 @@ fn completed(opened: &RawValue, json: &str, content: Option<Box<RawValue>>) -> O
 }
 
 impl Decoder for AnthropicDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if matches!(data.trim(), "" | "[DONE]") || self.done {
-            return Ok(());
-        }
-        if name == "error" {
-            return Err(error::in_stream(data));
-        }
-        let event: StreamEvent<'_> =
-            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let event: StreamEvent<'_> = read(data)?;
         let index = event.index.or_zero();
         match &*event.kind {
             // The server started a second answer: the first one will never be completed.
             "message_start" if !self.blocks.is_empty() => return Err(error::cut_off()),
-            "message_start" => {
-                self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
-            }
+            "message_start" => self.usage.update(event.message.0.usage.0),
             "content_block_start" => self.open(index, event.content_block.unwrap_or(RawValue::NULL), out)?,
             "content_block_delta" => {
                 self.continue_block(index, event.delta.unwrap_or_default(), out)?;
             }
             "content_block_stop" => self.close(index, out),
             "message_delta" => {
-                self.usage.update(event.usage.unwrap_or_default());
-                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                self.usage.update(event.usage.0);
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason.0) {
                     self.stop = Some(stop_reason(&reason, self.end)?);
                 }
             }
@@ -474,10 +426,6 @@ impl Decoder for AnthropicDecoder {
         Ok(())
     }
 
-    fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done { Ok(()) } else { Err(error::cut_off()) }
-    }
-
     fn counted(&self) -> Usage {
         self.usage.normalised()
     }
@@ -486,8 +434,9 @@ impl Decoder for AnthropicDecoder {
         let Ok(message) = serde_json::from_str::<WholeMessage>(body) else {
             return Err(error::in_stream(body));
         };
-        self.usage.update(message.usage.unwrap_or_default());
-        self.stop = message.stop_reason.as_deref().map(|reason| stop_reason(reason, self.end)).transpose()?;
+        self.usage.update(message.usage.0);
+        self.stop =
+            message.stop_reason.0.as_deref().map(|reason| stop_reason(reason, self.end)).transpose()?;
         for (number, block) in (0..).zip(message.content) {
             self.open(number, &block, out)?;
             self.close(number, out);

@@ -10,57 +10,20 @@ use std::borrow::Cow;
 use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use self::stream::Reasoning;
-use super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
-use super::identifier::{call_id, tool_name};
-use super::openai::FunctionTool;
+use super::conversation::{BlockUse, Turn, append_context, joined, system_text, turns, user_texts};
+use super::identifier::call_id;
+use super::object::Object;
+use super::openai::{FunctionTool, ToolCall};
 use super::tool_schema;
-use crate::model::{AnswerSchema, Description, Request, thinking_tokens};
+use crate::model::{Description, Request, thinking_tokens};
 use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "cohere";
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    max_tokens: u32,
-    messages: Vec<Message<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<FunctionTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<ResponseFormat<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    /// Its name of `top_p`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p: Option<f64>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop_sequences: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<ThinkingOptions>,
-}
-
-#[derive(Serialize)]
-struct ThinkingOptions {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token_budget: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct ResponseFormat<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    json_schema: &'a Value,
-}
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -90,21 +53,6 @@ enum Content<'a> {
     Thinking { thinking: &'a str },
 }
 
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    id: Cow<'a, str>,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: Cow<'a, str>,
-    /// A JSON object, encoded as a string.
-    arguments: String,
-}
-
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (tools, _) = request.tools_for(model, profile);
@@ -115,37 +63,37 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let enforces = enforces && (profile.schema_with_tools || tools.is_empty());
     let schema = request.answer_schema.filter(|_| enforces);
     let is_forced = request.forced_tool(model).is_some() && profile.forced_tool != ForcedTool::Auto;
-    let body = Body {
-        model: &model.model,
-        stream: true,
-        max_tokens: request.max_output_tokens,
-        messages: messages(model, request),
-        tools,
-        tool_choice: is_forced.then_some("REQUIRED"),
-        temperature: profile.temperature_for(request),
-        p: profile.top_p_for(request),
-        stop_sequences: profile.stop_for(request),
-        thinking: thinking(profile, request),
-        response_format: schema
-            .map(|AnswerSchema { schema, .. }| ResponseFormat { kind: "json_object", json_schema: schema }),
-    };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    serde_json::to_vec(&body).unwrap_or_default()
+    Object::new()
+        .with("model", &model.model)
+        .with("stream", true)
+        .with("max_tokens", request.max_output_tokens)
+        .with("messages", messages(model, request))
+        .listed("tools", &tools)
+        .maybe("tool_choice", is_forced.then_some("REQUIRED"))
+        .maybe(
+            "response_format",
+            schema.map(|form| json!({"type": "json_object", "json_schema": form.schema})),
+        )
+        .maybe("temperature", profile.temperature_for(request))
+        // Its name of `top_p`.
+        .maybe("p", profile.top_p_for(request))
+        .listed("stop_sequences", profile.stop_for(request))
+        .nested("thinking", thinking(profile, request))
+        .end()
 }
 
-fn thinking(profile: &Profile, request: &Request<'_>) -> Option<ThinkingOptions> {
-    let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Budget)?;
-    Some(match effort {
-        Effort::None => ThinkingOptions { kind: "disabled", token_budget: None },
-        effort => ThinkingOptions {
-            kind: "enabled",
-            token_budget: thinking_tokens(effort, request.max_output_tokens),
-        },
-    })
+fn thinking(profile: &Profile, request: &Request<'_>) -> Object {
+    match profile.effort_for(request).filter(|_| profile.thinking == Thinking::Budget) {
+        None => Object::new(),
+        Some(Effort::None) => Object::new().with("type", "disabled"),
+        Some(effort) => Object::new()
+            .with("type", "enabled")
+            .maybe("token_budget", thinking_tokens(effort, request.max_output_tokens)),
+    }
 }
 
 fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let system = system_text(request.system);
     let mut messages: Vec<_> = system.map(|content| Message::System { content }).into_iter().collect();
     let block_use = |block: &Block| match block {
         Block::Thinking { raw, .. } => {
@@ -176,20 +124,13 @@ fn reasoning(raw: Option<&RawBlock>, provider: &str) -> Option<Reasoning> {
 
 /// Each tool result is a message of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, messages: &mut Vec<Message<'a>>) {
-    let mut texts = Vec::new();
     for block in &turn.blocks {
-        match block {
-            Block::ToolResult { tool_use_id, content, .. } => {
-                let tool_call_id = call_id(tool_use_id, false);
-                messages.push(Message::Tool { tool_call_id, content: content.into() });
-            }
-            Block::Text { text, .. } => texts.push(user_text(text)),
-            Block::Image(image) => texts.push(&image.unseen),
-            Block::Document(document) => texts.push(&document.unread),
-            _ => {}
+        if let Block::ToolResult { tool_use_id, content, .. } = block {
+            let tool_call_id = call_id(tool_use_id, false);
+            messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
-    messages.extend(joined(texts.into_iter()).map(|content| Message::User { content: content.into() }));
+    messages.extend(joined(user_texts(turn)).map(|content| Message::User { content: content.into() }));
 }
 
 fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
@@ -202,11 +143,9 @@ fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
                 let citations = citations.and_then(|json| serde_json::from_str::<Vec<&RawValue>>(json).ok());
                 message.citations.extend(citations.into_iter().flatten());
             }
-            Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
-                id: call_id(id, false),
-                kind: "function",
-                function: Function { name: tool_name(name), arguments: input.to_string() },
-            }),
+            Block::ToolUse { id, name, input, .. } => {
+                message.tool_calls.push(ToolCall::new(call_id(id, false), name, input));
+            }
             Block::Thinking { text, raw } => match reasoning(raw.as_ref(), provider) {
                 Some(Reasoning::Plan) => message.tool_plan = Some(text),
                 Some(Reasoning::Thinking) => message.content.push(Content::Thinking { thinking: text }),
@@ -218,11 +157,6 @@ fn assistant<'a>(turn: &Turn<'a>, provider: &str) -> Assistant<'a> {
     // A plan is only valid together with tool calls.
     message.tool_plan = message.tool_plan.filter(|_| !message.tool_calls.is_empty());
     message
-}
-
-/// Joins texts with blank lines; `None` when there are none.
-fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
-    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }
 
 #[cfg(test)]

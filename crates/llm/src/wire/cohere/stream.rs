@@ -8,14 +8,14 @@ use houston_domain::model::{
     BilledTokens, ModelAnswer, ModelError, ModelErrorCode as Code, StopReason, Usage,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Pieces, lenient, text};
-use crate::wire::{AnswerEnd, Decoder, finish_reason};
+use crate::wire::fields::{self, Arguments, Count, Function, Lenient, Pieces, Text, null_is_default};
+use crate::wire::{AnswerEnd, Decoder, finish_reason, is_done, read};
 
 /// The kind of a reasoning block, stored with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,74 +28,59 @@ pub(super) enum Reasoning {
 }
 
 /// An event of a stream.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct StreamEvent<'a> {
-    #[serde(rename = "type", default, deserialize_with = "text")]
-    pub(super) kind: Option<String>,
-    #[serde(default)]
-    pub(super) index: Count,
-    #[serde(default, borrow)]
-    pub(super) delta: Option<Delta<'a>>,
+    #[serde(rename = "type")]
+    kind: Text,
+    index: Count,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
 }
 
 /// New content of a stream, or a complete answer.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Delta<'a> {
-    #[serde(default, borrow)]
-    pub(super) message: Option<Message<'a>>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) finish_reason: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) error: Option<String>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    finish_reason: Text,
+    usage: Lenient<Option<ReportedUsage>>,
+    error: Text,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Message<'a> {
-    #[serde(default)]
-    pub(super) content: Pieces<Content>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) tool_plan: Option<String>,
-    #[serde(default)]
-    pub(super) tool_calls: Pieces<Call>,
+    content: Pieces<Content>,
+    tool_plan: Text,
+    tool_calls: Pieces<Call>,
     /// One citation, or a list of them.
-    #[serde(default, borrow)]
-    pub(super) citations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    citations: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Content {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) text: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) thinking: Option<String>,
+    text: Text,
+    thinking: Text,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Call {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) id: Option<String>,
-    #[serde(default)]
-    pub(super) function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) name: Option<String>,
-    #[serde(default)]
-    pub(super) arguments: Option<Arguments>,
+    id: Text,
+    #[serde(deserialize_with = "null_is_default")]
+    function: Function,
 }
 
 /// Two usage counts: of all tokens, and of billed tokens.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct ReportedUsage {
-    #[serde(deserialize_with = "lenient")]
-    tokens: Option<Tokens>,
-    #[serde(deserialize_with = "lenient")]
-    billed_units: Option<Tokens>,
+    tokens: Lenient<Option<Tokens>>,
+    billed_units: Lenient<Option<Tokens>>,
     cached_tokens: Count,
 }
 
@@ -109,10 +94,10 @@ struct Tokens {
 
 impl ReportedUsage {
     /// Converts to Houston's [`Usage`]: all tokens fill the context; tokens that Cohere adds itself are not billed.
-    pub(super) fn normalised(self) -> Usage {
-        let all = self.tokens.or(self.billed_units).unwrap_or_default();
+    fn normalised(self) -> Usage {
+        let all = self.tokens.0.or(self.billed_units.0).unwrap_or_default();
         let (input_tokens, output_tokens) = (all.input_tokens.or_zero(), all.output_tokens.or_zero());
-        let billed = self.billed_units.and_then(|units| {
+        let billed = self.billed_units.0.and_then(|units| {
             let (input_tokens, output_tokens) = (units.input_tokens.0?, units.output_tokens.0?);
             Some(BilledTokens { input_tokens, output_tokens })
         });
@@ -147,7 +132,7 @@ fn stop_reason(reason: &str, explanation: Option<String>, end: AnswerEnd) -> Res
 /// The error for a finish reason that means failure.
 fn gave_up(reason: &str, explanation: Option<String>) -> ModelError {
     let explanation = explanation.unwrap_or_else(|| format!("the provider broke off its answer ({reason})"));
-    let error = error::in_stream(&serde_json::json!({ "error": explanation }).to_string());
+    let error = error::in_stream(&json!({ "error": explanation }).to_string());
     let code = match (error.code, reason) {
         (Code::Unknown, "TIMEOUT") => Code::Timeout,
         (Code::Unknown, "ERROR_LIMIT") => Code::ContextLengthExceeded,
@@ -158,6 +143,7 @@ fn gave_up(reason: &str, explanation: Option<String>) -> ModelError {
 }
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct CohereDecoder {
     provider: Box<str>,
     content: Vec<Piece>,
@@ -167,7 +153,6 @@ pub(crate) struct CohereDecoder {
     usage: Usage,
     stop: Option<StopReason>,
     end: AnswerEnd,
-    done: bool,
 }
 
 /// A content block being received.
@@ -188,16 +173,7 @@ struct PartialCall {
 
 impl CohereDecoder {
     pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
-        Self {
-            provider: provider.into(),
-            content: Vec::new(),
-            citations: Vec::new(),
-            calls: Vec::new(),
-            usage: Usage::default(),
-            stop: None,
-            end,
-            done: false,
-        }
+        Self { provider: provider.into(), end, ..Self::default() }
     }
 
     fn content(&mut self, number: u64, content: Content, out: &mut VecDeque<Event>) {
@@ -205,14 +181,8 @@ impl CohereDecoder {
         self.piece(number, None, content.text, out);
     }
 
-    fn piece(
-        &mut self,
-        number: u64,
-        reasoning: Option<Reasoning>,
-        text: Option<String>,
-        out: &mut VecDeque<Event>,
-    ) {
-        let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+    fn piece(&mut self, number: u64, reasoning: Option<Reasoning>, text: Text, out: &mut VecDeque<Event>) {
+        let Some(text) = text.0.filter(|text| !text.is_empty()) else { return };
         match self.content.last_mut().filter(|last| (last.number, last.reasoning) == (number, reasoning)) {
             Some(piece) => piece.text.push_str(&text),
             None => self.content.push(Piece { number, reasoning, text: text.clone() }),
@@ -221,10 +191,8 @@ impl CohereDecoder {
     }
 
     fn begin_call(&mut self, number: u64, call: Call, out: &mut VecDeque<Event>) {
-        let (name, json) =
-            call.function.map_or_else(Default::default, |function| (function.name, function.arguments));
-        let (id, name) = (call.id.unwrap_or_default(), name.unwrap_or_default());
-        let json = json.unwrap_or_default().0;
+        let Function { name, arguments: Arguments(json) } = call.function;
+        let (id, name) = (call.id.0.unwrap_or_default(), name.0.unwrap_or_default());
         let index = self.calls.len();
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
         if !json.is_empty() {
@@ -242,7 +210,7 @@ impl CohereDecoder {
         let Some(index) = self.calls.iter().rposition(|known| known.number == number) else {
             return Err(error::invalid("the provider sent part of a tool call that was not started"));
         };
-        let json = call.function.and_then(|function| function.arguments).unwrap_or_default().0;
+        let json = call.function.arguments.0;
         if !json.is_empty() {
             self.calls[index].json.push_str(&json);
             out.push_back(Event::ToolArguments { index, json });
@@ -261,19 +229,19 @@ impl CohereDecoder {
 
     /// Handles the end of a stream or of a complete answer.
     fn close(&mut self, delta: Delta<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.usage = delta.usage.map_or(self.usage, |usage| usage.normalised());
+        self.usage = delta.usage.0.map_or(self.usage, ReportedUsage::normalised);
         let said_something =
             !self.calls.is_empty() || self.content.iter().any(|piece| piece.reasoning.is_none());
-        self.stop = match delta.finish_reason.as_deref().map(str::trim) {
-            Some(reason) if !reason.is_empty() => Some(stop_reason(reason, delta.error, self.end)?),
-            _ => said_something.then_some(StopReason::EndTurn),
+        self.stop = match delta.finish_reason.trimmed() {
+            "" => said_something.then_some(StopReason::EndTurn),
+            reason => Some(stop_reason(reason, delta.error.0, self.end)?),
         };
         self.finish(out)
     }
 
     /// Completes the answer once its finish reason is known.
     fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done {
+        if is_done(out) {
             return Ok(());
         }
         let mut stop = self.stop.ok_or_else(error::cut_off)?;
@@ -291,16 +259,12 @@ impl CohereDecoder {
             });
         }
         for call in std::mem::take(&mut self.calls) {
-            let input = fields::parse_arguments(&call.json).unwrap_or_else(|sent| {
-                malformed.push((call.id.clone(), sent));
-                Value::Object(Map::new())
-            });
+            let input = fields::input_of(&call.id, &call.json, &mut malformed);
             content.push(Block::ToolUse { id: call.id, name: call.name, input, raw: None });
         }
         if stop == StopReason::EndTurn && content.iter().any(|block| matches!(block, Block::ToolUse { .. })) {
             stop = StopReason::ToolUse;
         }
-        self.done = true;
         out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: self.usage })));
         Ok(())
     }
@@ -329,16 +293,9 @@ impl CohereDecoder {
 }
 
 impl Decoder for CohereDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        match data.trim() {
-            "" => return Ok(()),
-            "[DONE]" => return self.finish(out),
-            _ if name == "error" => return Err(error::in_stream(data)),
-            _ => {}
-        }
-        let event: StreamEvent<'_> =
-            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
-        match (event.kind.as_deref().unwrap_or_default(), event.delta) {
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let event: StreamEvent<'_> = read(data)?;
+        match (event.kind.0.as_deref().unwrap_or_default(), event.delta) {
             // An error has no type and a top-level message.
             ("" | "error", _) => Err(error::in_stream(data)),
             ("message-end", Some(delta)) => self.close(delta, out),
@@ -349,13 +306,16 @@ impl Decoder for CohereDecoder {
         }
     }
 
+    fn done_mark(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.finish(out)
+    }
+
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.finish(out)
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let mut answer: Delta<'_> =
-            serde_json::from_str(body).map_err(|why| error::unreadable(body, &why))?;
+        let mut answer: Delta<'_> = read(body)?;
         let Some(message) = answer.message.take() else { return Err(error::in_stream(body)) };
         // Numbered by position, so that each is a block of its own.
         self.piece(0, Some(Reasoning::Plan), message.tool_plan, out);

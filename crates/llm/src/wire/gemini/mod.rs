@@ -17,46 +17,18 @@ use std::sync::Arc;
 use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::conversation::{Turn, block_use, is_blank, turns, user_text};
+use super::conversation::{Shown, Turn, block_use, is_blank, turns};
 use super::identifier::{call_id, letter_name};
+use super::object::Object;
 use super::tool_schema;
 use crate::model::{Description, PDF, Request, thinking_tokens};
-use crate::profile::{ForcedTool, Profile, SchemaSupport, Thinking};
+use crate::profile::{Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "gemini";
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Content<'a>>,
-    contents: Vec<Content<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<[Tools<'a>; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_config: Option<ToolConfig<'a>>,
-    generation_config: GenerationConfig<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    service_tier: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolConfig<'a> {
-    function_calling_config: FunctionCalling<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FunctionCalling<'a> {
-    mode: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_function_names: Option<[Cow<'a, str>; 1]>,
-}
 
 #[derive(Serialize)]
 struct Content<'a> {
@@ -131,35 +103,6 @@ struct FunctionDeclaration<'a> {
     parameters_json_schema: Arc<Value>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GenerationConfig<'a> {
-    max_output_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_config: Option<ThinkingConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_mime_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_json_schema: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f64>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop_sequences: &'a [String],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ThinkingConfig {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    include_thoughts: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_level: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_budget: Option<u32>,
-}
-
 /// Signature for tool calls made by another model; Gemini 3 rejects calls without one:
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 const UNSIGNED: &str = "skip_thought_signature_validator";
@@ -175,24 +118,24 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let system = request.system.iter().filter(|part| !is_blank(&part.text));
     let mut system: Vec<_> = system.map(|part| text(part.text.as_str())).collect();
     system.extend(prompt_schema.map(|form| text(tool_schema::instruction(form))));
-    let body = Body {
-        system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
-        contents: contents(model, profile, request),
-        tools: (!tools.is_empty()).then_some([Tools { function_declarations: tools }]),
-        tool_config: request.forced_tool(model).and_then(|name| tool_config(name, profile)),
-        generation_config: GenerationConfig {
-            max_output_tokens: request.max_output_tokens,
-            thinking_config: thinking_config(profile, request),
-            response_mime_type: enforced_schema.map(|_| "application/json"),
-            response_json_schema: enforced_schema.map(|form| form.schema),
-            temperature: profile.temperature_for(request),
-            top_p: profile.top_p_for(request),
-            stop_sequences: profile.stop_for(request),
-        },
-        service_tier: profile.tier_for(request),
-    };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    serde_json::to_vec(&body).unwrap_or_default()
+    let system = (!system.is_empty()).then_some(Content { role: None, parts: system });
+    let tools = (!tools.is_empty()).then_some([Tools { function_declarations: tools }]);
+    let generation_config = Object::new()
+        .with("maxOutputTokens", request.max_output_tokens)
+        .nested("thinkingConfig", thinking_config(profile, request))
+        .maybe("responseMimeType", enforced_schema.map(|_| "application/json"))
+        .maybe("responseJsonSchema", enforced_schema.map(|form| form.schema))
+        .maybe("temperature", profile.temperature_for(request))
+        .maybe("topP", profile.top_p_for(request))
+        .listed("stopSequences", profile.stop_for(request));
+    Object::new()
+        .maybe("systemInstruction", system)
+        .with("contents", contents(model, profile, request))
+        .maybe("tools", tools)
+        .maybe("toolConfig", request.forced_tool(model).and_then(|name| tool_config(name, profile)))
+        .nested("generationConfig", generation_config)
+        .maybe("serviceTier", profile.tier_for(request))
+        .end()
 }
 
 fn declaration(tool: &houston_domain::tool_call::ToolDefinition) -> Option<FunctionDeclaration<'_>> {
@@ -208,26 +151,19 @@ fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
     Part::Plain(Plain::Text(text.into()))
 }
 
-fn tool_config<'a>(name: &'a str, profile: &Profile) -> Option<ToolConfig<'a>> {
-    let allowed_function_names = match profile.forced_tool {
-        ForcedTool::Named | ForcedTool::WithoutThinking => Some([letter_name(name)]),
-        ForcedTool::Required => None,
-        ForcedTool::Auto => return None,
-    };
-    Some(ToolConfig { function_calling_config: FunctionCalling { mode: "ANY", allowed_function_names } })
+fn tool_config(name: &str, profile: &Profile) -> Option<Value> {
+    let this = json!({"mode": "ANY", "allowedFunctionNames": [letter_name(name)]});
+    let calling = profile.forced_tool.choice(this, json!({"mode": "ANY"}))?;
+    Some(json!({"functionCallingConfig": calling}))
 }
 
-fn thinking_config(profile: &Profile, request: &Request<'_>) -> Option<ThinkingConfig> {
+fn thinking_config(profile: &Profile, request: &Request<'_>) -> Object {
     let effort = |way| profile.effort_for(request).filter(|_| profile.thinking == way);
-    let config = ThinkingConfig {
-        include_thoughts: profile.include_thoughts,
-        thinking_level: effort(Thinking::Level).map(Effort::as_str),
-        thinking_budget: effort(Thinking::Budget)
-            .and_then(|effort| thinking_tokens(effort, request.max_output_tokens)),
-    };
-    let says_something =
-        config.include_thoughts || config.thinking_level.is_some() || config.thinking_budget.is_some();
-    says_something.then_some(config)
+    let tokens = |effort| thinking_tokens(effort, request.max_output_tokens);
+    Object::new()
+        .maybe("includeThoughts", profile.include_thoughts.then_some(true))
+        .maybe("thinkingLevel", effort(Thinking::Level).map(Effort::as_str))
+        .maybe("thinkingBudget", effort(Thinking::Budget).and_then(tokens))
 }
 
 /// The parts a block was received in: one for a call, possibly several for a text.
@@ -239,12 +175,11 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<Vec<&'a RawValue>> {
 fn contents<'a>(model: &Description, profile: &Profile, request: &Request<'a>) -> Vec<Content<'a>> {
     let mut contents = Vec::new();
     let mut calls: Vec<PendingCall<'a>> = Vec::new();
-    let sent = (profile.sees(), profile.takes_documents());
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
         let (role, parts) = match turn.role {
-            Role::User => ("user", user_parts(&turn, &calls, sent)),
+            Role::User => ("user", user_parts(&turn, &calls, profile)),
             Role::Assistant => {
                 calls.clear();
                 ("model", model_parts(&turn, &model.provider, profile, &mut calls))
@@ -253,8 +188,7 @@ fn contents<'a>(model: &Description, profile: &Profile, request: &Request<'a>) -
         contents.push(Content { role: Some(role), parts });
     }
     if let (Some(image), Some(last)) = (request.image, contents.last_mut()) {
-        let data = InlineData { mime_type: image.media_type, data: image.base64 };
-        last.parts.insert(0, Part::Plain(Plain::InlineData(data)));
+        last.parts.insert(0, data(image.media_type, image.base64));
     }
     match (request.context(), contents.last_mut().filter(|last| last.role == Some("user"))) {
         (Some(context), Some(last)) => last.parts.push(text(context)),
@@ -333,45 +267,32 @@ fn model_parts<'a>(
 }
 
 /// Results must be in the order of their calls: without ids, the order is what assigns them.
-fn user_parts<'a>(
-    turn: &Turn<'a>,
-    calls: &[PendingCall<'a>],
-    (sees, takes_documents): (bool, bool),
-) -> Vec<Part<'a>> {
-    let position = |of: &str| calls.iter().position(|call| call.id == of);
+fn user_parts<'a>(turn: &Turn<'a>, calls: &[PendingCall<'a>], profile: &Profile) -> Vec<Part<'a>> {
     let mut parts = Vec::with_capacity(turn.blocks.len());
     for block in &turn.blocks {
-        match block {
-            Block::ToolResult { tool_use_id, content, is_error, .. } => {
-                let position = position(tool_use_id);
-                let call = position.map(|position| &calls[position]);
-                let response = FunctionResponse {
-                    id: call.and_then(|call| call.sent_id.clone()),
-                    name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
-                    response: if *is_error { Response::Error(content) } else { Response::Output(content) },
-                };
-                parts.push((
-                    position.unwrap_or(usize::MAX - 1),
-                    Part::Plain(Plain::FunctionResponse(response)),
-                ));
-            }
-            Block::Text { text: content, .. } => parts.push((usize::MAX, text(user_text(content)))),
-            Block::Image(image) if sees => {
-                let data =
-                    InlineData { mime_type: image.header.image_type.media_type(), data: &image.base64 };
-                parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
-            }
-            Block::Image(image) => parts.push((usize::MAX, text(image.unseen.as_str()))),
-            Block::Document(document) if takes_documents => {
-                let data = InlineData { mime_type: PDF, data: &document.base64 };
-                parts.push((usize::MAX, Part::Plain(Plain::InlineData(data))));
-            }
-            Block::Document(document) => parts.push((usize::MAX, text(document.unread.as_str()))),
-            _ => {}
+        if let Block::ToolResult { tool_use_id, content, is_error, .. } = block {
+            let position = calls.iter().position(|call| call.id == tool_use_id);
+            let call = position.map(|position| &calls[position]);
+            let response = Plain::FunctionResponse(FunctionResponse {
+                id: call.and_then(|call| call.sent_id.clone()),
+                name: call.map_or(Cow::Borrowed("unnamed"), |call| call.name.clone()),
+                response: if *is_error { Response::Error(content) } else { Response::Output(content) },
+            });
+            parts.push((position.unwrap_or(usize::MAX - 1), Part::Plain(response)));
         }
+        let shown = Shown::of(block, profile).map(|shown| match shown {
+            Shown::Text(said) => text(said),
+            Shown::Image(image) => data(image.header.image_type.media_type(), &image.base64),
+            Shown::Document(document) => data(PDF, &document.base64),
+        });
+        parts.extend(shown.map(|part| (usize::MAX, part)));
     }
     parts.sort_by_key(|(position, _)| *position);
     parts.into_iter().map(|(_, part)| part).collect()
+}
+
+fn data<'a>(mime_type: &'a str, data: &'a str) -> Part<'a> {
+    Part::Plain(Plain::InlineData(InlineData { mime_type, data }))
 }
 
 #[cfg(test)]

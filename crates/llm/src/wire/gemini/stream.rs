@@ -6,95 +6,73 @@ use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, PricedApart, StopReason, Usage};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error;
 use crate::model::Event;
 use crate::scrub::shortened;
-use crate::wire::Decoder;
-use crate::wire::fields::{self, Count, Pieces, is_error, lenient, null_is_default, text};
+use crate::wire::fields::{self, Count, Lenient, Pieces, Text, is_error, null_is_default};
 use crate::wire::identifier::of_letter_name;
 use crate::wire::openai::{clamped, small};
+use crate::wire::{Decoder, is_done, read};
 
 /// A chunk, or a complete answer.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Chunk<'a> {
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) candidates: Vec<Candidate<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
-    prompt_feedback: Option<PromptFeedback>,
-    #[serde(default, deserialize_with = "lenient")]
-    usage_metadata: Option<ReportedUsage>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "null_is_default")]
+    candidates: Vec<Candidate<'a>>,
+    prompt_feedback: Lenient<PromptFeedback>,
+    usage_metadata: Lenient<ReportedUsage>,
+    error: Option<&'a RawValue>,
 }
 
 /// A candidate answer. Only the first one is read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Candidate<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) content: Content<'a>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) finish_reason: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    finish_message: Option<String>,
-}
-
-impl Candidate<'_> {
-    /// Whether it is the first candidate; Houston requests only one.
-    pub(super) fn is_first(&self) -> bool {
-        self.index.or_zero() == 0
-    }
+    #[serde(borrow, deserialize_with = "null_is_default")]
+    content: Content<'a>,
+    finish_reason: Text,
+    finish_message: Text,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Content<'a> {
     #[serde(borrow, deserialize_with = "null_is_default")]
-    pub(super) parts: Vec<&'a RawValue>,
+    parts: Vec<&'a RawValue>,
 }
 
 /// A part; its kind shows in which field is set.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Part<'a> {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) text: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) thought: bool,
-    #[serde(default, borrow)]
-    pub(super) thought_signature: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+    text: Text,
+    thought: Lenient<bool>,
+    #[serde(borrow)]
+    thought_signature: Option<&'a RawValue>,
+    function_call: Option<FunctionCall<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct FunctionCall<'a> {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) id: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) name: Option<String>,
-    #[serde(default, borrow)]
-    pub(super) args: Option<&'a RawValue>,
+    id: Text,
+    name: Text,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
     /// Announces further arguments of the call. Houston does not request partial arguments.
-    #[serde(default, deserialize_with = "lenient")]
-    will_continue: bool,
-    #[serde(default, borrow)]
+    will_continue: Lenient<bool>,
     partial_args: Option<&'a RawValue>,
 }
 
 /// Why the prompt was blocked.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct PromptFeedback {
-    #[serde(default, deserialize_with = "text")]
-    block_reason: Option<String>,
+    block_reason: Text,
 }
 
 /// Usage as reported. Counts are cumulative; a missing count keeps its previous value.
@@ -125,13 +103,12 @@ impl<'de> Deserialize<'de> for ByKind {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Entry {
-            #[serde(deserialize_with = "text")]
-            modality: Option<String>,
+            modality: Text,
             token_count: Count,
         }
         let mut sums = Self::default();
         for Entry { modality, token_count } in Pieces::<Entry>::deserialize(deserializer)?.0 {
-            match modality.as_deref() {
+            match modality.0.as_deref() {
                 Some("AUDIO") => sums.audio += token_count.or_zero(),
                 Some("IMAGE" | "DOCUMENT") => sums.image += token_count.or_zero(),
                 _ => {}
@@ -143,7 +120,7 @@ impl<'de> Deserialize<'de> for ByKind {
 
 impl ReportedUsage {
     /// Merges a later report.
-    pub(super) fn update(&mut self, later: Self) {
+    fn update(&mut self, later: Self) {
         self.prompt_token_count = self.prompt_token_count.updated(later.prompt_token_count);
         self.candidates_token_count = self.candidates_token_count.updated(later.candidates_token_count);
         self.thoughts_token_count = self.thoughts_token_count.updated(later.thoughts_token_count);
@@ -164,7 +141,7 @@ impl ReportedUsage {
 
     /// Converts to Houston's [`Usage`]: Gemini reports thoughts separately from the output, and the results of its
     /// own tools separately from the prompt.
-    pub(super) fn normalised(self) -> Usage {
+    fn normalised(self) -> Usage {
         let input_tokens = self.prompt_token_count.or_zero() + self.tool_use_prompt_token_count.or_zero();
         let thoughts = self.thoughts_token_count.or_zero();
         let (sent, searched) = (self.prompt_tokens_details, self.tool_use_prompt_tokens_details);
@@ -230,23 +207,23 @@ fn stop_reason(finish_reason: &str, message: Option<&str>) -> Result<Option<Stop
 const LONGEST_EXPLANATION: usize = 300;
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct GeminiDecoder {
     provider: Box<str>,
     /// Completed blocks.
     content: Vec<Block>,
     /// The text being received.
-    text: Option<Text>,
+    text: Option<Received>,
     thought: String,
     calls: usize,
     malformed: Vec<(String, String)>,
     usage: ReportedUsage,
     stop: Option<StopReason>,
-    done: bool,
 }
 
 /// Consecutive parts of a text.
 #[derive(Default)]
-struct Text {
+struct Received {
     text: String,
     /// Length of the text passed on so far, in bytes. Blank text is held back until something follows it: blank text
     /// alone is not an answer.
@@ -255,7 +232,7 @@ struct Text {
     signed: Vec<(usize, usize, Box<RawValue>)>,
 }
 
-impl Text {
+impl Received {
     /// The completed block; `None` when it is empty. A signature on an empty text is kept.
     fn block(self, provider: &str) -> Option<Block> {
         let raw = (!self.signed.is_empty()).then(|| RawBlock::new(NAME, provider, self.parts()));
@@ -291,33 +268,7 @@ impl Text {
 
 impl GeminiDecoder {
     pub(crate) fn new(provider: &str) -> Self {
-        Self {
-            provider: provider.into(),
-            content: Vec::new(),
-            text: None,
-            thought: String::new(),
-            calls: 0,
-            malformed: Vec::new(),
-            usage: ReportedUsage::default(),
-            stop: None,
-            done: false,
-        }
-    }
-
-    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
-        if is_error(chunk.error) {
-            return Err(error::in_stream(data));
-        }
-        self.usage.update(chunk.usage_metadata.unwrap_or_default());
-        if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
-            self.stop = Some(StopReason::Refusal);
-        }
-        // Houston requests only one candidate.
-        for candidate in chunk.candidates.into_iter().filter(Candidate::is_first) {
-            self.candidate(&candidate, out)?;
-        }
-        Ok(())
+        Self { provider: provider.into(), ..Self::default() }
     }
 
     fn candidate(&mut self, candidate: &Candidate<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
@@ -326,23 +277,22 @@ impl GeminiDecoder {
             self.stop = None;
             self.part(part, out)?;
         }
-        let reason = candidate.finish_reason.as_deref().unwrap_or_default().trim().to_ascii_uppercase();
+        let reason = candidate.finish_reason.trimmed().to_ascii_uppercase();
         // The tool result will report that the tool does not exist.
         if reason == "UNEXPECTED_TOOL_CALL" && self.calls > 0 {
             self.stop = Some(StopReason::ToolUse);
             return Ok(());
         }
-        self.stop = stop_reason(&reason, candidate.finish_message.as_deref())?.or(self.stop);
+        self.stop = stop_reason(&reason, candidate.finish_message.0.as_deref())?.or(self.stop);
         Ok(())
     }
 
     fn part(&mut self, raw: &RawValue, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        let part: Part<'_> =
-            serde_json::from_str(raw.get()).map_err(|why| error::unreadable(raw.get(), &why))?;
+        let part: Part<'_> = read(raw.get())?;
         let signed = part.thought_signature.is_some();
-        match (part.text, part.function_call) {
+        match (part.text.0, part.function_call) {
             (_, Some(call)) => self.call(raw, signed, &call, out)?,
-            (Some(thought), None) if part.thought => self.push_thought(thought, signed.then_some(raw), out),
+            (Some(thought), None) if part.thought.0 => self.push_thought(thought, signed.then_some(raw), out),
             (Some(text), None) => self.push_text(text, signed.then_some(raw), out),
             // Anything else is stored unchanged: code executed by the provider and its results, the provider's tools,
             // images, and signatures alone.
@@ -388,22 +338,19 @@ impl GeminiDecoder {
         call: &FunctionCall<'_>,
         out: &mut VecDeque<Event>,
     ) -> Result<(), ModelError> {
-        if call.will_continue || call.partial_args.is_some() {
+        if call.will_continue.0 || call.partial_args.is_some() {
             return Err(error::invalid("the provider sent a tool call in pieces, which was not requested"));
         }
         self.close();
-        let (index, id) = (self.calls, call.id.clone().unwrap_or_default());
-        let name = of_letter_name(call.name.as_deref().unwrap_or_default()).to_owned();
+        let (index, id) = (self.calls, call.id.0.clone().unwrap_or_default());
+        let name = of_letter_name(call.name.0.as_deref().unwrap_or_default()).to_owned();
         self.calls += 1;
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
         let json = call.args.map_or("", RawValue::get);
         if !json.is_empty() {
             out.push_back(Event::ToolArguments { index, json: json.to_owned() });
         }
-        let input = fields::parse_arguments(json).unwrap_or_else(|sent| {
-            self.malformed.push((id.clone(), sent));
-            Value::Object(Map::new())
-        });
+        let input = fields::input_of(&id, json, &mut self.malformed);
         let raw = (signed || !id.is_empty()).then(|| self.raw_block(raw));
         self.content.push(Block::ToolUse { id, name, input, raw });
         Ok(())
@@ -434,7 +381,7 @@ impl GeminiDecoder {
     /// Completes the answer after its end. A complete answer (`whole`) without a finish reason counts as finished if
     /// it contains text or a call.
     fn finish(&mut self, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done {
+        if is_done(out) {
             return Ok(());
         }
         let says_something = self.calls > 0
@@ -444,7 +391,6 @@ impl GeminiDecoder {
         let stop = stop.ok_or_else(error::cut_off)?;
         self.close();
         let stop = if stop == StopReason::EndTurn && self.calls > 0 { StopReason::ToolUse } else { stop };
-        self.done = true;
         out.push_back(Event::Done(Box::new(ModelAnswer {
             content: std::mem::take(&mut self.content),
             malformed: std::mem::take(&mut self.malformed),
@@ -456,23 +402,29 @@ impl GeminiDecoder {
 }
 
 impl Decoder for GeminiDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        match data.trim() {
-            "" | "[DONE]" => Ok(()),
-            _ if name == "error" => Err(error::in_stream(data)),
-            data => self.chunk(data, out),
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let chunk: Chunk<'_> = read(data)?;
+        if is_error(chunk.error) {
+            return Err(error::in_stream(data));
         }
+        self.usage.update(chunk.usage_metadata.0);
+        if chunk.prompt_feedback.0.block_reason.0.is_some() {
+            self.stop = Some(StopReason::Refusal);
+        }
+        // Houston requests only one candidate.
+        let mut first = chunk.candidates.iter().filter(|candidate| candidate.index.or_zero() == 0);
+        first.try_for_each(|candidate| self.candidate(candidate, out))
     }
 
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         self.finish(false, out)
     }
 
-    /// One answer, or the array of chunks that Gemini sends without `alt=sse`.
     fn counted(&self) -> Usage {
         self.usage.normalised()
     }
 
+    /// One answer, or the array of chunks that Gemini sends without `alt=sse`.
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         match serde_json::from_str::<Vec<&RawValue>>(body) {
             Ok(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk.get(), out))?,

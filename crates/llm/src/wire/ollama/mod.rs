@@ -14,8 +14,9 @@ use houston_domain::history::{Block, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::conversation::{BlockUse, Turn, append_context, is_blank, turns, user_text};
+use super::conversation::{BlockUse, Turn, append_context, joined, system_text, texts, turns, user_texts};
 use super::identifier::{call_id, tool_name};
+use super::object::Object;
 use super::openai::FunctionTool;
 use super::tool_schema;
 use crate::model::{Description, Request};
@@ -31,32 +32,6 @@ const WINDOWS: std::ops::RangeInclusive<u64> = 8192..=262_144;
 /// Bytes of request JSON per token, a low estimate: a window too large costs memory, one too small loses the
 /// beginning of the conversation.
 const BYTES_PER_TOKEN: u64 = 3;
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    messages: Vec<Message<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<FunctionTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    think: Option<&'static str>,
-    options: Options<'a>,
-}
-
-#[derive(Serialize)]
-struct Options<'a> {
-    num_predict: u32,
-    num_ctx: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f64>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop: &'a [String],
-}
 
 #[derive(Default, Serialize)]
 struct Message<'a> {
@@ -91,29 +66,29 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let (tools, _) = request.tools_for(model, profile);
     let enforces = profile.result_schema == SchemaSupport::JsonSchema;
     let effort = profile.effort_for(request).filter(|_| profile.thinking == Thinking::Think);
-    let mut body = Body {
-        model: &model.model,
-        stream: true,
-        messages: messages(model, request),
-        tools: tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA)).collect(),
-        format: request.answer_schema.filter(|_| enforces).map(|answer| answer.schema),
-        think: effort.map(Effort::as_str),
-        options: Options {
-            num_predict: request.max_output_tokens,
-            num_ctx: *WINDOWS.start(),
-            temperature: profile.temperature_for(request),
-            top_p: profile.top_p_for(request),
-            stop: profile.stop_for(request),
-        },
+    let tools: Vec<_> =
+        tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OLLAMA)).collect();
+    let messages = messages(model, request);
+    let in_window = |window: u64| {
+        let options = Object::new()
+            .with("num_predict", request.max_output_tokens)
+            .with("num_ctx", window)
+            .maybe("temperature", profile.temperature_for(request))
+            .maybe("top_p", profile.top_p_for(request))
+            .listed("stop", profile.stop_for(request));
+        Object::new()
+            .with("model", &model.model)
+            .with("stream", true)
+            .with("messages", &messages)
+            .listed("tools", &tools)
+            .maybe("format", request.answer_schema.filter(|_| enforces).map(|answer| answer.schema))
+            .maybe("think", effort.map(Effort::as_str))
+            .nested("options", options)
+            .end()
     };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    let json = serde_json::to_vec(&body).unwrap_or_default();
+    let json = in_window(*WINDOWS.start());
     let window = window(json.len(), request.max_output_tokens);
-    if window == *WINDOWS.start() {
-        return json;
-    }
-    body.options.num_ctx = window;
-    serde_json::to_vec(&body).unwrap_or_default()
+    if window == *WINDOWS.start() { json } else { in_window(window) }
 }
 
 /// Context window for the request and its answer, rounded up to a power of two: changing the window makes Ollama
@@ -124,7 +99,7 @@ fn window(bytes: usize, answer: u32) -> u64 {
 }
 
 fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> {
-    let system = joined(request.system.iter().map(|part| part.text.as_str()).filter(|text| !is_blank(text)));
+    let system = system_text(request.system);
     let system =
         system.map(|content| Message { role: "system", content: content.into(), ..Message::default() });
     let mut messages: Vec<_> = system.into_iter().collect();
@@ -163,33 +138,24 @@ fn messages<'a>(model: &Description, request: &Request<'a>) -> Vec<Message<'a>> 
 
 /// Each tool result is a message of its own; the user's text follows as one message.
 fn push_user<'a>(turn: &Turn<'a>, names: &HashMap<&str, &'a str>, messages: &mut Vec<Message<'a>>) {
-    let mut texts = Vec::new();
     for block in &turn.blocks {
-        match block {
-            Block::ToolResult { tool_use_id, content, .. } => messages.push(Message {
+        if let Block::ToolResult { tool_use_id, content, .. } = block {
+            messages.push(Message {
                 role: "tool",
                 content: content.into(),
                 tool_name: names.get(tool_use_id.as_str()).map(|name| tool_name(name)),
                 tool_call_id: Some(call_id(tool_use_id, false)),
                 ..Message::default()
-            }),
-            Block::Text { text, .. } => texts.push(user_text(text)),
-            Block::Image(image) => texts.push(&image.unseen),
-            Block::Document(document) => texts.push(&document.unread),
-            _ => {}
+            });
         }
     }
-    let text = joined(texts.into_iter());
+    let text = joined(user_texts(turn));
     messages.extend(text.map(|text| Message { role: "user", content: text.into(), ..Message::default() }));
 }
 
 fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
-    let mut message = Message { role: "assistant", ..Message::default() };
-    let texts = turn.blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    message.content = joined(texts).unwrap_or_default().into();
+    let content = joined(texts(turn)).unwrap_or_default().into();
+    let mut message = Message { role: "assistant", content, ..Message::default() };
     for block in &turn.blocks {
         match block {
             Block::ToolUse { id, name, input, .. } => message.tool_calls.push(ToolCall {
@@ -202,11 +168,6 @@ fn assistant<'a>(turn: &Turn<'a>) -> Message<'a> {
         }
     }
     message
-}
-
-/// Joins texts with blank lines; `None` when there are none.
-fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
-    texts.map(str::to_owned).reduce(|joined, text| joined + "\n\n" + &text)
 }
 
 #[cfg(test)]

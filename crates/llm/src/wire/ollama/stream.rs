@@ -6,61 +6,46 @@ use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Pieces, is_error, lenient, text};
+use crate::wire::fields::{self, Count, Function, Lenient, Pieces, Text, is_error};
 use crate::wire::think_tag::{Split, ThinkTag};
-use crate::wire::{AnswerEnd, Decoder, finish_reason};
+use crate::wire::{AnswerEnd, Decoder, finish_reason, read};
 
 /// A line of a stream, or a complete answer.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Line<'a> {
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
-    #[serde(default)]
-    pub(super) message: Option<Message>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) done: bool,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) done_reason: Option<String>,
-    #[serde(default)]
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    message: Option<Message>,
+    done: Lenient<bool>,
+    done_reason: Text,
     prompt_eval_count: Count,
-    #[serde(default)]
     eval_count: Count,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Message {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) content: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) thinking: Option<String>,
-    #[serde(default)]
-    pub(super) tool_calls: Pieces<Call>,
+    content: Text,
+    thinking: Text,
+    tool_calls: Pieces<Call>,
 }
 
 /// A complete tool call.
 #[derive(Deserialize)]
 struct Call {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) id: Option<String>,
-    pub(super) function: Function,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) name: Option<String>,
     #[serde(default)]
-    pub(super) arguments: Option<Arguments>,
+    id: Text,
+    function: Function,
 }
 
 impl Line<'_> {
     /// Converts to Houston's [`Usage`].
-    pub(super) fn usage(&self) -> Usage {
+    fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.prompt_eval_count.or_zero(),
             output_tokens: self.eval_count.or_zero(),
@@ -69,15 +54,16 @@ impl Line<'_> {
     }
 
     /// Maps the finish reason.
-    pub(super) fn stop(&self, end: AnswerEnd) -> Result<StopReason, ModelError> {
-        match self.done_reason.as_deref().map(str::trim) {
-            None | Some("") => Ok(StopReason::EndTurn),
-            Some(reason) => finish_reason::stop_reason(reason, end),
+    fn stop(&self, end: AnswerEnd) -> Result<StopReason, ModelError> {
+        match self.done_reason.trimmed() {
+            "" => Ok(StopReason::EndTurn),
+            reason => finish_reason::stop_reason(reason, end),
         }
     }
 }
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct OllamaDecoder {
     provider: Box<str>,
     thinking: String,
@@ -89,48 +75,27 @@ pub(crate) struct OllamaDecoder {
     calls: Vec<Block>,
     malformed: Vec<(String, String)>,
     end: AnswerEnd,
-    done: bool,
 }
 
 impl OllamaDecoder {
     pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
-        Self {
-            provider: provider.into(),
-            thinking: String::new(),
-            separates: false,
-            tag: ThinkTag::default(),
-            text: String::new(),
-            calls: Vec::new(),
-            malformed: Vec::new(),
-            end,
-            done: false,
-        }
+        Self { provider: provider.into(), end, ..Self::default() }
     }
 
     fn call(&mut self, call: Call, out: &mut VecDeque<Event>) {
-        let (index, id) = (self.calls.len(), call.id.unwrap_or_default());
-        let name = call.function.name.unwrap_or_default();
-        let json = call.function.arguments.map(|json| json.0).filter(|json| !json.is_empty());
+        let (index, id) = (self.calls.len(), call.id.0.unwrap_or_default());
+        let name = call.function.name.0.unwrap_or_default();
+        let json = Some(call.function.arguments.0).filter(|json| !json.is_empty());
         let json = json.unwrap_or_else(|| "{}".to_owned());
         out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
-        let input = fields::parse_arguments(&json).unwrap_or_else(|sent| {
-            self.malformed.push((id.clone(), sent));
-            Value::Object(Map::new())
-        });
+        let input = fields::input_of(&id, &json, &mut self.malformed);
         out.push_back(Event::ToolArguments { index, json });
         self.calls.push(Block::ToolUse { id, name, input, raw: None });
     }
 
     /// Adds a piece of the reasoning and of the text.
-    fn write(&mut self, Split { thinking, text }: Split, out: &mut VecDeque<Event>) {
-        if !thinking.is_empty() {
-            self.thinking.push_str(&thinking);
-            out.push_back(Event::Thinking(thinking));
-        }
-        if !text.is_empty() {
-            self.text.push_str(&text);
-            out.push_back(Event::Text(text));
-        }
+    fn write(&mut self, split: Split, out: &mut VecDeque<Event>) {
+        split.pass_on(&mut self.thinking, &mut self.text, out);
     }
 
     fn finish(&mut self, line: &Line<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
@@ -151,45 +116,37 @@ impl OllamaDecoder {
         }
         content.append(&mut self.calls);
         let malformed = std::mem::take(&mut self.malformed);
-        self.done = true;
         out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage: line.usage() })));
         Ok(())
     }
 }
 
 impl Decoder for OllamaDecoder {
-    fn event(&mut self, _name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done {
-            return Ok(());
-        }
-        let mut line: Line<'_> = serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let mut line: Line<'_> = read(data)?;
         if is_error(line.error) {
             return Err(error::in_stream(data));
         }
         if let Some(message) = line.message.take() {
-            if let Some(thinking) = message.thinking.filter(|thinking| !thinking.is_empty()) {
+            if let Some(thinking) = message.thinking.0.filter(|thinking| !thinking.is_empty()) {
                 self.separates = true;
                 let text = self.tag.ignore();
                 self.write(Split { thinking, text }, out);
             }
-            let split = self.tag.push(&message.content.unwrap_or_default());
+            let split = self.tag.push(&message.content.0.unwrap_or_default());
             self.write(split, out);
             for call in message.tool_calls.0 {
                 self.call(call, out);
             }
-        } else if !line.done {
+        } else if !line.done.0 {
             let unknown = || error::invalid("the provider sent a line without a message");
             return Err(error::reported(data).unwrap_or_else(unknown));
         }
-        if line.done { self.finish(&line, out) } else { Ok(()) }
-    }
-
-    fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done { Ok(()) } else { Err(error::cut_off()) }
+        if line.done.0 { self.finish(&line, out) } else { Ok(()) }
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.event("", body, out)?;
+        self.chunk(body, out)?;
         self.end(out)
     }
 }

@@ -11,95 +11,21 @@ use std::borrow::Cow;
 use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::conversation::{
-    BlockUse, Turn, append_context, joined, system_text, turns, user_text, user_texts,
+    BlockUse, Shown, Turn, append_context, joined, system_text, texts, turns, user_texts,
 };
-use super::identifier::{call_id, tool_name};
-use super::openai::{CacheOptions, FunctionChoice, FunctionTool, retention};
+use super::identifier::call_id;
+use super::object::Object;
+use super::openai::{CacheOptions, FunctionTool, ToolCall, retention};
 use super::tool_schema::{self, NamedSchema};
 use crate::model::{Description, Request, data_url, document_url, openai_effort};
-use crate::profile::{ForcedTool, OutputLimit, Profile, SchemaSupport, Thinking};
+use crate::profile::{OutputLimit, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks of reasoning.
 const NAME: &str = "openai_chat";
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_retention: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_options: Option<CacheOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    service_tier: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<ResponseFormat<'a>>,
-    messages: Vec<Message<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<FunctionTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<ToolChoice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f64>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<Toggle>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum ToolChoice<'a> {
-    Named(FunctionChoice<'a>),
-    Mode(&'static str),
-}
-
-#[derive(Serialize)]
-struct Reasoning {
-    effort: &'static str,
-}
-
-/// Switches thinking on or off.
-#[derive(Serialize)]
-struct Toggle {
-    #[serde(rename = "type")]
-    kind: &'static str,
-}
-
-impl Toggle {
-    fn new(is_on: bool) -> Self {
-        Self { kind: if is_on { "enabled" } else { "disabled" } }
-    }
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ResponseFormat<'a> {
-    JsonObject,
-    JsonSchema { json_schema: NamedSchema<'a> },
-}
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -156,74 +82,60 @@ struct Assistant<'a> {
     tool_calls: Vec<ToolCall<'a>>,
 }
 
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    id: Cow<'a, str>,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra_content: Option<&'a RawValue>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: Cow<'a, str>,
-    /// A JSON object, encoded as a string.
-    arguments: String,
-}
-
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
-    let limit = |name| (profile.output_limit == name).then_some(request.max_output_tokens);
     let (tools, _) = request.tools_for(model, profile);
     let effort = profile.effort_for(request);
     let effort_by = |way| effort.filter(|_| profile.thinking == way);
     let toggle = effort_by(Thinking::Toggle);
     let unthinking = request.is_unthinking(model, profile);
+    let is_on = toggle.map(|effort| effort != Effort::None && !unthinking).or(unthinking.then_some(false));
     let schema = request.answer_schema.filter(|_| profile.schema_with_tools || tools.is_empty());
-    let body = Body {
-        model: &model.model,
-        stream: true,
-        stream_options: profile.stream_options.then_some(StreamOptions { include_usage: true }),
-        max_tokens: limit(OutputLimit::MaxTokens),
-        max_completion_tokens: limit(OutputLimit::MaxCompletionTokens),
-        prompt_cache_key: profile.cache_key_for(request),
-        prompt_cache_retention: retention(profile, request),
-        prompt_cache_options: CacheOptions::of(profile, request, false),
-        service_tier: profile.tier_for(request),
-        response_format: schema.and_then(|form| match profile.result_schema {
-            SchemaSupport::JsonSchema => {
-                let json_schema = NamedSchema::new(form, profile.strict_schema);
-                Some(ResponseFormat::JsonSchema { json_schema })
-            }
-            SchemaSupport::JsonObject => Some(ResponseFormat::JsonObject),
-            SchemaSupport::PromptOnly => None,
-        }),
-        messages: messages(model, profile, request, schema.is_some()),
-        tools: tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OPENAI)).collect(),
-        tool_choice: request.forced_tool(model).and_then(|name| match profile.forced_tool {
-            ForcedTool::Named | ForcedTool::WithoutThinking => {
-                Some(ToolChoice::Named(FunctionChoice::new(name)))
-            }
-            ForcedTool::Required => Some(ToolChoice::Mode("required")),
-            ForcedTool::Auto => None,
-        }),
-        temperature: profile.temperature_for(request),
-        top_p: profile.top_p_for(request),
-        stop: profile.stop_for(request),
-        reasoning_effort: effort_by(Thinking::Effort)
-            .or(toggle.filter(|effort| *effort != Effort::None && !unthinking))
-            .map(openai_effort),
-        reasoning: effort_by(Thinking::Reasoning).map(|effort| Reasoning { effort: openai_effort(effort) }),
-        thinking: if unthinking {
-            Some(Toggle::new(false))
-        } else {
-            toggle.map(|effort| Toggle::new(effort != Effort::None))
-        },
+    let format = schema.and_then(|form| match profile.result_schema {
+        SchemaSupport::JsonSchema => {
+            let schema = NamedSchema::new(form, profile.strict_schema);
+            Some(json!({"type": "json_schema", "json_schema": schema}))
+        }
+        SchemaSupport::JsonObject => Some(json!({"type": "json_object"})),
+        SchemaSupport::PromptOnly => None,
+    });
+    let choice = |name| {
+        let this = json!({"type": "function", "function": {"name": name}});
+        profile.forced_tool.choice(this, json!("required"))
     };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    serde_json::to_vec(&body).unwrap_or_default()
+    let limit = match profile.output_limit {
+        OutputLimit::MaxTokens => "max_tokens",
+        OutputLimit::MaxCompletionTokens => "max_completion_tokens",
+    };
+    let messages = messages(model, profile, request, schema.is_some());
+    let tools: Vec<_> =
+        tools.iter().filter_map(|tool| FunctionTool::new(tool, &tool_schema::OPENAI)).collect();
+    Object::new()
+        .with("model", &model.model)
+        .with("stream", true)
+        .maybe("stream_options", profile.stream_options.then(|| json!({"include_usage": true})))
+        .with(limit, request.max_output_tokens)
+        .maybe("prompt_cache_key", profile.cache_key_for(request))
+        .maybe("prompt_cache_retention", retention(profile, request))
+        .maybe("prompt_cache_options", CacheOptions::of(profile, request, false))
+        .maybe("service_tier", profile.tier_for(request))
+        .maybe("response_format", format)
+        .with("messages", messages)
+        .listed("tools", &tools)
+        .maybe("tool_choice", request.forced_tool(model).and_then(choice))
+        .maybe("temperature", profile.temperature_for(request))
+        .maybe("top_p", profile.top_p_for(request))
+        .listed("stop", profile.stop_for(request))
+        .maybe(
+            "reasoning_effort",
+            effort_by(Thinking::Effort).or(toggle.filter(|_| is_on == Some(true))).map(openai_effort),
+        )
+        .maybe(
+            "reasoning",
+            effort_by(Thinking::Reasoning).map(|effort| json!({"effort": openai_effort(effort)})),
+        )
+        .maybe("thinking", is_on.map(|is_on| json!({"type": if is_on { "enabled" } else { "disabled" }})))
+        .end()
 }
 
 /// `enforces`: whether the provider is sent the answer schema as far as it supports schemas.
@@ -245,10 +157,9 @@ fn messages<'a>(
         Block::Thinking { .. } | Block::Opaque { .. } => BlockUse::Drop,
         _ => BlockUse::Send,
     };
-    let sent = (profile.sees(), profile.takes_documents());
     for turn in turns(request.entries, block_use) {
         match turn.role {
-            Role::User => push_user(&turn, profile, sent, &mut messages),
+            Role::User => push_user(&turn, profile, &mut messages),
             Role::Assistant => messages.push(Message::Assistant(assistant(&turn, profile, &model.provider))),
         }
     }
@@ -294,58 +205,47 @@ const INSERTED_REPLY: &str = "OK.";
 
 /// Each tool result is a message of its own; the user's text follows as one message, in parts if the model is sent images or
 /// PDFs.
-fn push_user<'a>(turn: &Turn<'a>, profile: &Profile, sent: (bool, bool), messages: &mut Vec<Message<'a>>) {
+fn push_user<'a>(turn: &Turn<'a>, profile: &Profile, messages: &mut Vec<Message<'a>>) {
     for block in &turn.blocks {
         if let Block::ToolResult { tool_use_id, content, .. } = block {
             let tool_call_id = call_id(tool_use_id, profile.nine_character_ids);
             messages.push(Message::Tool { tool_call_id, content: content.into() });
         }
     }
+    let parts: Vec<_> = turn.blocks.iter().filter_map(|block| part(block, profile)).collect();
     let Some(content) = joined(user_texts(turn)) else { return };
     if profile.requires_assistant_after_tool && matches!(messages.last(), Some(Message::Tool { .. })) {
         let reply = Assistant { content: Some(INSERTED_REPLY.to_owned()), ..Assistant::default() };
         messages.push(Message::Assistant(reply));
     }
-    messages.push(match seen_parts(turn, sent) {
-        Some(content) => Message::Seeing { content },
-        None => Message::User { content: content.into() },
+    messages.push(if parts.iter().all(|part| matches!(part, ContentPart::Text { .. })) {
+        Message::User { content: content.into() }
+    } else {
+        Message::Seeing { content: parts }
     });
 }
 
-/// The parts of a turn of the user; `None` if all are texts.
-fn seen_parts<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool)) -> Option<Vec<ContentPart<'a>>> {
-    let text = |text: &'a str| ContentPart::Text { text: text.into() };
-    let part = |block: &&'a Block| match block {
-        Block::Text { text: said, .. } => Some(text(user_text(said))),
-        Block::Image(image) if sees => {
-            Some(ContentPart::ImageUrl { image_url: ImageUrl { url: data_url(image) } })
-        }
-        Block::Image(image) => Some(text(&image.unseen)),
-        Block::Document(document) if takes_documents => {
+/// A part of a turn of the user.
+fn part<'a>(block: &'a Block, profile: &Profile) -> Option<ContentPart<'a>> {
+    Some(match Shown::of(block, profile)? {
+        Shown::Text(text) => ContentPart::Text { text: text.into() },
+        Shown::Image(image) => ContentPart::ImageUrl { image_url: ImageUrl { url: data_url(image) } },
+        Shown::Document(document) => {
             let file = File { filename: &document.name, file_data: document_url(document) };
-            Some(ContentPart::File { file })
+            ContentPart::File { file }
         }
-        Block::Document(document) => Some(text(&document.unread)),
-        _ => None,
-    };
-    let is_other = |block: &&Block| match block {
-        Block::Image(_) => sees,
-        Block::Document(_) => takes_documents,
-        _ => false,
-    };
-    turn.blocks.iter().any(is_other).then(|| turn.blocks.iter().filter_map(part).collect())
+    })
 }
 
 fn assistant<'a>(turn: &Turn<'a>, profile: &Profile, provider: &str) -> Assistant<'a> {
     let mut message = Assistant { content: joined(texts(turn)), ..Assistant::default() };
     for block in &turn.blocks {
         match block {
-            Block::ToolUse { id, name, input, raw } => message.tool_calls.push(ToolCall {
-                id: call_id(id, profile.nine_character_ids),
-                kind: "function",
-                function: Function { name: tool_name(name), arguments: input.to_string() },
-                extra_content: raw.as_ref().and_then(|raw| own_raw(raw, provider)?.extra_content),
-            }),
+            Block::ToolUse { id, name, input, raw } => {
+                let mut call = ToolCall::new(call_id(id, profile.nine_character_ids), name, input);
+                call.extra_content = raw.as_ref().and_then(|raw| own_raw(raw, provider)?.extra_content);
+                message.tool_calls.push(call);
+            }
             Block::Thinking { text, raw: Some(raw) } => {
                 let Some(reasoning) = own_raw(raw, provider) else { continue };
                 message.reasoning_details = reasoning.reasoning_details;
@@ -362,13 +262,6 @@ fn assistant<'a>(turn: &Turn<'a>, profile: &Profile, provider: &str) -> Assistan
         message.reasoning_content.get_or_insert("");
     }
     message
-}
-
-fn texts<'a>(turn: &Turn<'a>) -> impl Iterator<Item = &'a str> {
-    turn.blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -13,134 +13,103 @@ use serde_json::{Map, Value};
 use super::NAME;
 use crate::error;
 use crate::model::Event;
-use crate::wire::fields::{self, Arguments, Count, Pieces, is_error, lenient, null_is_default, text};
+use crate::wire::fields::{self, Count, Function, Lenient, Pieces, Text, is_error, null_is_default};
 use crate::wire::finish_reason::stop_reason;
 use crate::wire::openai::{ReportedUsage, merged, normalised};
 use crate::wire::think_tag::{Split, ThinkTag};
-use crate::wire::{AnswerEnd, Decoder};
+use crate::wire::{AnswerEnd, Decoder, is_done, read};
 
 /// A chunk, or a complete answer.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Chunk<'a> {
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) choices: Vec<Choice<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) usage: Option<ReportedUsage>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) x_groq: Option<Groq>,
-    #[serde(default, deserialize_with = "text")]
-    service_tier: Option<String>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "null_is_default")]
+    choices: Vec<Choice<'a>>,
+    usage: Lenient<Option<ReportedUsage>>,
+    x_groq: Lenient<Groq>,
+    service_tier: Text,
+    error: Option<&'a RawValue>,
     /// `error` in a flat error (vLLM).
-    #[serde(default, deserialize_with = "text")]
-    pub(super) object: Option<String>,
+    object: Text,
 }
 
 impl Chunk<'_> {
     /// Usage, wherever the server reports it.
-    pub(super) fn usage(&self) -> Option<Usage> {
-        let in_choice = || self.choices.iter().find_map(|choice| choice.usage);
-        let usage = self.usage.or_else(|| self.x_groq.as_ref()?.usage).or_else(in_choice);
-        let tier = self.service_tier.as_deref().and_then(Tier::named);
+    fn usage(&self) -> Option<Usage> {
+        let in_choice = || self.choices.iter().find_map(|choice| choice.usage.0);
+        let usage = self.usage.0.or(self.x_groq.0.usage.0).or_else(in_choice);
+        let tier = self.service_tier.0.as_deref().and_then(Tier::named);
         usage.map(|usage| Usage { tier, ..normalised(usage) })
     }
 }
 
 /// A choice. Only the first one is read. Perplexity sends `delta` as well as the accumulated `message`, in chunks and
 /// in complete answers.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Choice<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
-    pub(super) delta: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) message: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) finish_reason: Option<String>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
+    finish_reason: Text,
     /// Moonshot.
-    #[serde(default, deserialize_with = "lenient")]
-    usage: Option<ReportedUsage>,
+    usage: Lenient<Option<ReportedUsage>>,
     /// Error of the provider behind OpenRouter.
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
-}
-
-impl Choice<'_> {
-    /// Whether it is the first choice; Houston requests only one.
-    pub(super) fn is_first(&self) -> bool {
-        self.index.or_zero() == 0
-    }
+    error: Option<&'a RawValue>,
 }
 
 /// New content of the answer.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Delta {
-    pub(super) content: Option<Content>,
-    #[serde(deserialize_with = "text")]
-    pub(super) refusal: Option<String>,
-    #[serde(deserialize_with = "text")]
-    pub(super) reasoning_content: Option<String>,
-    #[serde(deserialize_with = "text")]
-    pub(super) reasoning: Option<String>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) reasoning_details: Option<Vec<Value>>,
-    pub(super) tool_calls: Pieces<CallDelta>,
+    content: Option<Content>,
+    refusal: Text,
+    reasoning_content: Text,
+    reasoning: Text,
+    reasoning_details: Lenient<Vec<Value>>,
+    tool_calls: Pieces<CallDelta>,
 }
 
 /// A piece of a tool call.
-#[derive(Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    pub(super) index: Count,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) id: Option<String>,
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub(super) function: FunctionDelta,
-    /// Signature of the call, sent by Google's own endpoint.
-    #[serde(default)]
-    pub(super) extra_content: Option<Box<RawValue>>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct FunctionDelta {
-    #[serde(deserialize_with = "text")]
-    pub(super) name: Option<String>,
-    pub(super) arguments: Option<Arguments>,
+struct CallDelta {
+    index: Count,
+    id: Text,
+    #[serde(deserialize_with = "null_is_default")]
+    function: Function,
+    /// Signature of the call, sent by Google's own endpoint.
+    extra_content: Option<Box<RawValue>>,
 }
 
 /// Groq's extra fields of a chunk.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Groq {
-    #[serde(default, deserialize_with = "lenient")]
-    usage: Option<ReportedUsage>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) error: Option<String>,
+    usage: Lenient<Option<ReportedUsage>>,
+    error: Text,
 }
 
 /// Text, or text and reasoning as a list of parts (Mistral).
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Content {
-    pub(super) text: String,
-    pub(super) thinking: String,
+    text: String,
+    thinking: String,
 }
 
 impl Content {
     fn add(&mut self, part: Part) {
-        self.text.push_str(&part.text.unwrap_or_default());
+        self.text.push_str(&part.text.0.unwrap_or_default());
         self.thinking.push_str(&part.thinking.map(|content| content.text).unwrap_or_default());
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Part {
-    #[serde(default, deserialize_with = "text")]
-    text: Option<String>,
+    text: Text,
     /// A string, or a list of parts.
-    #[serde(default)]
     thinking: Option<Box<Content>>,
 }
 
@@ -189,6 +158,7 @@ impl<'de> Deserialize<'de> for Piece {
 }
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct ChatDecoder {
     provider: Box<str>,
     text: String,
@@ -202,10 +172,10 @@ pub(crate) struct ChatDecoder {
     usage: Option<Usage>,
     stop: Option<StopReason>,
     end: AnswerEnd,
-    done: bool,
 }
 
 /// A tool call being received.
+#[derive(Default)]
 struct Call {
     /// The provider's index of the call.
     number: Option<u64>,
@@ -220,36 +190,21 @@ struct Call {
 
 impl ChatDecoder {
     pub(crate) fn new(provider: &str, end: AnswerEnd) -> Self {
-        Self {
-            provider: provider.into(),
-            text: String::new(),
-            tag: ThinkTag::default(),
-            thinking: String::new(),
-            thinking_field: "reasoning",
-            thinking_details: Vec::new(),
-            calls: Vec::new(),
-            refused: false,
-            usage: None,
-            stop: None,
-            end,
-            done: false,
-        }
+        Self { provider: provider.into(), thinking_field: "reasoning", end, ..Self::default() }
     }
 
-    fn chunk(&mut self, data: &str, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+    fn read(&mut self, data: &str, whole: bool, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let chunk: Chunk<'_> = read(data)?;
-        if is_error(chunk.error) || chunk.object.as_deref() == Some("error") {
+        if is_error(chunk.error) || chunk.object.0.as_deref() == Some("error") {
             return Err(error::in_stream(data));
         }
-        if let Some(message) = chunk.x_groq.as_ref().and_then(|groq| groq.error.as_deref()) {
+        if let Some(message) = &chunk.x_groq.0.error.0 {
             return Err(error::in_stream(&serde_json::json!({ "error": message }).to_string()));
         }
         self.usage = merged(self.usage, chunk.usage());
-        chunk
-            .choices
-            .iter()
-            .filter(|choice| choice.is_first())
-            .try_for_each(|choice| self.choice(choice, whole, out))
+        // Houston requests only one.
+        let mut first = chunk.choices.iter().filter(|choice| choice.index.or_zero() == 0);
+        first.try_for_each(|choice| self.choice(choice, whole, out))
     }
 
     fn choice(
@@ -266,9 +221,9 @@ impl ChatDecoder {
         if let Some(failure) = choice.error.filter(|failure| is_error(Some(failure))) {
             return Err(error::in_stream(&format!("{{\"error\":{failure}}}")));
         }
-        match choice.finish_reason.as_deref().map(str::trim) {
-            None | Some("") => {}
-            Some(reason) => self.stop = Some(stop_reason(reason, self.end)?),
+        match choice.finish_reason.trimmed() {
+            "" => {}
+            reason => self.stop = Some(stop_reason(reason, self.end)?),
         }
         Ok(())
     }
@@ -277,18 +232,19 @@ impl ChatDecoder {
         let (content, parts) =
             delta.content.map_or_else(Default::default, |content| (content.text, content.thinking));
         let named = [(delta.reasoning_content, "reasoning_content"), (delta.reasoning, "reasoning")];
-        let named =
-            named.into_iter().find_map(|(text, field)| text.filter(|text| !text.is_empty()).zip(Some(field)));
+        let named = named
+            .into_iter()
+            .find_map(|(text, field)| text.0.filter(|text| !text.is_empty()).zip(Some(field)));
         let (thinking, field) = named.unwrap_or((parts, "content"));
         if !thinking.is_empty() {
             self.thinking_field = field;
             let text = self.tag.ignore();
             self.write(Split { thinking, text }, out);
         }
-        for detail in delta.reasoning_details.into_iter().flatten() {
+        for detail in delta.reasoning_details.0 {
             join_detail(&mut self.thinking_details, detail);
         }
-        let refusal = delta.refusal.unwrap_or_default();
+        let refusal = delta.refusal.0.unwrap_or_default();
         self.refused |= !refusal.trim().is_empty();
         let split = self.tag.push(&content);
         if !split.thinking.is_empty() {
@@ -302,20 +258,13 @@ impl ChatDecoder {
     }
 
     /// Adds a piece of the reasoning and of the text.
-    fn write(&mut self, Split { thinking, text }: Split, out: &mut VecDeque<Event>) {
-        if !thinking.is_empty() {
-            self.thinking.push_str(&thinking);
-            out.push_back(Event::Thinking(thinking));
-        }
-        if !text.is_empty() {
-            self.text.push_str(&text);
-            out.push_back(Event::Text(text));
-        }
+    fn write(&mut self, split: Split, out: &mut VecDeque<Event>) {
+        split.pass_on(&mut self.thinking, &mut self.text, out);
     }
 
     fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Event>) {
-        let id = delta.id.unwrap_or_default();
-        let name = delta.function.name.unwrap_or_default();
+        let id = delta.id.0.unwrap_or_default();
+        let name = delta.function.name.0.unwrap_or_default();
         let index = self.position_of(delta.index.0, &id, &name);
         let call = &mut self.calls[index];
         if call.id.is_empty() {
@@ -325,7 +274,7 @@ impl ChatDecoder {
             call.name = name;
         }
         call.extra = delta.extra_content.or_else(|| call.extra.take());
-        let mut news = delta.function.arguments.map(|arguments| arguments.0).unwrap_or_default();
+        let mut news = delta.function.arguments.0;
         call.json.push_str(&news);
         if !call.started && !call.name.is_empty() {
             call.started = true;
@@ -356,14 +305,7 @@ impl ChatDecoder {
         match found {
             Some(index) if !begins(&self.calls[index]) => index,
             _ => {
-                self.calls.push(Call {
-                    number,
-                    id: String::new(),
-                    name: String::new(),
-                    json: String::new(),
-                    extra: None,
-                    started: false,
-                });
+                self.calls.push(Call { number, ..Call::default() });
                 self.calls.len() - 1
             }
         }
@@ -380,7 +322,7 @@ impl ChatDecoder {
 
     /// Completes the answer after its end.
     fn finish(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done {
+        if is_done(out) {
             return Ok(());
         }
         let held = self.tag.finish();
@@ -395,10 +337,7 @@ impl ChatDecoder {
             if !call.started {
                 out.push_back(Event::ToolStart { index, id: call.id.clone(), name: call.name.clone() });
             }
-            let input = fields::parse_arguments(&call.json).unwrap_or_else(|sent| {
-                malformed.push((call.id.clone(), sent));
-                Value::Object(Map::new())
-            });
+            let input = fields::input_of(&call.id, &call.json, &mut malformed);
             let raw = call
                 .extra
                 .map(|extra| RawBlock::new(NAME, &self.provider, format!("{{\"extra_content\":{extra}}}")));
@@ -411,7 +350,6 @@ impl ChatDecoder {
         if stop == StopReason::EndTurn && self.refused {
             stop = StopReason::Refusal;
         }
-        self.done = true;
         let usage = self.usage.unwrap_or_default();
         out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage })));
         Ok(())
@@ -433,13 +371,12 @@ impl ChatDecoder {
 }
 
 impl Decoder for ChatDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        match data.trim() {
-            "" => Ok(()),
-            "[DONE]" => self.finish(out),
-            _ if name == "error" => Err(error::in_stream(data)),
-            data => self.chunk(data, false, out),
-        }
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.read(data, false, out)
+    }
+
+    fn done_mark(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        self.finish(out)
     }
 
     fn end(&mut self, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
@@ -448,7 +385,7 @@ impl Decoder for ChatDecoder {
             AnswerEnd::FinishReason => self.stop.is_some(),
             AnswerEnd::Unknown => self.stop.is_some() && self.usage.is_some(),
         };
-        if is_whole || self.done { self.finish(out) } else { Err(error::cut_off()) }
+        if is_whole || is_done(out) { self.finish(out) } else { Err(error::cut_off()) }
     }
 
     fn counted(&self) -> Usage {
@@ -456,13 +393,9 @@ impl Decoder for ChatDecoder {
     }
 
     fn whole_answer(&mut self, body: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        self.chunk(body, true, out)?;
+        self.read(body, true, out)?;
         self.finish(out)
     }
-}
-
-fn read<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, ModelError> {
-    serde_json::from_str(json).map_err(|why| error::unreadable(json, &why))
 }
 
 /// Adds a piece of OpenRouter's `reasoning_details`. Pieces with the same type and index form one block: texts are

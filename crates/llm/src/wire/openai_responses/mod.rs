@@ -16,72 +16,19 @@ use houston_domain::answering::Effort;
 use houston_domain::history::{Block, RawBlock, Role};
 use houston_domain::tool_call::ToolDefinition;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::conversation::{Turn, append_context, block_use, joined, system_text, turns, user_text};
+use super::conversation::{Shown, Turn, append_context, block_use, joined, system_text, turns};
 use super::identifier::{call_id, tool_name};
+use super::object::Object;
 use super::openai::{Breakpoint, CacheOptions, EXPLICIT, retention};
 use super::tool_schema::{self, NamedSchema};
 use crate::model::{Description, Request, data_url, document_url, openai_effort};
-use crate::profile::{CacheControl, ForcedTool, Profile, SchemaSupport, Thinking};
+use crate::profile::{CacheControl, Profile, SchemaSupport, Thinking};
 
 /// The wire's name in raw blocks.
 const NAME: &str = "openai_responses";
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    store: bool,
-    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
-    include: &'a [&'static str],
-    max_output_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_retention: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_cache_options: Option<CacheOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    service_tier: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<AnyTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<ToolChoice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<TextOptions<'a>>,
-    input: Vec<Item<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum ToolChoice<'a> {
-    Named {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        name: &'a str,
-    },
-    Mode(&'static str),
-}
-
-#[derive(Serialize)]
-struct Reasoning {
-    effort: &'static str,
-}
-
-#[derive(Serialize)]
-struct TextOptions<'a> {
-    format: Format<'a>,
-}
 
 #[derive(Serialize)]
 struct Format<'a> {
@@ -108,15 +55,9 @@ struct Tool<'a> {
 #[serde(untagged)]
 enum AnyTool<'a> {
     Own(Tool<'a>),
-    /// Executed by the provider.
-    Hosted {
-        #[serde(rename = "type")]
-        kind: &'static str,
-    },
+    /// The provider's search for deferred tools: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
+    Search(Value),
 }
-
-/// The provider's search for deferred tools: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
-const TOOL_SEARCH: AnyTool<'static> = AnyTool::Hosted { kind: "tool_search" };
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -185,9 +126,6 @@ fn text_part<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
     PartKind::Text { text: text.into() }.into()
 }
 
-/// Requests encrypted reasoning, so that it can be sent back to a provider that stores nothing.
-const ENCRYPTED_REASONING: &[&str] = &["reasoning.encrypted_content"];
-
 /// The request body, as JSON.
 pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'_>) -> Vec<u8> {
     let (direct, deferred) = request.tools_for(model, profile);
@@ -195,15 +133,14 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let tools = direct
         .iter()
         .filter_map(|tool| function(tool, false))
-        .chain((!deferred.is_empty()).then_some(TOOL_SEARCH));
-    let tools = tools.chain(deferred.iter().filter_map(|tool| function(tool, true)));
+        .chain((!deferred.is_empty()).then(|| AnyTool::Search(json!({"type": "tool_search"}))));
+    let tools: Vec<_> = tools.chain(deferred.iter().filter_map(|tool| function(tool, true))).collect();
     let mut input = Vec::new();
-    let sent = (profile.sees(), profile.takes_documents());
     for turn in
         turns(request.entries, |block| block_use(block, |raw| own_raw(raw, &model.provider).is_some()))
     {
         match turn.role {
-            Role::User => push_user(&turn, sent, &mut input),
+            Role::User => push_user(&turn, profile, &mut input),
             Role::Assistant => push_assistant(&turn, &model.provider, &mut input),
         }
     }
@@ -222,37 +159,33 @@ pub(crate) fn encode(model: &Description, profile: &Profile, request: &Request<'
     let enforces = enforces && (profile.schema_with_tools || !has_tools);
     let enforced_schema = request.answer_schema.filter(|_| enforces);
     let prompt_schema = request.answer_schema.filter(|_| !enforces).map(tool_schema::instruction);
-    let body = Body {
-        model: &model.model,
-        stream: true,
-        store: false,
-        include: if profile.encrypted_reasoning { ENCRYPTED_REASONING } else { &[] },
-        max_output_tokens: request.max_output_tokens,
-        prompt_cache_key: profile.cache_key_for(request),
-        prompt_cache_retention: retention(profile, request),
-        prompt_cache_options: CacheOptions::of(profile, request, true),
-        service_tier: profile.tier_for(request),
-        instructions: joined(
-            system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()),
-        ),
-        tools: tools.collect(),
-        tool_choice: request.forced_tool(model).and_then(|name| match profile.forced_tool {
-            ForcedTool::Named | ForcedTool::WithoutThinking => {
-                Some(ToolChoice::Named { kind: "function", name })
-            }
-            ForcedTool::Required => Some(ToolChoice::Mode("required")),
-            ForcedTool::Auto => None,
-        }),
-        temperature: profile.temperature_for(request),
-        top_p: profile.top_p_for(request),
-        reasoning: effort(model, profile, request).map(|effort| Reasoning { effort: openai_effort(effort) }),
-        text: enforced_schema.map(|form| TextOptions {
-            format: Format { kind: "json_schema", schema: NamedSchema::new(form, profile.strict_schema) },
-        }),
-        input,
-    };
-    // Cannot fail: all map keys are strings, and no `Serialize` implementation returns an error.
-    serde_json::to_vec(&body).unwrap_or_default()
+    let instructions =
+        joined(system_text(request.system).as_deref().into_iter().chain(prompt_schema.as_deref()));
+    let choice =
+        |name| profile.forced_tool.choice(json!({"type": "function", "name": name}), json!("required"));
+    let format = enforced_schema
+        .map(|form| Format { kind: "json_schema", schema: NamedSchema::new(form, profile.strict_schema) });
+    let effort = effort(model, profile, request);
+    Object::new()
+        .with("model", &model.model)
+        .with("stream", true)
+        .with("store", false)
+        // So that it can be sent back to a provider that stores nothing.
+        .maybe("include", profile.encrypted_reasoning.then_some(["reasoning.encrypted_content"]))
+        .with("max_output_tokens", request.max_output_tokens)
+        .maybe("prompt_cache_key", profile.cache_key_for(request))
+        .maybe("prompt_cache_retention", retention(profile, request))
+        .maybe("prompt_cache_options", CacheOptions::of(profile, request, true))
+        .maybe("service_tier", profile.tier_for(request))
+        .maybe("instructions", instructions)
+        .listed("tools", &tools)
+        .maybe("tool_choice", request.forced_tool(model).and_then(choice))
+        .maybe("temperature", profile.temperature_for(request))
+        .maybe("top_p", profile.top_p_for(request))
+        .maybe("reasoning", effort.map(|effort| json!({"effort": openai_effort(effort)})))
+        .nested("text", Object::new().maybe("format", format))
+        .with("input", input)
+        .end()
 }
 
 fn function(tool: &ToolDefinition, defer_loading: bool) -> Option<AnyTool<'_>> {
@@ -276,31 +209,21 @@ fn own_raw<'a>(raw: &'a RawBlock, provider: &str) -> Option<&'a RawValue> {
 
 /// Each tool result is an item of its own; the user's text follows as one message, with images and PDFs if the model is sent
 /// them.
-fn push_user<'a>(turn: &Turn<'a>, (sees, takes_documents): (bool, bool), input: &mut Vec<Item<'a>>) {
+fn push_user<'a>(turn: &Turn<'a>, profile: &Profile, input: &mut Vec<Item<'a>>) {
     let mut parts = Vec::new();
     for block in &turn.blocks {
-        match block {
-            Block::ToolResult { tool_use_id, content, .. } => {
-                let call_id = call_id(tool_use_id, false);
-                input.push(Item::Plain(Plain::FunctionCallOutput {
-                    call_id,
-                    output: Output::Text(content.into()),
-                }));
-            }
-            Block::Text { text, .. } => {
-                parts.push(text_part(user_text(text)));
-            }
-            Block::Image(image) if sees => {
-                parts.push(PartKind::Image { image_url: data_url(image) }.into());
-            }
-            Block::Image(image) => parts.push(text_part(image.unseen.as_str())),
-            Block::Document(document) if takes_documents => {
-                let file = PartKind::File { filename: &document.name, file_data: document_url(document) };
-                parts.push(file.into());
-            }
-            Block::Document(document) => parts.push(text_part(document.unread.as_str())),
-            _ => {}
+        if let Block::ToolResult { tool_use_id, content, .. } = block {
+            let output = Output::Text(content.into());
+            let call_id = call_id(tool_use_id, false);
+            input.push(Item::Plain(Plain::FunctionCallOutput { call_id, output }));
         }
+        parts.extend(Shown::of(block, profile).map(|shown| match shown {
+            Shown::Text(text) => text_part(text),
+            Shown::Image(image) => PartKind::Image { image_url: data_url(image) }.into(),
+            Shown::Document(document) => {
+                PartKind::File { filename: &document.name, file_data: document_url(document) }.into()
+            }
+        }));
     }
     if !parts.is_empty() {
         let content = Content::Parts(parts);

@@ -7,134 +7,112 @@ use houston_domain::history::{Block, RawBlock};
 use houston_domain::model::{ModelAnswer, ModelError, StopReason, Tier, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error;
 use crate::model::Event;
 use crate::scrub::shortened;
-use crate::wire::Decoder;
-use crate::wire::fields::{self, Arguments, Count, is_error, lenient, null_is_default, text};
+use crate::wire::fields::{self, Arguments, Count, Lenient, Text, is_error, null_is_default};
 use crate::wire::openai::{ReportedUsage, normalised, small};
+use crate::wire::{Decoder, pass_on, read};
 
 /// An event of a stream; its `type` determines the other fields. Other events use the same field names with other
 /// types, so values are parsed when the type is known.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct StreamEvent<'a> {
     /// Empty if the data is not an event of this wire.
-    #[serde(rename = "type", default, borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) output_index: Count,
-    #[serde(default)]
-    pub(super) summary_index: Count,
-    #[serde(default, borrow)]
-    pub(super) delta: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) arguments: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) item: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) response: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    output_index: Count,
+    summary_index: Count,
+    delta: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
+    item: Option<&'a RawValue>,
+    response: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
 }
 
 /// An answer, complete or partial.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Answer<'a> {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) status: Option<String>,
-    #[serde(default, borrow)]
-    pub(super) output: Option<Vec<&'a RawValue>>,
-    #[serde(default, deserialize_with = "lenient")]
-    usage: Option<ReportedUsage>,
-    #[serde(default, deserialize_with = "text")]
-    service_tier: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) incomplete_details: Option<IncompleteDetails>,
-    #[serde(default, borrow)]
-    pub(super) error: Option<&'a RawValue>,
+    status: Text,
+    #[serde(borrow)]
+    output: Option<Vec<&'a RawValue>>,
+    usage: Lenient<Option<ReportedUsage>>,
+    service_tier: Text,
+    incomplete_details: Lenient<IncompleteDetails>,
+    error: Option<&'a RawValue>,
 }
 
 impl Answer<'_> {
     /// What it used, if that is reported.
-    pub(super) fn usage(&self) -> Option<Usage> {
-        let tier = self.service_tier.as_deref().and_then(Tier::named);
-        self.usage.map(|usage| Usage { tier, ..normalised(usage) })
+    fn usage(&self) -> Option<Usage> {
+        let tier = self.service_tier.0.as_deref().and_then(Tier::named);
+        self.usage.0.map(|usage| Usage { tier, ..normalised(usage) })
     }
 }
 
 /// Why an answer is incomplete.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct IncompleteDetails {
-    #[serde(default, deserialize_with = "text")]
-    reason: Option<String>,
-}
-
-impl IncompleteDetails {
-    pub(super) fn stop(&self) -> StopReason {
-        match self.reason.as_deref() {
-            Some("content_filter") => StopReason::Refusal,
-            _ => StopReason::MaxTokens,
-        }
-    }
+    reason: Text,
 }
 
 /// The type of an item, which determines its other fields.
 #[derive(Deserialize)]
 struct ItemKind<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
+    kind: Cow<'a, str>,
 }
 
 /// A call of one of Houston's tools.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct FunctionCall {
-    #[serde(default, deserialize_with = "text")]
-    pub(super) call_id: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) name: Option<String>,
-    #[serde(default)]
-    pub(super) arguments: Option<Arguments>,
+    call_id: Text,
+    name: Text,
+    arguments: Arguments,
 }
 
 /// A message or reasoning.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ItemContent<'a> {
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) content: Vec<Part<'a>>,
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) summary: Vec<Part<'a>>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) phase: Option<String>,
-    #[serde(default, borrow)]
-    pub(super) encrypted_content: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "null_is_default")]
+    content: Vec<Part<'a>>,
+    #[serde(deserialize_with = "null_is_default")]
+    summary: Vec<Part<'a>>,
+    phase: Text,
+    encrypted_content: Option<&'a RawValue>,
 }
 
 /// A part of a message or of reasoning. Its text was usually received in pieces before and is not parsed again.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Part<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     text: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     refusal: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "null_is_default")]
-    pub(super) annotations: Vec<&'a RawValue>,
+    #[serde(deserialize_with = "null_is_default")]
+    annotations: Vec<&'a RawValue>,
 }
 
 impl Part<'_> {
     /// Whether the model or the provider's filter refused.
-    pub(super) fn is_refusal(&self) -> bool {
+    fn is_refusal(&self) -> bool {
         self.refusal.is_some_and(|refusal| !matches!(refusal.get(), "null" | "\"\""))
     }
 
-    pub(super) fn text(&self) -> Option<String> {
+    fn text(&self) -> Option<String> {
         serde_json::from_str(self.text.or(self.refusal)?.get()).ok()
     }
 }
 
 /// Assembles one answer.
+#[derive(Default)]
 pub(crate) struct ResponsesDecoder {
     provider: Box<str>,
     /// Items with their index in the provider's list, in the order in which they were opened.
@@ -142,7 +120,6 @@ pub(crate) struct ResponsesDecoder {
     calls: usize,
     refused: bool,
     counted: Usage,
-    done: bool,
 }
 
 /// An item being received.
@@ -177,8 +154,8 @@ impl OpenItem {
         match (self, kind) {
             (Self::Message { .. }, "message") | (Self::Reasoning { .. }, "reasoning") => true,
             (Self::Call { id, .. }, "function_call") => {
-                let call = read::<FunctionCall>(item).ok();
-                let theirs = call.and_then(|call| call.call_id).unwrap_or_default();
+                let call = read::<FunctionCall>(item.get()).ok();
+                let theirs = call.and_then(|call| call.call_id.0).unwrap_or_default();
                 id.is_empty() || theirs.is_empty() || *id == theirs
             }
             (Self::Opaque { .. }, kind) => !matches!(kind, "message" | "reasoning" | "function_call"),
@@ -189,14 +166,7 @@ impl OpenItem {
 
 impl ResponsesDecoder {
     pub(crate) fn new(provider: &str) -> Self {
-        Self {
-            provider: provider.into(),
-            items: Vec::new(),
-            calls: 0,
-            refused: false,
-            counted: Usage::default(),
-            done: false,
-        }
+        Self { provider: provider.into(), ..Self::default() }
     }
 
     /// The position of the item with this index; the last item if the server sends no index.
@@ -218,12 +188,12 @@ impl ResponsesDecoder {
         item: &RawValue,
         out: &mut VecDeque<Event>,
     ) -> Result<usize, ModelError> {
-        let part = match &*read::<ItemKind<'_>>(item)?.kind {
+        let part = match &*read::<ItemKind<'_>>(item.get())?.kind {
             "message" => OpenItem::Message { text: String::new(), raw: None },
             "reasoning" => OpenItem::Reasoning { text: String::new(), section: 0, raw: None },
             "function_call" => {
-                let FunctionCall { call_id, name, .. } = read(item)?;
-                let (id, name) = (call_id.unwrap_or_default(), name.unwrap_or_default());
+                let FunctionCall { call_id, name, .. } = read(item.get())?;
+                let (id, name) = (call_id.0.unwrap_or_default(), name.0.unwrap_or_default());
                 let index = self.calls;
                 self.calls += 1;
                 out.push_back(Event::ToolStart { index, id: id.clone(), name: name.clone() });
@@ -249,7 +219,7 @@ impl ResponsesDecoder {
         let raw_block = || Some(RawBlock::new(NAME, &self.provider, item.get()));
         match &mut self.items[position].1 {
             OpenItem::Message { text, raw } => {
-                let parsed: ItemContent<'_> = read(item)?;
+                let parsed: ItemContent<'_> = read(item.get())?;
                 let refusals = parsed.content.iter().filter(|part| part.is_refusal()).count();
                 self.refused |= refusals > 0;
                 let cites = parsed.content.iter().any(|part| !part.annotations.is_empty());
@@ -257,12 +227,12 @@ impl ResponsesDecoder {
                 if let Some(rest) = supplement(text, whole) {
                     out.push_back(Event::Text(rest));
                 }
-                if raw.is_none() && refusals == 0 && (cites || parsed.phase.is_some()) {
+                if raw.is_none() && refusals == 0 && (cites || parsed.phase.0.is_some()) {
                     *raw = raw_block();
                 }
             }
             OpenItem::Reasoning { text, raw, .. } => {
-                let parsed: ItemContent<'_> = read(item)?;
+                let parsed: ItemContent<'_> = read(item.get())?;
                 // Open models send reasoning as text, others encrypt it. Reasoning with neither is only an id, which
                 // is useless to a server that stores nothing.
                 let sealed = parsed.encrypted_content.is_some_and(|sealed| sealed.get() != "\"\"");
@@ -277,7 +247,7 @@ impl ResponsesDecoder {
                 }
             }
             OpenItem::Call { index, json, .. } => {
-                let call: FunctionCall = read(item)?;
+                let call: FunctionCall = read(item.get())?;
                 emit_arguments(*index, json, call.arguments, out);
             }
             OpenItem::Opaque { raw, .. } => *raw = raw.take().or_else(raw_block),
@@ -290,7 +260,7 @@ impl ResponsesDecoder {
     fn complete_all(&mut self, output: &[&RawValue], out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let mut open: Vec<usize> = (0..self.items.len()).collect();
         for item in output {
-            let kind = &*read::<ItemKind<'_>>(item)?.kind;
+            let kind = &*read::<ItemKind<'_>>(item.get())?.kind;
             let found = open.iter().position(|position| self.items[*position].1.is(kind, item));
             let number = match found {
                 Some(found) => self.items[open.remove(found)].0,
@@ -307,11 +277,8 @@ impl ResponsesDecoder {
             Some(position) => &mut self.items[position].1,
             None => self.open(number, OpenItem::Message { text: String::new(), raw: None }),
         };
-        if let OpenItem::Message { text, .. } = part
-            && !more.is_empty()
-        {
-            text.push_str(&more);
-            out.push_back(Event::Text(more));
+        if let OpenItem::Message { text, .. } = part {
+            pass_on(more, text, Event::Text, out);
         }
     }
 
@@ -330,21 +297,16 @@ impl ResponsesDecoder {
         if of != std::mem::replace(section, of) && !text.is_empty() {
             more.insert_str(0, SECTION_BREAK);
         }
-        text.push_str(&more);
-        out.push_back(Event::Thinking(more));
+        pass_on(more, text, Event::Thinking, out);
     }
 
     fn call(&mut self, event: &StreamEvent<'_>, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
         let Some(position) = self.position_of(event.output_index.0) else { return Ok(()) };
         let OpenItem::Call { index, json, .. } = &mut self.items[position].1 else { return Ok(()) };
         if let Some(whole) = event.arguments {
-            emit_arguments(*index, json, Some(read(whole)?), out);
+            emit_arguments(*index, json, read(whole.get())?, out);
         } else {
-            let more = piece(event)?;
-            if !more.is_empty() {
-                json.push_str(&more);
-                out.push_back(Event::ToolArguments { index: *index, json: more });
-            }
+            pass_on(piece(event)?, json, |json| Event::ToolArguments { index: *index, json }, out);
         }
         Ok(())
     }
@@ -370,7 +332,6 @@ impl ResponsesDecoder {
             (0, false) => StopReason::EndTurn,
             _ => StopReason::ToolUse,
         });
-        self.done = true;
         out.push_back(Event::Done(Box::new(ModelAnswer { content, malformed, stop, usage })));
         Ok(())
     }
@@ -381,10 +342,12 @@ impl ResponsesDecoder {
         if let Some(failure) = answer.error.filter(|failure| is_error(Some(failure))) {
             return Err(reported(failure));
         }
-        match answer.status.as_deref() {
+        match answer.status.0.as_deref() {
             Some("incomplete") => {
-                let details = answer.incomplete_details.as_ref();
-                let stop = details.map_or(StopReason::MaxTokens, |details| details.stop());
+                let stop = match answer.incomplete_details.0.reason.0.as_deref() {
+                    Some("content_filter") => StopReason::Refusal,
+                    _ => StopReason::MaxTokens,
+                };
                 self.finish(answer, Some(stop), out)
             }
             None | Some("completed") => self.finish(answer, None, out),
@@ -425,8 +388,8 @@ fn is_subsequence(part: &str, whole: &str) -> bool {
 }
 
 /// Emits what of the arguments was not received in pieces before.
-fn emit_arguments(index: usize, json: &mut String, whole: Option<Arguments>, out: &mut VecDeque<Event>) {
-    if let Some(rest) = whole.and_then(|Arguments(whole)| supplement(json, whole)) {
+fn emit_arguments(index: usize, json: &mut String, whole: Arguments, out: &mut VecDeque<Event>) {
+    if let Some(rest) = supplement(json, whole.0) {
         out.push_back(Event::ToolArguments { index, json: rest });
     }
 }
@@ -439,10 +402,7 @@ fn block_of(part: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Blo
             (raw.is_some() || !text.is_empty()).then_some(Block::Thinking { text, raw })
         }
         OpenItem::Call { id, name, json, .. } => {
-            let input = fields::parse_arguments(&json).unwrap_or_else(|sent| {
-                malformed.push((id.clone(), sent));
-                Value::Object(Map::new())
-            });
+            let input = fields::input_of(&id, &json, malformed);
             Some(Block::ToolUse { id, name, input, raw: None })
         }
         OpenItem::Opaque { raw, .. } => raw.map(|raw| Block::Opaque { raw }),
@@ -451,23 +411,12 @@ fn block_of(part: OpenItem, malformed: &mut Vec<(String, String)>) -> Option<Blo
 
 /// The text added by an event.
 fn piece(event: &StreamEvent<'_>) -> Result<String, ModelError> {
-    event.delta.map_or_else(|| Ok(String::new()), read)
-}
-
-fn read<'a, T: serde::Deserialize<'a>>(json: &'a RawValue) -> Result<T, ModelError> {
-    serde_json::from_str(json.get()).map_err(|why| error::unreadable(json.get(), &why))
+    event.delta.map_or_else(|| Ok(String::new()), |delta| read(delta.get()))
 }
 
 impl Decoder for ResponsesDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done || matches!(data.trim(), "" | "[DONE]") {
-            return Ok(());
-        }
-        if name == "error" {
-            return Err(error::in_stream(data));
-        }
-        let event: StreamEvent<'_> =
-            serde_json::from_str(data).map_err(|why| error::unreadable(data, &why))?;
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Event>) -> Result<(), ModelError> {
+        let event: StreamEvent<'_> = read(data)?;
         let nothing = RawValue::NULL;
         match &*event.kind {
             "response.output_item.added" => {
@@ -489,10 +438,10 @@ impl Decoder for ResponsesDecoder {
                 self.call(&event, out)?;
             }
             "response.completed" | "response.incomplete" => {
-                self.answer(&read(event.response.unwrap_or(nothing))?, out)?;
+                self.answer(&read(event.response.unwrap_or(nothing).get())?, out)?;
             }
             "response.failed" | "response.cancelled" => {
-                let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing)).ok();
+                let failure = read::<Answer<'_>>(event.response.unwrap_or(nothing).get()).ok();
                 // A failed answer may have used something.
                 self.counted = failure.as_ref().and_then(Answer::usage).unwrap_or_default();
                 let failure = failure.and_then(|answer| answer.error).filter(|error| is_error(Some(error)));
@@ -506,10 +455,6 @@ impl Decoder for ResponsesDecoder {
             _ => {}
         }
         Ok(())
-    }
-
-    fn end(&mut self, _out: &mut VecDeque<Event>) -> Result<(), ModelError> {
-        if self.done { Ok(()) } else { Err(error::cut_off()) }
     }
 
     fn counted(&self) -> Usage {
