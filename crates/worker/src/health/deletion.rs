@@ -7,13 +7,13 @@ use houston_store::health::retention::Aged;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, Checked, Finding, Monitor, Span};
 
 pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("finished_tasks", finished_tasks),
-    ("idempotency_keys", idempotency_keys),
-    ("agent_messages", agent_messages),
-    ("retention", retention),
+    ("finished_tasks", |monitor| Box::pin(finished_tasks(monitor))),
+    ("idempotency_keys", |monitor| Box::pin(idempotency_keys(monitor))),
+    ("agent_messages", |monitor| Box::pin(agent_messages(monitor))),
+    ("retention", |monitor| Box::pin(retention(monitor))),
 ];
 
 /// `[requests]`: how long idempotency keys and the audit log are stored.
@@ -77,113 +77,81 @@ const ALL: [(Aged, &str); 3] =
     [(Aged::Events, "events"), (Aged::History, "entries of histories"), (Aged::ModelCalls, "model calls")];
 
 /// Repair: tasks that ended long ago are deleted.
-fn finished_tasks(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after = seconds(monitor.config.runs.ended_task_s);
-        let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(TASK_BATCH));
-        let mut deleted = 0;
-        for _ in 0..monitor.config.tick.batches {
-            let some = monitor.store.delete_finished(tasks, after, batch).await?;
-            deleted += some;
-            if i64::try_from(some).is_ok_and(|some| some < batch) {
-                break;
-            }
-        }
-        Ok(Finding::ok(format!(
-            "{deleted} tasks that ended {} ago or earlier were deleted",
-            Span(after.as_secs())
-        )))
-    })
+async fn finished_tasks(monitor: &Monitor) -> Checked {
+    let after = seconds(monitor.config.runs.ended_task_s);
+    let (tasks, batch) = (monitor.kinds.tasks(), monitor.config.tick.batch.min(TASK_BATCH));
+    let delete = |batch| async move { Ok(monitor.store.delete_finished(tasks, after, batch).await? as u64) };
+    let deleted = monitor.repeat(batch, delete).await?;
+    Ok(Finding::ok(format!(
+        "{deleted} tasks that ended {} ago or earlier were deleted",
+        Span(after.as_secs())
+    )))
 }
 
 /// Repair: expired idempotency keys are deleted, and so are rate limits of which nothing is used and old answers of context
 /// providers.
-fn idempotency_keys(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.requests.idempotency_key_s;
-        let batch = monitor.config.tick.batch * BATCH_FACTOR;
-        let mut deleted = 0;
-        for _ in 0..monitor.config.tick.batches {
-            let some = monitor.store.delete_idempotency_keys(seconds(after_s), batch).await?;
-            deleted += some;
-            if i64::try_from(some).is_ok_and(|some| some < batch) {
-                break;
-            }
-        }
-        monitor.store.forget_rates(batch).await?;
-        monitor.store.context_cache().forget_old(monitor.config.tick.batch).await?;
-        Ok(Finding::ok(format!("{deleted} idempotency keys older than {} were deleted", Span(after_s))))
-    })
+async fn idempotency_keys(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.requests.idempotency_key_s;
+    let batch = monitor.config.tick.batch * BATCH_FACTOR;
+    let delete = |batch| monitor.store.delete_idempotency_keys(seconds(after_s), batch);
+    let deleted = monitor.repeat(batch, delete).await?;
+    monitor.store.forget_rates(batch).await?;
+    monitor.store.context_cache().forget_old(monitor.config.tick.batch).await?;
+    Ok(Finding::ok(format!("{deleted} idempotency keys older than {} were deleted", Span(after_s))))
 }
 
 /// Repair: what was noted of messages that agents posted, and of conversations that they made, is deleted once it counts
 /// against no limit any more.
-fn agent_messages(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.runs.agent_message_s;
-        let batch = monitor.config.tick.batch;
-        let mut deleted = (0, 0);
-        for _ in 0..monitor.config.tick.batches {
-            let (posted, made) = monitor.store.delete_reach_counts(seconds(after_s), batch).await?;
-            deleted = (deleted.0 + posted, deleted.1 + made);
-            if [posted, made].into_iter().all(|some| i64::try_from(some).is_ok_and(|some| some < batch)) {
-                break;
-            }
+async fn agent_messages(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.runs.agent_message_s;
+    let batch = monitor.config.tick.batch;
+    let mut deleted = (0, 0);
+    for _ in 0..monitor.config.tick.batches {
+        let (posted, made) = monitor.store.delete_reach_counts(seconds(after_s), batch).await?;
+        deleted = (deleted.0 + posted, deleted.1 + made);
+        if [posted, made].into_iter().all(|some| i64::try_from(some).is_ok_and(|some| some < batch)) {
+            break;
         }
-        let (posted, made) = deleted;
-        let older = Span(after_s);
-        Ok(Finding::ok(format!(
-            "the counts of {posted} posts and {made} new goals older than {older} were deleted"
-        )))
-    })
+    }
+    let (posted, made) = deleted;
+    let older = Span(after_s);
+    Ok(Finding::ok(format!(
+        "the counts of {posted} posts and {made} new goals older than {older} were deleted"
+    )))
 }
 
 /// Repair: events, history and model calls are deleted when they are as old as `[retention]` says, records of the audit log when
 /// they are as old as `requests.audit_s`.
-fn retention(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let mut deleted = Vec::new();
-        if monitor.config.requests.audit_s > 0 {
-            deleted.push(format!("{} records of the audit log", forget_records(monitor).await?));
-        }
-        for (what, name) in ALL {
-            let ages = ages(monitor, what);
-            if ages.is_empty() {
-                continue;
-            }
-            let mut rows = 0;
-            for (days, kinds) in ages {
-                rows += trim(monitor, what, &kinds, days).await?;
-            }
-            deleted.push(format!("{rows} {name}"));
-        }
-        let detail = match deleted.is_empty() {
-            true => "everything is kept (`retention` in jobs/health_monitor.toml)".to_owned(),
-            false => format!("deleted by age: {}", deleted.join(", ")),
-        };
-        let mut configured = monitor.config.retention.kinds.keys();
-        Ok(match configured.find(|kind| monitor.kinds.names().all(|name| name != *kind)) {
-            Some(kind) => Finding::warn(format!(
-                "`retention.kinds.{kind}` of jobs/health_monitor.toml names no kind of jobs/agents; {detail}"
-            )),
-            None => Finding::ok(detail),
-        })
-    })
-}
-
-/// Deletes old records of the audit log batch by batch. Returns their number.
-async fn forget_records(monitor: &Monitor) -> houston_store::Result<u64> {
-    let (tick, after) = (monitor.config.tick, seconds(monitor.config.requests.audit_s));
-    let batch = tick.batch * BATCH_FACTOR;
-    let mut rows = 0;
-    for _ in 0..tick.batches {
-        let some = monitor.store.forget_records(after, batch).await?;
-        rows += some;
-        if i64::try_from(some).is_ok_and(|some| some < batch) {
-            break;
-        }
+async fn retention(monitor: &Monitor) -> Checked {
+    let mut deleted = Vec::new();
+    if monitor.config.requests.audit_s > 0 {
+        let after = seconds(monitor.config.requests.audit_s);
+        let batch = monitor.config.tick.batch * BATCH_FACTOR;
+        let records = monitor.repeat(batch, |batch| monitor.store.forget_records(after, batch)).await?;
+        deleted.push(format!("{records} records of the audit log"));
     }
-    Ok(rows)
+    for (what, name) in ALL {
+        let ages = ages(monitor, what);
+        if ages.is_empty() {
+            continue;
+        }
+        let mut rows = 0;
+        for (days, kinds) in ages {
+            rows += trim(monitor, what, &kinds, days).await?;
+        }
+        deleted.push(format!("{rows} {name}"));
+    }
+    let detail = match deleted.is_empty() {
+        true => "everything is kept (`retention` in jobs/health_monitor.toml)".to_owned(),
+        false => format!("deleted by age: {}", deleted.join(", ")),
+    };
+    let mut configured = monitor.config.retention.kinds.keys();
+    Ok(match configured.find(|kind| monitor.kinds.names().all(|name| name != *kind)) {
+        Some(kind) => Finding::warn(format!(
+            "`retention.kinds.{kind}` of jobs/health_monitor.toml names no kind of jobs/agents; {detail}"
+        )),
+        None => Finding::ok(detail),
+    })
 }
 
 /// The kinds of which something is deleted, by the days for which it is stored.

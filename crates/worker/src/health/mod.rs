@@ -79,8 +79,8 @@ impl Finding {
     }
 }
 
-type CheckFuture<'m> = BoxFuture<'m, houston_store::Result<Finding>>;
-type CheckFn = for<'m> fn(&'m Monitor) -> CheckFuture<'m>;
+type Checked = houston_store::Result<Finding>;
+type CheckFn = for<'m> fn(&'m Monitor) -> BoxFuture<'m, Checked>;
 
 /// All checks: the servers first, because the others need them; then those that repair; then those that count.
 const CHECKS: &[&[(&str, CheckFn)]] =
@@ -125,6 +125,22 @@ impl Monitor {
             let full = i64::try_from(some.len()).is_ok_and(|count| count >= self.config.tick.batch);
             all.extend(some);
             if !full {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Runs `batch` until it changes fewer rows than `most`, or `tick.batches` times. Returns how many it has changed.
+    async fn repeat<F>(&self, most: i64, batch: impl Fn(i64) -> F) -> houston_store::Result<u64>
+    where
+        F: Future<Output = houston_store::Result<u64>>,
+    {
+        let mut all = 0;
+        for _ in 0..self.config.tick.batches {
+            let some = batch(most).await?;
+            all += some;
+            if some < most.unsigned_abs() {
                 break;
             }
         }

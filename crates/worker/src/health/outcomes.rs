@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, Checked, Finding, Monitor, Span};
 
-pub(super) const CHECKS: &[(&str, CheckFn)] = &[("dead_letters", dead_letters), ("failed_runs", failed_runs)];
+pub(super) const CHECKS: &[(&str, CheckFn)] = &[
+    ("dead_letters", |monitor| Box::pin(dead_letters(monitor))),
+    ("failed_runs", |monitor| Box::pin(failed_runs(monitor))),
+];
 
 /// `[outcomes]`: share of the latest runs that may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,33 +25,28 @@ pub struct OutcomeConfig {
 }
 
 /// Check: messages that were given up because their workers kept dying.
-fn dead_letters(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let window_s = monitor.config.outcomes.window_s;
-        let count = monitor.store.dead_letters(seconds(window_s)).await?;
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        Ok(Finding::none_or(count, "none", |count| {
-            format!(
-                "{count} messages were given up within {}: see the workers' logs for the cause",
-                Span(window_s)
-            )
-        }))
-    })
+async fn dead_letters(monitor: &Monitor) -> Checked {
+    let window_s = monitor.config.outcomes.window_s;
+    let count = monitor.store.dead_letters(seconds(window_s)).await?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    Ok(Finding::none_or(count, "none", |count| {
+        format!(
+            "{count} messages were given up within {}: see the workers' logs for the cause",
+            Span(window_s)
+        )
+    }))
 }
 
 /// Check: the share of the latest runs that failed.
-fn failed_runs(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let config = monitor.config.outcomes;
-        let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
-        let summary = format!(
-            "{} of the {} latest runs within {} failed",
-            found.failed,
-            found.ended,
-            Span(config.window_s)
-        );
-        let too_many =
-            found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
-        Ok(if too_many { Finding::warn(summary) } else { Finding::ok(summary) })
-    })
+async fn failed_runs(monitor: &Monitor) -> Checked {
+    let config = monitor.config.outcomes;
+    let found = monitor.store.outcomes(seconds(config.window_s), config.sample).await?;
+    let summary = format!(
+        "{} of the {} latest runs within {} failed",
+        found.failed,
+        found.ended,
+        Span(config.window_s)
+    );
+    let too_many = found.ended >= config.least && found.failed * 100 > found.ended * config.failed_percent;
+    Ok(if too_many { Finding::warn(summary) } else { Finding::ok(summary) })
 }

@@ -5,15 +5,15 @@ use houston_domain::setting::within;
 use serde::{Deserialize, Serialize};
 
 use super::config::seconds;
-use super::{CheckFn, CheckFuture, Finding, Monitor, Span};
+use super::{CheckFn, Checked, Finding, Monitor, Span};
 
 pub(super) const CHECKS: &[(&str, CheckFn)] = &[
-    ("zombie_runs", zombie_runs),
-    ("stuck_runs", stuck_runs),
-    ("paused_tasks", paused_tasks),
-    ("stale_tasks", stale_tasks),
-    ("stale_goals", stale_goals),
-    ("stalled_plans", stalled_plans),
+    ("zombie_runs", |monitor| Box::pin(zombie_runs(monitor))),
+    ("stuck_runs", |monitor| Box::pin(stuck_runs(monitor))),
+    ("paused_tasks", |monitor| Box::pin(paused_tasks(monitor))),
+    ("stale_tasks", |monitor| Box::pin(stale_tasks(monitor))),
+    ("stale_goals", |monitor| Box::pin(stale_goals(monitor))),
+    ("stalled_plans", |monitor| Box::pin(stalled_plans(monitor))),
 ];
 
 /// `[runs]`: time limits of runs and tasks, in seconds.
@@ -38,104 +38,81 @@ pub struct RunAges {
 }
 
 /// Check and repair: open runs to which no lock refers are cancelled.
-fn zombie_runs(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let mut cancelled = 0;
-        for _ in 0..monitor.config.tick.batches {
-            let some = monitor.store.cancel_zombies(monitor.config.tick.batch).await?;
-            cancelled += some;
-            if some < monitor.config.tick.batch.unsigned_abs() {
-                break;
-            }
-        }
-        let cancelled = usize::try_from(cancelled).unwrap_or(usize::MAX);
-        Ok(Finding::none_or(cancelled, "every open run has a lock", |count| {
-            format!("{count} open runs without a lock were cancelled")
-        }))
-    })
+async fn zombie_runs(monitor: &Monitor) -> Checked {
+    let batch = monitor.config.tick.batch;
+    let cancelled = monitor.repeat(batch, |batch| monitor.store.cancel_zombies(batch)).await?;
+    let cancelled = usize::try_from(cancelled).unwrap_or(usize::MAX);
+    Ok(Finding::none_or(cancelled, "every open run has a lock", |count| {
+        format!("{count} open runs without a lock were cancelled")
+    }))
 }
 
 /// Check and repair: attempts that run for too long are ended, although their worker's lease is alive.
-fn stuck_runs(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        // At least a minute more than every agent type's own limit, so that the watchdog acts first.
-        let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s() + 60);
-        let stopped = monitor.sweep(|batch| monitor.store.stop_stuck(seconds(after_s), batch)).await?;
-        monitor.drop_stuck(&stopped);
-        Ok(Finding::none_or(stopped.len(), "no attempt runs for too long", |count| {
-            format!("{count} attempts ran for more than {}: their runs are being ended", Span(after_s))
-        }))
-    })
+async fn stuck_runs(monitor: &Monitor) -> Checked {
+    // At least a minute more than every agent type's own limit, so that the watchdog acts first.
+    let after_s = monitor.config.runs.stuck_s.max(monitor.kinds.longest_s() + 60);
+    let stopped = monitor.sweep(|batch| monitor.store.stop_stuck(seconds(after_s), batch)).await?;
+    monitor.drop_stuck(&stopped);
+    Ok(Finding::none_or(stopped.len(), "no attempt runs for too long", |count| {
+        format!("{count} attempts ran for more than {}: their runs are being ended", Span(after_s))
+    }))
 }
 
 /// Check and repair: tasks whose next attempt has been due for more than a day are given up.
-fn paused_tasks(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.runs.paused_task_s;
-        let lanes = monitor.store.lane_services().await?;
-        let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
-        let expired =
-            monitor.sweep(|batch| monitor.store.stop_expired(&tasks, seconds(after_s), batch)).await?;
-        monitor.send_hints(&expired);
-        let retries = monitor.store.retries().await?;
-        let waiting =
-            format!("{} runs wait for their next attempt, {} of them are due", retries.waiting, retries.due);
-        Ok(Finding::none_or(expired.len(), &waiting, |count| {
-            format!("{count} tasks were due for more than {} and are given up; {waiting}", Span(after_s))
-        }))
-    })
+async fn paused_tasks(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.runs.paused_task_s;
+    let lanes = monitor.store.lane_services().await?;
+    let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
+    let expired = monitor.sweep(|batch| monitor.store.stop_expired(&tasks, seconds(after_s), batch)).await?;
+    monitor.send_hints(&expired);
+    let retries = monitor.store.retries().await?;
+    let waiting =
+        format!("{} runs wait for their next attempt, {} of them are due", retries.waiting, retries.due);
+    Ok(Finding::none_or(expired.len(), &waiting, |count| {
+        format!("{count} tasks were due for more than {} and are given up; {waiting}", Span(after_s))
+    }))
 }
 
 /// Check and repair: open tasks that no worker takes although workers run are ended.
-fn stale_tasks(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.runs.stale_task_s;
-        let lanes = monitor.store.lane_services().await?;
-        let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
-        let reason = Intervention::StaleTask;
-        let stale = monitor
-            .sweep(|batch| monitor.store.stop_stale(&tasks, false, seconds(after_s), reason, batch))
-            .await?;
-        monitor.send_hints(&stale);
-        Ok(Finding::none_or(stale.len(), "no open task is stale", |count| {
-            format!("{count} tasks did not change for more than {} and are ended as completed", Span(after_s))
-        }))
-    })
+async fn stale_tasks(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.runs.stale_task_s;
+    let lanes = monitor.store.lane_services().await?;
+    let tasks = monitor.kinds.served(true, &lanes, seconds(after_s));
+    let reason = Intervention::StaleTask;
+    let stale = monitor
+        .sweep(|batch| monitor.store.stop_stale(&tasks, false, seconds(after_s), reason, batch))
+        .await?;
+    monitor.send_hints(&stale);
+    Ok(Finding::none_or(stale.len(), "no open task is stale", |count| {
+        format!("{count} tasks did not change for more than {} and are ended as completed", Span(after_s))
+    }))
 }
 
 /// Check and repair: open runs of conversational kinds that no worker takes although workers run are ended with an error
 /// message.
-fn stale_goals(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.runs.stale_goal_s;
-        let lanes = monitor.store.lane_services().await?;
-        let (kinds, others) = monitor.kinds.served_or_unknown(&lanes, seconds(after_s));
-        let reason = Intervention::Stale;
-        let stale = monitor
-            .sweep(|batch| monitor.store.stop_stale(&kinds, others, seconds(after_s), reason, batch))
-            .await?;
-        monitor.send_hints(&stale);
-        Ok(Finding::none_or(stale.len(), "no open run of a goal is stale", |count| {
-            format!(
-                "{count} goals did not change for more than {}: their runs are being ended",
-                Span(after_s)
-            )
-        }))
-    })
+async fn stale_goals(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.runs.stale_goal_s;
+    let lanes = monitor.store.lane_services().await?;
+    let (kinds, others) = monitor.kinds.served_or_unknown(&lanes, seconds(after_s));
+    let reason = Intervention::Stale;
+    let stale = monitor
+        .sweep(|batch| monitor.store.stop_stale(&kinds, others, seconds(after_s), reason, batch))
+        .await?;
+    monitor.send_hints(&stale);
+    Ok(Finding::none_or(stale.len(), "no open run of a goal is stale", |count| {
+        format!("{count} goals did not change for more than {}: their runs are being ended", Span(after_s))
+    }))
 }
 
 /// Check and repair: plans whose run waits for nothing that can come are woken.
-fn stalled_plans(monitor: &Monitor) -> CheckFuture<'_> {
-    Box::pin(async move {
-        let after_s = monitor.config.runs.stalled_plan_s;
-        let stalled =
-            monitor.sweep(|batch| monitor.store.wake_stalled_plans(seconds(after_s), batch)).await?;
-        monitor.send_hints(&stalled);
-        Ok(Finding::none_or(stalled.len(), "no plan waits for nothing", |count| {
-            format!(
-                "{count} plans waited for more than {} for nothing that could come: they were woken",
-                Span(after_s)
-            )
-        }))
-    })
+async fn stalled_plans(monitor: &Monitor) -> Checked {
+    let after_s = monitor.config.runs.stalled_plan_s;
+    let stalled = monitor.sweep(|batch| monitor.store.wake_stalled_plans(seconds(after_s), batch)).await?;
+    monitor.send_hints(&stalled);
+    Ok(Finding::none_or(stalled.len(), "no plan waits for nothing", |count| {
+        format!(
+            "{count} plans waited for more than {} for nothing that could come: they were woken",
+            Span(after_s)
+        )
+    }))
 }
