@@ -5,9 +5,11 @@ mod task;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_tools::untrusted::marked;
-use houston_tools::{Acted, CallContext, CallQuestion, Pause, Paused, Until};
+use houston_tools::{Acted, CallContext, CallQuestion, InvalidInput, Pause, Paused, Plan, Until};
 use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputRequiredResult, JsonObject};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,16 +64,36 @@ impl State {
 }
 
 impl Call {
-    /// Calls the tool.
-    pub(crate) async fn begin(self, arguments: JsonObject, context: CallContext) -> Acted {
-        let acted = self.send(arguments, None, 0, &context).await;
-        self.without_secrets(acted)
+    /// The call of the tool that is offered as `name`.
+    ///
+    /// # Errors
+    /// The arguments are no object.
+    pub(crate) fn plan(self, name: &str, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
+        let Value::Object(arguments) = input.clone() else {
+            return Err(InvalidInput(format!("{name}: the arguments must be a JSON object")));
+        };
+        let context = context.clone();
+        let acted = async move {
+            let acted = self.send(arguments, None, 0, &context).await;
+            self.without_secrets(acted)
+        };
+        Ok(Plan::Begin(acted.boxed()))
     }
 
     /// Goes on after a pause.
-    pub(crate) async fn go_on(self, paused: Paused, arguments: JsonObject, context: CallContext) -> Acted {
-        let acted = self.go_on_with(paused, arguments, context).await;
-        self.without_secrets(acted)
+    pub(crate) fn go_on(
+        self,
+        paused: Paused,
+        input: &Value,
+        context: &CallContext,
+    ) -> BoxFuture<'static, Acted> {
+        let arguments = input.as_object().cloned().unwrap_or_default();
+        let context = context.clone();
+        let acted = async move {
+            let acted = self.go_on_with(paused, arguments, context).await;
+            self.without_secrets(acted)
+        };
+        acted.boxed()
     }
 
     /// The same without the secrets of the server, which it may echo. What it wants back stays as it is.

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::http::header::{HeaderName, HeaderValue};
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::guard::ToolFacts;
 use houston_domain::id::UserId;
@@ -19,10 +18,8 @@ use houston_domain::mcp_server::names::of_settings;
 use houston_domain::mcp_server::pin::Pin;
 use houston_domain::mcp_server::{LOGIN_PATH, OAuthSettings};
 use houston_domain::tool_call::ToolDefinition;
-use houston_domain::tool_schema::in_form;
 use houston_tools::servers::{OwnServer, OwnServers};
 use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, SharedTool, Tool};
-use rmcp::model::JsonObject;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
@@ -36,7 +33,7 @@ use crate::server::Server;
 use crate::settings::{McpLimits, McpSettings, ServerSettings, TenantLimits, is_of_the_protocol};
 use crate::surroundings::{Shared, Surroundings};
 use crate::text::cleaned;
-use crate::tool::SPARE;
+use crate::tool::definition;
 use crate::trust::judged_own;
 
 /// The most characters of the reason why a login cannot begin.
@@ -291,13 +288,8 @@ impl OwnTool {
         let settings = &server.document.settings;
         let said = settings.tools.get(remote).copied().unwrap_or_default();
         let (effect, facts) = judged_own(pin.hints, said);
-        let definition = ToolDefinition {
-            name,
-            description: pin.description.clone(),
-            input_schema: in_form(&Arc::new(pin.input_schema.clone())),
-            effect,
-            timeout: Duration::from_secs(settings.timeout_s + limits.start_s) + SPARE,
-        };
+        let longest = Duration::from_secs(settings.timeout_s + limits.start_s);
+        let definition = definition(name, pin, effect, longest);
         Self { pool, server, remote: remote.to_owned(), definition, facts, pin: pin.sha256.clone() }
     }
 
@@ -326,18 +318,10 @@ impl Tool for OwnTool {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Value::Object(arguments) = input.clone() else {
-            return Err(InvalidInput(format!(
-                "{}: the arguments must be a JSON object",
-                self.definition.name
-            )));
-        };
-        let call = self.call(context.user);
-        Ok(Plan::Begin(call.begin(arguments, context.clone()).boxed()))
+        self.call(context.user).plan(&self.definition.name, input, context)
     }
 
     fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
-        let arguments: JsonObject = input.as_object().cloned().unwrap_or_default();
-        self.call(context.user).go_on(paused, arguments, context.clone()).boxed()
+        self.call(context.user).go_on(paused, input, context)
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use houston_domain::guard::ToolFacts;
-use houston_domain::tool_call::ToolDefinition;
+use houston_domain::tool_call::{EffectClass, ToolDefinition};
 use houston_domain::tool_schema::in_form;
 use houston_tools::{Acted, CallContext, InvalidInput, Paused, Plan, Tool};
-use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use crate::call::Call;
@@ -18,7 +17,7 @@ use crate::server::Server;
 use crate::trust::judged;
 
 /// What the engine allows above the limits of the server, so that the server's reach the model.
-pub(crate) const SPARE: Duration = Duration::from_secs(10);
+const SPARE: Duration = Duration::from_secs(10);
 
 pub(crate) struct McpTool {
     call: Call,
@@ -33,16 +32,21 @@ impl McpTool {
         let settings = server.settings();
         let said = settings.tools.get(remote).cloned().unwrap_or_default();
         let (effect, facts) = judged(settings.trust, pin.hints, &said);
-        let definition = ToolDefinition {
-            name,
-            description: pin.description.clone(),
-            input_schema: in_form(&Arc::new(pin.input_schema.clone())),
-            effect,
-            timeout: server.longest_call() + SPARE,
-        };
+        let definition = definition(name, pin, effect, server.longest_call());
         let is_untrusted = facts.untrusted_output;
         let call = Call { server, remote: remote.to_owned(), effect, is_untrusted };
         Self { call, definition, facts, pin: pin.sha256.clone() }
+    }
+}
+
+/// The definition of a tool as it was approved; `longest`: what its server may take for a call.
+pub(crate) fn definition(name: String, pin: &Pin, effect: EffectClass, longest: Duration) -> ToolDefinition {
+    ToolDefinition {
+        name,
+        description: pin.description.clone(),
+        input_schema: in_form(&Arc::new(pin.input_schema.clone())),
+        effect,
+        timeout: longest + SPARE,
     }
 }
 
@@ -60,18 +64,11 @@ impl Tool for McpTool {
     }
 
     fn plan(&self, input: &Value, context: &CallContext) -> Result<Plan, InvalidInput> {
-        let Value::Object(arguments) = input.clone() else {
-            return Err(InvalidInput(format!(
-                "{}: the arguments must be a JSON object",
-                self.definition.name
-            )));
-        };
-        Ok(Plan::Begin(self.call.clone().begin(arguments, context.clone()).boxed()))
+        self.call.clone().plan(&self.definition.name, input, context)
     }
 
     fn go_on(&self, paused: Paused, input: &Value, context: &CallContext) -> BoxFuture<'static, Acted> {
-        let arguments: JsonObject = input.as_object().cloned().unwrap_or_default();
-        self.call.clone().go_on(paused, arguments, context.clone()).boxed()
+        self.call.clone().go_on(paused, input, context)
     }
 
     fn give_up(&self, state: Value) -> BoxFuture<'static, ()> {

@@ -108,16 +108,22 @@ impl Connection {
         if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
             self.answers.fetch_add(1, Ordering::Relaxed);
         }
-        answer.map_err(|error| match error {
+        answer.map_err(|error| {
+            if !matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse) {
+                self.cut.store(true, Ordering::Relaxed);
+            }
+            self.refused(error)
+        })
+    }
+
+    fn refused(&self, error: ServiceError) -> CallError {
+        match error {
             ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. }) => {
                 CallError::Rpc { code, message: cleaned(&message, MAX_ERROR) }
             }
             ServiceError::UnexpectedResponse => CallError::Unsupported { wants: "with something else" },
-            error => {
-                self.cut.store(true, Ordering::Relaxed);
-                self.failed(&error)
-            }
-        })
+            error => self.failed(&error),
+        }
     }
 
     /// How far a task is.
@@ -149,13 +155,7 @@ impl Connection {
             self.probe();
             return Err(CallError::Timeout { seconds: self.limits.call.as_secs() });
         };
-        answer.map_err(|error| match error {
-            ServiceError::McpError(ErrorData { code: ErrorCode(code), message, .. }) => {
-                CallError::Rpc { code, message: cleaned(&message, MAX_ERROR) }
-            }
-            ServiceError::UnexpectedResponse => CallError::Unsupported { wants: "with something else" },
-            error => self.failed(&error),
-        })
+        answer.map_err(|error| self.refused(error))
     }
 }
 
