@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use futures_util::future::join_all;
-use houston_domain::agentable::Urgency;
+use houston_domain::agentable::{Lane, Urgency};
+use houston_metrics::Metrics;
 use houston_metrics::cells::{PostgresSample, QueueSample};
 use houston_metrics::sampled::{Connections, InUse};
-use houston_metrics::{Metrics, Queue};
 use houston_queue::{RedisHealth, Slots};
 use houston_store::health::waiting::{KindDepth, QueueState};
 use houston_store::{Purpose, Store};
@@ -174,7 +174,7 @@ impl Sampler {
         let runs = cell.store.background();
         let mut queues = self.queues(&runs.queues().await?);
         let paused = runs.paused_lanes().await?;
-        for (queue, sample) in Queue::ALL.into_iter().zip(&mut queues) {
+        for (queue, sample) in Lane::ALL.into_iter().zip(&mut queues) {
             sample.paused = paused.iter().any(|lane| lane == queue.as_str());
         }
         let health = cell.store.api().health().await?;

@@ -35,6 +35,28 @@ pub enum Urgency {
     Background,
 }
 
+names! {
+    /// A queue of work with a priority: it is taken from a lane only when those above it are empty.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Lane {
+        /// A user is waiting.
+        Interactive = "interactive",
+        /// No user is waiting: tasks, check-ins, feeds.
+        Background = "background",
+        /// Houston's own work: summaries, titles.
+        Maintenance = "maintenance",
+    }
+}
+
+impl From<Urgency> for Lane {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Interactive => Self::Interactive,
+            Urgency::Background => Self::Background,
+        }
+    }
+}
+
 /// The name of the driver of plans.
 pub const PLAN_DRIVER: &str = "plan";
 

@@ -101,28 +101,29 @@ impl ToolCall {
     }
 }
 
-/// Why a tool call failed, for the model and for statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ToolErrorCode {
-    /// The arguments are invalid: the model can correct them.
-    ValidationError,
-    /// Reading or writing failed.
-    IoError,
-    /// The tool is not configured.
-    ConfigError,
-    /// The agent is not allowed to do this.
-    PermissionDenied,
-    /// Too many calls.
-    RateLimited,
-    /// The requested item does not exist.
-    NotFound,
-    /// The model must decide something first.
-    LlmAssistRequired,
-    /// It took longer than its timeout.
-    Timeout,
-    /// Any other failure, including "outcome unknown" after a crash.
-    Unknown,
+names! {
+    /// Why a tool call failed, for the model and for statistics.
+    #[derive(Hash)]
+    pub enum ToolErrorCode {
+        /// The arguments are invalid: the model can correct them.
+        ValidationError = "VALIDATION_ERROR",
+        /// Reading or writing failed.
+        IoError = "IO_ERROR",
+        /// The tool is not configured.
+        ConfigError = "CONFIG_ERROR",
+        /// The agent is not allowed to do this.
+        PermissionDenied = "PERMISSION_DENIED",
+        /// Too many calls.
+        RateLimited = "RATE_LIMITED",
+        /// The requested item does not exist.
+        NotFound = "NOT_FOUND",
+        /// The model must decide something first.
+        LlmAssistRequired = "LLM_ASSIST_REQUIRED",
+        /// It took longer than its timeout.
+        Timeout = "TIMEOUT",
+        /// Any other failure, including "outcome unknown" after a crash.
+        Unknown = "UNKNOWN",
+    }
 }
 
 /// The response to a call: every call gets exactly one.

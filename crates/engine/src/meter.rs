@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use houston_domain::id::{AgentableId, RunId};
+use houston_metrics::Metrics;
 use houston_metrics::runs::Attempt;
-use houston_metrics::{Metrics, Queue};
 use houston_queue::Lane;
 use houston_spans::queue::AttemptInfo;
 use houston_spans::{Span, Spans, TraceParent};
@@ -16,14 +16,13 @@ use crate::run::driver::DriveOutcome;
 pub(crate) struct Meter {
     /// When the run was accepted, by the clock of this process.
     accepted: Instant,
-    queue: Queue,
+    queue: Lane,
     span: Span,
 }
 
 impl Meter {
     /// The attempt begins.
-    pub(crate) fn start(metrics: &Metrics, spans: &Spans, claimed: &ClaimedRun, lane: Lane) -> Self {
-        let queue = queue_of(lane);
+    pub(crate) fn start(metrics: &Metrics, spans: &Spans, claimed: &ClaimedRun, queue: Lane) -> Self {
         // An id has the time at which it was made; the clocks of two machines may differ.
         let waited = (claimed.event.at - accepted(claimed.run).unwrap_or(claimed.event.at)).to_std();
         let waited = waited.unwrap_or_default();
@@ -74,14 +73,6 @@ impl Meter {
         self.span.attempted(name);
         // Not at `info`: a line for each run would cost more than all other parts of this.
         tracing::debug!(%agentable, outcome = name, since_accepted = ?self.accepted.elapsed(), "an attempt ended");
-    }
-}
-
-fn queue_of(lane: Lane) -> Queue {
-    match lane {
-        Lane::Interactive => Queue::Interactive,
-        Lane::Background => Queue::Background,
-        Lane::Maintenance => Queue::Maintenance,
     }
 }
 

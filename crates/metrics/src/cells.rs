@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use houston_domain::agentable::Lane;
 use houston_domain::health::HealthStatus;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Named, gauges};
-use crate::queue::Queue;
+use crate::labels::{Named, metric};
 
 /// The check that says whether there is a health monitor at all: what a monitor that is gone had found is no longer true.
 pub const MONITOR: &str = "monitor";
@@ -58,7 +58,7 @@ pub struct QueueSample {
 /// What the Postgres of a cell says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PostgresSample {
-    /// In the order of [`Queue::ALL`].
+    /// In the order of [`Lane::ALL`].
     pub queues: [QueueSample; 3],
     /// The latest result of each check.
     pub checks: Vec<(String, HealthStatus)>,
@@ -84,19 +84,19 @@ pub struct Cells {
 impl Cells {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let up = "1 if the Postgres of the cell answered this process within 2 s, else 0";
-        let postgres = gauges(registry, ("postgres_up", up));
+        let postgres = metric(registry, ("postgres_up", up));
         let up = "1 while the Redis of the cell answers this process, else 0";
-        let redis = gauges(registry, ("redis_up", up));
+        let redis = metric(registry, ("redis_up", up));
         let depth = "Agentables of the cell by queue and state, up to 10,000; read with max";
-        let depth = gauges(registry, ("queue_depth", depth));
+        let depth = metric(registry, ("queue_depth", depth));
         let oldest = "Seconds for which the oldest ready agentable of the cell has waited; read with max";
-        let oldest = gauges(registry, ("queue_oldest_age_seconds", oldest));
+        let oldest = metric(registry, ("queue_oldest_age_seconds", oldest));
         let paused = "1 while operators have paused the queue, else 0; read with max";
-        let paused = gauges(registry, ("queue_paused", paused));
+        let paused = metric(registry, ("queue_paused", paused));
         let bytes = "Bytes of the cell's database on disk, read once a minute; read with max";
-        let bytes = gauges(registry, ("database_bytes", bytes));
+        let bytes = metric(registry, ("database_bytes", bytes));
         let checks = "What the health monitor of the cell found: 0 ok, 1 warn, 2 red; read with max";
-        let checks = gauges(registry, ("health_check_status", checks));
+        let checks = metric(registry, ("health_check_status", checks));
         Self { postgres, redis, depth, oldest, paused, bytes, checks, listed: Mutex::default() }
     }
 
@@ -108,7 +108,7 @@ impl Cells {
     /// Sets what the Postgres of a cell says; `None`: it did not answer.
     pub fn set_postgres(&self, cell: &str, sample: Option<&PostgresSample>) {
         self.postgres.get_or_create(&of(cell)).set(i64::from(sample.is_some()));
-        for (nth, queue) in Queue::ALL.into_iter().enumerate() {
+        for (nth, queue) in Lane::ALL.into_iter().enumerate() {
             self.set_queue(cell, queue, sample.map(|sample| sample.queues[nth]));
         }
         match sample {
@@ -123,7 +123,7 @@ impl Cells {
         self.set_checks(cell, sample);
     }
 
-    fn set_queue(&self, cell: &str, queue: Queue, sample: Option<QueueSample>) {
+    fn set_queue(&self, cell: &str, queue: Lane, sample: Option<QueueSample>) {
         let two = with(cell, ("queue", queue.as_str()));
         for (nth, state) in State::ALL.into_iter().enumerate() {
             let [cell, queue] = two.clone();

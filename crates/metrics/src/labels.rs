@@ -2,7 +2,6 @@
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -20,29 +19,18 @@ pub(crate) fn counters<const N: usize>(
     label: &'static str,
     values: [&'static str; N],
 ) -> [Counter; N] {
-    let family = Family::<Fixed<1>, Counter>::default();
-    registry.register(name, help, family.clone());
+    let family: Family<Fixed<1>, Counter> = metric(registry, (name, help));
     values.map(|value| family.get_or_create_owned(&[(label, value)]))
 }
 
-/// A family of counters.
-pub(crate) fn family<L>(registry: &mut Registry, (name, help): (&str, &str)) -> Family<L, Counter>
+/// A metric, or a family of them.
+pub(crate) fn metric<M>(registry: &mut Registry, (name, help): (&str, &str)) -> M
 where
-    Family<L, Counter>: prometheus_client::registry::Metric + Default + Clone,
+    M: prometheus_client::registry::Metric + Default + Clone,
 {
-    let family = Family::default();
-    registry.register(name, help, Family::clone(&family));
-    family
-}
-
-/// A family of gauges.
-pub(crate) fn gauges<L, G>(registry: &mut Registry, (name, help): (&str, &str)) -> Family<L, G>
-where
-    Family<L, G>: prometheus_client::registry::Metric + Default + Clone,
-{
-    let family = Family::default();
-    registry.register(name, help, Family::clone(&family));
-    family
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// A family of histograms with the buckets that `make` gives them.
@@ -58,13 +46,6 @@ where
     let family = Family::new_with_constructor(make);
     registry.register(name, help, Family::clone(&family));
     family
-}
-
-/// A gauge without labels.
-pub(crate) fn gauge(registry: &mut Registry, (name, help): (&str, &str)) -> Gauge {
-    let gauge = Gauge::default();
-    registry.register(name, help, gauge.clone());
-    gauge
 }
 
 /// Requests: 5 ms to 10 s.

@@ -23,7 +23,6 @@ pub mod cells;
 pub mod http;
 mod labels;
 pub mod models;
-pub mod queue;
 pub mod runs;
 pub mod sampled;
 pub mod streams;
@@ -37,8 +36,6 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
-
-pub use self::queue::Queue;
 
 /// All metrics of a process.
 pub struct Metrics {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Histograms, Named, family, histograms, of_models};
+use crate::labels::{Histograms, Named, histograms, metric, of_models};
 
 /// How many models have series of their own. Tenants may name models, so without a limit they could make any number.
 pub const MAX_MODELS: usize = 200;
@@ -19,21 +19,6 @@ pub const MAX_MODELS: usize = 200;
 const OTHER: &str = "other";
 /// The values of the label `type` of tokens. `input` has those of the cache in it, and `output` those of reasoning.
 const TYPES: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
-
-/// The values of the label `code` besides `ok`.
-const CODES: [ModelErrorCode; 11] = [
-    ModelErrorCode::ProviderNotConfigured,
-    ModelErrorCode::ProviderNotSupported,
-    ModelErrorCode::AuthenticationError,
-    ModelErrorCode::RateLimited,
-    ModelErrorCode::ModelNotFound,
-    ModelErrorCode::ContextLengthExceeded,
-    ModelErrorCode::OutputLimitReached,
-    ModelErrorCode::NetworkError,
-    ModelErrorCode::Timeout,
-    ModelErrorCode::InvalidResponse,
-    ModelErrorCode::Unknown,
-];
 
 /// Requests to model providers.
 pub struct Models {
@@ -50,8 +35,8 @@ pub struct Models {
 /// The series of one model.
 pub struct OfModel {
     succeeded: Counter,
-    /// In the order of [`CODES`].
-    failed: [Counter; CODES.len()],
+    /// In the order of [`ModelErrorCode::ALL`].
+    failed: [Counter; ModelErrorCode::ALL.len()],
     durations: Histogram,
     first_tokens: Histogram,
     tokens: [Counter; TYPES.len()],
@@ -60,44 +45,20 @@ pub struct OfModel {
 
 impl Models {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let costs = Family::default();
         let help = "US dollars, of requests whose price is in the list or was reported";
-        registry.register("llm_cost_usd", help, Family::clone(&costs));
-        let over_budget = Counter::default();
+        let costs = metric(registry, ("llm_cost_usd", help));
         let help = "Model calls of runs that were not made, because a budget did not allow them";
-        registry.register("llm_over_budget", help, over_budget.clone());
-        Self {
-            over_budget,
-            requests: family(
-                registry,
-                (
-                    "llm_requests",
-                    "Requests to providers, each attempt by itself; the code is ok or that of the failure",
-                ),
-            ),
-            durations: histograms(
-                registry,
-                (
-                    "llm_request_duration_seconds",
-                    "Seconds from a request to the end of its answer or its failure",
-                ),
-                of_models,
-            ),
-            first_tokens: histograms(
-                registry,
-                (
-                    "llm_time_to_first_token_seconds",
-                    "Seconds from a request to the first piece of its answer",
-                ),
-                of_models,
-            ),
-            tokens: family(
-                registry,
-                ("llm_tokens", "Tokens; input includes those of the cache, output those of reasoning"),
-            ),
-            costs,
-            by_name: Mutex::default(),
-        }
+        let over_budget = metric(registry, ("llm_over_budget", help));
+        let help = "Requests to providers, each attempt by itself; the code is ok or that of the failure";
+        let requests = metric(registry, ("llm_requests", help));
+        let help = "Seconds from a request to the end of its answer or its failure";
+        let durations = histograms(registry, ("llm_request_duration_seconds", help), of_models);
+        let help = "Seconds from a request to the first piece of its answer";
+        let first_tokens = histograms(registry, ("llm_time_to_first_token_seconds", help), of_models);
+        let help = "Tokens; input includes those of the cache, output those of reasoning";
+        let tokens = metric(registry, ("llm_tokens", help));
+        let by_name = Mutex::default();
+        Self { over_budget, requests, durations, first_tokens, tokens, costs, by_name }
     }
 
     /// The series of a model, for as long as it is called.
@@ -108,15 +69,8 @@ impl Models {
         if by_name.len() >= MAX_MODELS && !by_name.contains_key(&name) {
             name = (OTHER.to_owned(), OTHER.to_owned());
         }
-        let make = || Arc::new(self.make(&name.0, &name.1));
-        match by_name.get(&name) {
-            Some(present) => Arc::clone(present),
-            None => {
-                let made = make();
-                by_name.insert(name, Arc::clone(&made));
-                made
-            }
-        }
+        let made = || Arc::new(self.make(&name.0, &name.1));
+        Arc::clone(by_name.entry(name.clone()).or_insert_with(made))
     }
 
     fn make(&self, provider: &str, model: &str) -> OfModel {
@@ -124,7 +78,7 @@ impl Models {
         let requests = |code: &str| self.requests.get_or_create_owned(&with(&labels, ("code", code)));
         OfModel {
             succeeded: requests("ok"),
-            failed: CODES.map(|code| requests(code.as_str())),
+            failed: ModelErrorCode::ALL.map(|code| requests(code.as_str())),
             durations: self.durations.get_or_create_owned(&labels),
             first_tokens: self.first_tokens.get_or_create_owned(&labels),
             tokens: TYPES.map(|name| self.tokens.get_or_create_owned(&with(&labels, ("type", name)))),
@@ -166,9 +120,7 @@ impl OfModel {
 
     /// The request failed.
     pub fn failed(&self, error: &ModelError, took: Duration) {
-        if let Some(counter) = CODES.iter().position(|code| *code == error.code).map(|n| &self.failed[n]) {
-            counter.inc();
-        }
+        self.failed[error.code as usize].inc();
         self.durations.observe(took.as_secs_f64());
     }
 }

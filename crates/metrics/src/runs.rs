@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use houston_domain::agentable::Lane;
 use houston_domain::run::RunStatus;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Fixed, family, histograms, of_models, of_runs};
-use crate::queue::Queue;
+use crate::labels::{Fixed, histograms, metric, of_models, of_runs};
 
 /// How an attempt ended on this worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +59,10 @@ struct OfQueue {
 
 impl Runs {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let one = |registry: &mut Registry, name, help| family::<Fixed<1>>(registry, (name, help));
-        let two = |registry: &mut Registry, name, help| family::<Fixed<2>>(registry, (name, help));
+        let one =
+            |registry: &mut Registry, name, help| metric::<Family<Fixed<1>, Counter>>(registry, (name, help));
+        let two =
+            |registry: &mut Registry, name, help| metric::<Family<Fixed<2>, Counter>>(registry, (name, help));
         let enqueued = one(registry, "runs_enqueued", "Runs that messages opened over this process's API");
         let attempts =
             two(registry, "attempts", "Attempts of runs that ended on this worker, by how they ended");
@@ -71,10 +73,10 @@ impl Runs {
         let latency = histograms::<Fixed<1>>(registry, ("schedule_latency_seconds", latency), of_models);
         let duration = "Seconds from the acceptance of a run to its end, with all waiting";
         let duration = histograms::<Fixed<1>>(registry, ("run_duration_seconds", duration), of_runs);
-        let of_two = |family: &Family<Fixed<2>, Counter>, queue: Queue, outcome| {
+        let of_two = |family: &Family<Fixed<2>, Counter>, queue: Lane, outcome| {
             family.get_or_create_owned(&[("queue", queue.as_str()), ("outcome", outcome)])
         };
-        Self(Queue::ALL.map(|queue| {
+        Self(Lane::ALL.map(|queue| {
             let label = [("queue", queue.as_str())];
             OfQueue {
                 enqueued: enqueued.get_or_create_owned(&label),
@@ -91,18 +93,18 @@ impl Runs {
     }
 
     /// A message opened a run.
-    pub fn enqueued(&self, queue: Queue) {
-        self.0[queue.index()].enqueued.inc();
+    pub fn enqueued(&self, queue: Lane) {
+        self.0[queue as usize].enqueued.inc();
     }
 
     /// The first attempt of a run began, so long after the run was accepted.
-    pub fn started(&self, queue: Queue, after: Duration) {
-        self.0[queue.index()].schedule_latency.observe(after.as_secs_f64());
+    pub fn started(&self, queue: Lane, after: Duration) {
+        self.0[queue as usize].schedule_latency.observe(after.as_secs_f64());
     }
 
     /// An attempt ended on this worker.
-    pub fn attempted(&self, queue: Queue, outcome: Attempt) {
-        let of_queue = &self.0[queue.index()];
+    pub fn attempted(&self, queue: Lane, outcome: Attempt) {
+        let of_queue = &self.0[queue as usize];
         of_queue.attempts[outcome as usize].inc();
         if outcome == Attempt::Retrying {
             of_queue.retries.inc();
@@ -110,8 +112,8 @@ impl Runs {
     }
 
     /// A run ended, so long after it was accepted.
-    pub fn finished(&self, queue: Queue, status: RunStatus, took: Duration) {
-        let of_queue = &self.0[queue.index()];
+    pub fn finished(&self, queue: Lane, status: RunStatus, took: Duration) {
+        let of_queue = &self.0[queue as usize];
         let ended = RunStatus::ALL.iter().position(|one| *one == status).and_then(|n| n.checked_sub(OPEN));
         if let Some(counter) = ended.and_then(|n| of_queue.finished.get(n)) {
             counter.inc();

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Fixed, family, gauges};
+use crate::labels::{Fixed, metric};
 
 /// Connections or slots of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,20 +45,15 @@ pub struct Sampled {
 impl Sampled {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let api = "1 while the API of this process takes requests, 0 while it drains; only in processes with an API";
-        let waited = Family::default();
-        registry.register(
-            "db_pool_wait_seconds",
-            "Time waited for connections to Postgres",
-            Family::clone(&waited),
-        );
+        let waited = metric(registry, ("db_pool_wait_seconds", "Time waited for connections to Postgres"));
         let timed_out = "Callers who got no connection to Postgres in time";
         Self {
-            api: gauges(registry, ("api_up", api)),
-            slots: gauges(registry, ("worker_slots", "Slots for runs of this worker")),
-            connections: gauges(registry, ("db_pool_connections", "Connections of this process to Postgres")),
-            asked: family(registry, ("db_pool_acquires", "How often a connection to Postgres was asked for")),
+            api: metric(registry, ("api_up", api)),
+            slots: metric(registry, ("worker_slots", "Slots for runs of this worker")),
+            connections: metric(registry, ("db_pool_connections", "Connections of this process to Postgres")),
+            asked: metric(registry, ("db_pool_acquires", "How often a connection to Postgres was asked for")),
             waited,
-            timed_out: family(registry, ("db_pool_timeouts", timed_out)),
+            timed_out: metric(registry, ("db_pool_timeouts", timed_out)),
         }
     }
 

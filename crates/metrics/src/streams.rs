@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{counters, gauge};
+use crate::labels::{counters, metric};
 
 /// Why a stream was aborted before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +40,11 @@ pub struct Streams {
 impl Streams {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let open = "Open event streams, with requests that wait for the end of a run";
-        let resumes = Counter::default();
-        registry.register(
-            "sse_resumes",
-            "Event streams that began where their client was before",
-            resumes.clone(),
-        );
+        let resumes = "Event streams that began where their client was before";
+        let resumes = metric(registry, ("sse_resumes", resumes));
         let dropped = "Event streams that were aborted before their end, so that clients reconnect";
         Self {
-            connections: gauge(registry, ("sse_connections", open)),
+            connections: metric(registry, ("sse_connections", open)),
             resumes,
             dropped: counters(registry, ("sse_dropped", dropped), "reason", REASONS),
         }

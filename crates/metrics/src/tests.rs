@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use houston_domain::agentable::Lane;
 use houston_domain::health::HealthStatus;
 use houston_domain::model::{ModelError, ModelErrorCode, Usage};
 use houston_domain::run::RunStatus;
@@ -15,10 +16,10 @@ fn events_are_counted_with_their_labels() {
     let metrics = Metrics::default();
     metrics.http.answered("/v1/runs/{id}", "GET", 404, Duration::from_millis(7));
     metrics.http.answered("/v1/runs/{id}", "BREW", 700, Duration::ZERO);
-    metrics.runs.enqueued(Queue::Interactive);
-    metrics.runs.attempted(Queue::Background, Attempt::Retrying);
-    metrics.runs.finished(Queue::Background, RunStatus::DeadLettered, Duration::from_secs(2));
-    metrics.runs.finished(Queue::Background, RunStatus::Waiting, Duration::from_secs(2));
+    metrics.runs.enqueued(Lane::Interactive);
+    metrics.runs.attempted(Lane::Background, Attempt::Retrying);
+    metrics.runs.finished(Lane::Background, RunStatus::DeadLettered, Duration::from_secs(2));
+    metrics.runs.finished(Lane::Background, RunStatus::Waiting, Duration::from_secs(2));
     metrics.tools.answered(&ToolResponse::failure(ToolErrorCode::Timeout, "late"));
     let model = metrics.models.of("openai", "gpt-5");
     let usage = Usage { input_tokens: 10, output_tokens: 3, ..Usage::default() };

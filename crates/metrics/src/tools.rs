@@ -1,12 +1,14 @@
 //! [`Tools`]: calls of tools.
 
-use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolResponse;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
 use crate::labels::counters;
 
-/// The values of the label `outcome`: success, then the kinds of failure.
+/// The values of the label `outcome`: success, then the kinds of failure in the order of [`ToolErrorCode`].
+///
+/// [`ToolErrorCode`]: houston_domain::tool_call::ToolErrorCode
 const OUTCOMES: [&str; 10] = [
     "ok",
     "validation_error",
@@ -35,17 +37,7 @@ impl Tools {
     pub fn answered(&self, response: &ToolResponse) {
         let outcome = match response {
             ToolResponse::Success { .. } => 0,
-            ToolResponse::Failure { code, .. } => match code {
-                ToolErrorCode::ValidationError => 1,
-                ToolErrorCode::IoError => 2,
-                ToolErrorCode::ConfigError => 3,
-                ToolErrorCode::PermissionDenied => 4,
-                ToolErrorCode::RateLimited => 5,
-                ToolErrorCode::NotFound => 6,
-                ToolErrorCode::LlmAssistRequired => 7,
-                ToolErrorCode::Timeout => 8,
-                ToolErrorCode::Unknown => 9,
-            },
+            ToolResponse::Failure { code, .. } => 1 + *code as usize,
         };
         self.calls[outcome].inc();
     }

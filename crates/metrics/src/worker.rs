@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Fixed, counters, gauges};
+use crate::labels::{Fixed, counters, metric};
 
 /// What became of a delivery to a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +58,13 @@ fn millis(time: Duration) -> u64 {
 
 impl Worker {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let leases_lost = Counter::default();
         let help = "Leases that were lost while the process was alive: its runs went to other workers";
-        registry.register("lease_lost", help, leases_lost.clone());
+        let leases_lost = metric(registry, ("lease_lost", help));
         let help = "Attempts to deliver an event to a webhook, by what became of the delivery";
         let deliveries = counters(registry, ("webhook_deliveries", help), "outcome", DELIVERIES);
         let help =
             "Seconds since the oldest lease of this process was renewed; only in processes with a worker";
-        let heartbeat = gauges(registry, ("worker_heartbeat_age_seconds", help));
+        let heartbeat = metric(registry, ("worker_heartbeat_age_seconds", help));
         Self { leases_lost, deliveries, heartbeat, started: Instant::now(), leases: Mutex::default() }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use houston_domain::agentable::Lane;
 use houston_domain::clock::Clock;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client};
@@ -86,6 +87,11 @@ impl Redis {
 
     pub(crate) fn key(&self, rest: &str) -> String {
         format!("{}:{rest}", self.prefix)
+    }
+
+    /// The key of a lane: a sorted set.
+    pub(crate) fn lane(&self, lane: Lane) -> String {
+        self.key(&format!("hints:{}", lane.as_str()))
     }
 
     /// Records whether Redis is unavailable; `true` if that changed in this process.

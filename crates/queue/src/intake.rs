@@ -88,7 +88,7 @@ impl Intake {
     /// Whether hints of the lane are not accepted.
     #[must_use]
     pub fn is_lane_paused(&self, lane: Lane) -> bool {
-        self.paused.borrow()[lane.index()]
+        self.paused.borrow()[lane as usize]
     }
 
     /// Whether hints are accepted.
@@ -163,9 +163,9 @@ impl Intake {
 
     /// Takes a slot for a hint of `lane`; waits until one is free.
     pub(crate) async fn slot(&self, lane: Lane) -> Option<Slot> {
-        let mut permits = Vec::with_capacity(1 + lane.index());
+        let mut permits = Vec::with_capacity(1 + lane as usize);
         // The scarcest slots first: waiting for them must not hold slots of other lanes.
-        for slots in self.slots[..=lane.index()].iter().rev() {
+        for slots in self.slots[..=lane as usize].iter().rev() {
             permits.push(Arc::clone(slots).acquire_owned().await.ok()?);
         }
         Some(permits.into())
@@ -182,7 +182,7 @@ impl Intake {
         if self.is_lane_paused(lane) {
             return None;
         }
-        let slots = self.slots[..=lane.index()].iter();
+        let slots = self.slots[..=lane as usize].iter();
         let permits: Option<Vec<_>> = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok()).collect();
         permits.map(Slot::from)
     }

@@ -60,11 +60,11 @@ impl LocalHints {
         if queue.queued.contains(&hint) {
             return Ok(());
         }
-        if queue.lanes[lane.index()].len() >= MAX_WAITING {
+        if queue.lanes[lane as usize].len() >= MAX_WAITING {
             return Err(TrySendError::Full);
         }
         queue.queued.insert(hint);
-        queue.lanes[lane.index()].push_back(hint);
+        queue.lanes[lane as usize].push_back(hint);
         drop(queue);
         self.queue.changed.notify_one();
         Ok(())
@@ -120,7 +120,7 @@ impl SharedQueue {
 
 impl Queue {
     fn most_urgent(&self) -> Option<Lane> {
-        Lane::ALL.into_iter().find(|lane| !self.lanes[lane.index()].is_empty())
+        Lane::ALL.into_iter().find(|lane| !self.lanes[lane as usize].is_empty())
     }
 
     fn forget(&mut self, lane: Lane) {
@@ -128,7 +128,7 @@ impl Queue {
     }
 
     fn take(&mut self, lane: Lane) -> Option<Hint> {
-        let hint = self.lanes[lane.index()].pop_front()?;
+        let hint = self.lanes[lane as usize].pop_front()?;
         self.queued.remove(&hint);
         Some(hint)
     }

@@ -142,7 +142,7 @@ impl Writer {
     }
 
     async fn write_all(&mut self, mut waiting: mpsc::Receiver<QueuedHint>) {
-        let keys = Lane::ALL.map(|lane| lane.key(&self.redis));
+        let keys = Lane::ALL.map(|lane| self.redis.lane(lane));
         let probe = self.redis.write_and_delete();
         let stop = self.stop.clone();
         let mut outcome = self.connection.connect().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use houston_domain::frame::FrameMark;
 use houston_domain::history::Entry;
 use houston_domain::model::{ModelAnswer, StopReason, Usage};
-use houston_domain::tool_call::{ToolCall, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{ToolCall, ToolResponse};
 
 use crate::content::cut;
 use crate::record::{SpanKind, Value, attribute, count};
@@ -119,17 +119,7 @@ impl Span {
     pub fn responded(&self, response: &ToolResponse) {
         self.set(|contents| contents.of_result(response.text()).into_iter().collect());
         if let ToolResponse::Failure { code, .. } = response {
-            self.failed(match code {
-                ToolErrorCode::ValidationError => "VALIDATION_ERROR",
-                ToolErrorCode::IoError => "IO_ERROR",
-                ToolErrorCode::ConfigError => "CONFIG_ERROR",
-                ToolErrorCode::PermissionDenied => "PERMISSION_DENIED",
-                ToolErrorCode::RateLimited => "RATE_LIMITED",
-                ToolErrorCode::NotFound => "NOT_FOUND",
-                ToolErrorCode::LlmAssistRequired => "LLM_ASSIST_REQUIRED",
-                ToolErrorCode::Timeout => "TIMEOUT",
-                ToolErrorCode::Unknown => "UNKNOWN",
-            });
+            self.failed(code.as_str());
         }
     }
 }

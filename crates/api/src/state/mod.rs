@@ -29,7 +29,7 @@ use houston_domain::schedule::FeedConfig;
 use houston_domain::sealed::SecretKeys;
 use houston_domain::team::RuleLimits;
 use houston_meter::Turns;
-use houston_metrics::{Metrics, Queue};
+use houston_metrics::Metrics;
 use houston_protocol::owner::Owner;
 use houston_protocol::run::{CancelledRunResponse, CancelledRunsResponse};
 use houston_queue::{DeltaBus, Hint, HintSender, RedisHealth};
@@ -246,11 +246,7 @@ impl App {
 
     /// Counts a run that a message opened.
     pub(crate) fn count_run(&self, urgency: Urgency) {
-        let queue = match urgency {
-            Urgency::Interactive => Queue::Interactive,
-            Urgency::Background => Queue::Background,
-        };
-        self.state.metrics.runs.enqueued(queue);
+        self.state.metrics.runs.enqueued(urgency.into());
     }
 
     /// Notifies the worker that drives `run` of its cancellation, before it reads that from Postgres. Never waits,

@@ -206,8 +206,7 @@ impl<S: RunStorage> RunDriver<'_, S> {
                 );
             }
             ToolResponse::Failure { error, code } => {
-                let code = serde_json::to_value(code).ok().and_then(|code| code.as_str().map(str::to_owned));
-                let failure = Failure { code: code.unwrap_or_default(), message: error };
+                let failure = Failure { code: code.as_str().to_owned(), message: error };
                 self.record_failure(graph, path, failure);
             }
         }
