@@ -11,10 +11,10 @@ use houston_domain::answering::Sampling;
 use houston_domain::clock::{Clock as _, SystemClock};
 use houston_domain::model::Usage;
 use houston_llm::routing::router::{Needs, order};
-use houston_llm::{Candidate, Need, Price, Strategy, parse_choice, tokens};
+use houston_llm::{Candidate, Price, Strategy, parse_choice, tokens};
 use houston_protocol::model::{
     EstimateModels, EstimatedModel, EstimatedStrategy, ModelCapabilities, ModelEstimate, ModelLimits,
-    ModelNeed, ModelPrice, ModelResponse, ModelRoute, ModelStrategy, ModelsResponse,
+    ModelPrice, ModelResponse, ModelRoute, ModelsResponse,
 };
 use houston_protocol::problem::FieldError;
 use rust_decimal::Decimal;
@@ -78,8 +78,8 @@ impl Routes {
         }
         let route = |(use_case, route): (&String, &Route)| ModelRoute {
             use_case: use_case.clone(),
-            strategy: strategy_response(route.strategy),
-            needs: route.needs.iter().copied().map(need_response).collect(),
+            strategy: route.strategy,
+            needs: route.needs.clone(),
             models: route.candidates.iter().map(|of| of.description.to_string()).collect(),
         };
         ModelsResponse {
@@ -120,8 +120,8 @@ impl Routes {
         };
         let use_case = own_model.or(asked.use_case.as_deref()).unwrap_or(AGENT);
         let (use_case, mut route) = self.route(use_case, pointer)?;
-        route.strategy = asked.strategy.map_or(route.strategy, strategy);
-        for need in asked.needs.iter().copied().map(need) {
+        route.strategy = asked.strategy.unwrap_or(route.strategy);
+        for need in asked.needs.iter().copied() {
             if !route.needs.contains(&need) {
                 route.needs.push(need);
             }
@@ -160,15 +160,15 @@ impl Routes {
             let asked = ordered(strategy).asked;
             let of = |index: &usize| &route.candidates[*index];
             EstimatedStrategy {
-                strategy: strategy_response(strategy),
+                strategy,
                 models: asked.iter().map(|index| of(index).description.to_string()).collect(),
                 cost: asked.first().and_then(|index| cost(of(index), tokens)),
             }
         });
         ModelEstimate {
             use_case,
-            strategy: strategy_response(route.strategy),
-            needs: route.needs.iter().copied().map(need_response).collect(),
+            strategy: route.strategy,
+            needs: route.needs.clone(),
             input_tokens,
             cached_tokens,
             output_tokens,
@@ -243,42 +243,6 @@ fn model_response(candidate: &Candidate) -> ModelResponse {
         quality: candidate.quality,
         retires_on: able.retires.map(|day| day.to_string()),
         measured: None,
-    }
-}
-
-fn strategy(of: ModelStrategy) -> Strategy {
-    match of {
-        ModelStrategy::Cheapest => Strategy::Cheapest,
-        ModelStrategy::Fastest => Strategy::Fastest,
-        ModelStrategy::Smartest => Strategy::Smartest,
-        ModelStrategy::Balanced => Strategy::Balanced,
-        ModelStrategy::Fallback => Strategy::Fallback,
-    }
-}
-
-fn strategy_response(of: Strategy) -> ModelStrategy {
-    match of {
-        Strategy::Cheapest => ModelStrategy::Cheapest,
-        Strategy::Fastest => ModelStrategy::Fastest,
-        Strategy::Smartest => ModelStrategy::Smartest,
-        Strategy::Balanced => ModelStrategy::Balanced,
-        Strategy::Fallback => ModelStrategy::Fallback,
-    }
-}
-
-fn need(of: ModelNeed) -> Need {
-    match of {
-        ModelNeed::Tools => Need::Tools,
-        ModelNeed::Vision => Need::Vision,
-        ModelNeed::JsonSchema => Need::JsonSchema,
-    }
-}
-
-fn need_response(of: Need) -> ModelNeed {
-    match of {
-        Need::Tools => ModelNeed::Tools,
-        Need::Vision => ModelNeed::Vision,
-        Need::JsonSchema => ModelNeed::JsonSchema,
     }
 }
 

@@ -41,6 +41,62 @@ names! {
     }
 }
 
+/// The order in which models are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ModelStrategy))]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// By estimated cost of the request, cheapest first; models without a price last.
+    Cheapest,
+    /// By latency measured recently in this process, fastest first. Models without a measurement come first, so that
+    /// they get one.
+    Fastest,
+    /// By quality, as the operator ranks them, best first; among equals the cheaper.
+    Smartest,
+    /// By quality and cost with equal weight: the cost of the most expensive candidate weighs as much as the whole
+    /// quality scale.
+    Balanced,
+    /// In the order listed in the configuration.
+    #[default]
+    Fallback,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 5] =
+        [Self::Cheapest, Self::Fastest, Self::Smartest, Self::Balanced, Self::Fallback];
+
+    /// The name in configuration files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ["cheapest", "fastest", "smartest", "balanced", "fallback"][self as usize]
+    }
+}
+
+/// What a model must be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ModelNeed))]
+#[serde(rename_all = "snake_case")]
+pub enum Need {
+    /// Tool calls.
+    Tools,
+    /// Images as input.
+    Vision,
+    /// Answers constrained to a JSON schema by the provider.
+    JsonSchema,
+}
+
+impl Need {
+    /// All features.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Vision, Self::JsonSchema];
+
+    /// The name in configuration files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ["tools", "vision", "json_schema"][self as usize]
+    }
+}
+
 impl Latency {
     /// Whether a cheap tier is used that may take minutes.
     #[must_use]

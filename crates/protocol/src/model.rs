@@ -1,6 +1,7 @@
 //! Models: which are configured, what they can do and cost, and what a request would cost.
 
 use houston_domain::id::AgentId;
+pub use houston_domain::model_policy::{Need, Strategy};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
@@ -105,38 +106,11 @@ pub struct MeasuredSpeed {
 pub struct ModelRoute {
     /// `agent`, `titles`, … or what an agent type names.
     pub use_case: String,
-    pub strategy: ModelStrategy,
+    pub strategy: Strategy,
     /// What the models must be able to do.
-    pub needs: Vec<ModelNeed>,
+    pub needs: Vec<Need>,
     /// In the order of the settings.
     pub models: Vec<String>,
-}
-
-/// The order in which models are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ModelStrategy {
-    /// The cheapest for the request first.
-    Cheapest,
-    /// The fastest first, as this process has measured.
-    Fastest,
-    /// The best first, as the operator ranks them.
-    Smartest,
-    /// By quality and cost.
-    Balanced,
-    /// In the order of the settings.
-    Fallback,
-}
-
-/// What a model must be able to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ModelNeed {
-    Tools,
-    Vision,
-    JsonSchema,
 }
 
 /// Asks what a request would cost. Of `kind`, `use_case` and `agent_id` at most one; without: the use case `agent`. Of
@@ -160,10 +134,10 @@ pub struct EstimateModels {
     pub agent_id: Option<AgentId>,
     /// Another strategy than that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<ModelStrategy>,
+    pub strategy: Option<Strategy>,
     /// What the models must be able to do, besides what the settings say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<ModelNeed>,
+    pub needs: Vec<Need>,
     /// The texts that are sent; their tokens are estimated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<String>,
@@ -189,8 +163,8 @@ pub struct EstimateModels {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelEstimate {
     pub use_case: String,
-    pub strategy: ModelStrategy,
-    pub needs: Vec<ModelNeed>,
+    pub strategy: Strategy,
+    pub needs: Vec<Need>,
     pub input_tokens: u64,
     pub cached_tokens: u64,
     pub output_tokens: u64,
@@ -220,7 +194,7 @@ pub struct EstimatedModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EstimatedStrategy {
-    pub strategy: ModelStrategy,
+    pub strategy: Strategy,
     /// In the order in which they would be asked.
     pub models: Vec<String>,
     /// In US dollars, of the first; null if its price is unknown, or there is none.

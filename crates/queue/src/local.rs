@@ -120,7 +120,7 @@ impl SharedQueue {
 
 impl Queue {
     fn most_urgent(&self) -> Option<Lane> {
-        Lane::ALL.into_iter().find(|lane| !self.lanes[lane as usize].is_empty())
+        Lane::ALL.into_iter().find(|lane| !self.lanes[*lane as usize].is_empty())
     }
 
     fn forget(&mut self, lane: Lane) {

@@ -141,7 +141,7 @@ impl Reader {
             false if is_partial => PARTIAL_POP_TIMEOUT,
             false => POP_TIMEOUT,
         };
-        let keys: Vec<&String> = lanes.iter().map(|lane| &self.keys[lane as usize]).collect();
+        let keys: Vec<&String> = lanes.iter().map(|lane| &self.keys[*lane as usize]).collect();
         let mut command = redis::cmd("BZMPOP");
         command.arg(block.as_secs_f64()).arg(keys.len()).arg(keys).arg("MIN").arg("COUNT").arg(count);
         let mut answer = std::pin::pin!(within(block + RESPONSE_GRACE, command.query_async(connection)));
@@ -162,7 +162,7 @@ impl Reader {
     /// Delivers popped hints to the worker and puts back those without a free slot.
     async fn dispatch(&mut self, popped: Popped) {
         let Some((key, members)) = popped else { return };
-        let Some(lane) = Lane::ALL.into_iter().find(|lane| self.keys[lane as usize] == key) else { return };
+        let Some(lane) = Lane::ALL.into_iter().find(|lane| self.keys[*lane as usize] == key) else { return };
         let mut rest = Vec::new();
         for (member, score) in members {
             let hint = match Hint::decode(&member) {

@@ -4,8 +4,8 @@ use futures_util::future::{BoxFuture, ready};
 use houston_api::{ExplainError, ModelCatalogue, RefusedSetting};
 use houston_domain::answering::Sampling;
 use houston_protocol::model::{
-    EstimateModels, ModelCapabilities, ModelEstimate, ModelLimits, ModelResponse, ModelRoute, ModelStrategy,
-    ModelsResponse,
+    EstimateModels, ModelCapabilities, ModelEstimate, ModelLimits, ModelResponse, ModelRoute, ModelsResponse,
+    Strategy,
 };
 use houston_protocol::problem::FieldError;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ impl ModelCatalogue for TwoModels {
         };
         let route = ModelRoute {
             use_case: "agent".to_owned(),
-            strategy: ModelStrategy::Fallback,
+            strategy: Strategy::Fallback,
             needs: Vec::new(),
             models: vec!["openai/gpt-5".to_owned(), "openai/gpt-5-mini".to_owned()],
         };
@@ -69,7 +69,7 @@ impl ModelCatalogue for TwoModels {
         }
         Box::pin(ready(Ok(Ok(ModelEstimate {
             use_case,
-            strategy: asked.strategy.unwrap_or(ModelStrategy::Fallback),
+            strategy: asked.strategy.unwrap_or(Strategy::Fallback),
             needs: asked.needs,
             input_tokens: asked.input_tokens.unwrap_or(0),
             cached_tokens: asked.cached_tokens,

@@ -44,7 +44,7 @@ fn models_have_prices_limits_and_use_cases_once() {
 fn estimate_says_cost_and_order_of_each_strategy() {
     let routes = routes(&TWO);
     let estimate = routes.estimate(&asked(100_000, 1_000), None).unwrap();
-    assert_eq!((estimate.use_case.as_str(), estimate.strategy), ("agent", ModelStrategy::Fallback));
+    assert_eq!((estimate.use_case.as_str(), estimate.strategy), ("agent", Strategy::Fallback));
     let costs: Vec<_> = estimate
         .candidates
         .iter()
@@ -56,14 +56,14 @@ fn estimate_says_cost_and_order_of_each_strategy() {
         "in the order of the settings"
     );
     let of = |strategy| estimate.strategies.iter().find(|of| of.strategy == strategy).unwrap();
-    assert_eq!(of(ModelStrategy::Cheapest).models, [TWO[1], TWO[0]]);
-    assert_eq!(of(ModelStrategy::Cheapest).cost.unwrap().to_string(), "0.027");
-    assert_eq!(of(ModelStrategy::Smartest).models, [TWO[1], TWO[0]]);
+    assert_eq!(of(Strategy::Cheapest).models, [TWO[1], TWO[0]]);
+    assert_eq!(of(Strategy::Cheapest).cost.unwrap().to_string(), "0.027");
+    assert_eq!(of(Strategy::Smartest).models, [TWO[1], TWO[0]]);
     assert_eq!(estimate.strategies.len(), 5);
     let cached = EstimateModels { cached_tokens: 90_000, ..asked(100_000, 1_000) };
     let cached = routes.estimate(&cached, None).unwrap();
     assert_eq!(cached.candidates[1].cost.unwrap().to_string(), "0.00675");
-    let cheapest = EstimateModels { strategy: Some(ModelStrategy::Cheapest), ..asked(1, 1) };
+    let cheapest = EstimateModels { strategy: Some(Strategy::Cheapest), ..asked(1, 1) };
     assert_eq!(routes.estimate(&cheapest, None).unwrap().candidates[0].id, TWO[1]);
     let texts =
         EstimateModels { messages: vec!["Plan a trip to Tokyo.".to_owned()], ..EstimateModels::default() };

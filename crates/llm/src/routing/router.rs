@@ -1,7 +1,7 @@
 //! Selects the models suitable for a request and the order in which they are asked. Pure functions: the same
 //! arguments give the same order.
 //!
-//! What the tables do not say about a model counts the same wherever it matters: see [`Need::is_met`]. A model of which it is
+//! What the tables do not say about a model counts the same wherever it matters: see [`Capabilities::meets`]. A model of which it is
 //! unknown whether it has what is needed is asked only if no other can be: it was configured deliberately.
 
 use std::cmp::Ordering;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use houston_domain::model::Usage;
+pub use houston_domain::model_policy::{Need, Strategy};
 use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize};
 
 use crate::capabilities::Capabilities;
 use crate::context_budget;
@@ -24,92 +24,25 @@ use crate::tokens;
 /// Quality of a model without a rank: the middle of the scale.
 pub const UNRANKED: u8 = 50;
 
-/// The order in which models are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Strategy {
-    /// By estimated cost of the request, cheapest first; models without a price last.
-    Cheapest,
-    /// By latency measured recently in this process, fastest first. Models without a measurement come first, so that
-    /// they get one.
-    Fastest,
-    /// By quality, best first; among equals the cheaper.
-    Smartest,
-    /// By quality and cost with equal weight: the cost of the most expensive candidate weighs as much as the whole
-    /// quality scale.
-    Balanced,
-    /// In the order listed in the configuration.
-    #[default]
-    Fallback,
-}
-
-impl Strategy {
-    /// All strategies.
-    pub const ALL: [Self; 5] =
-        [Self::Cheapest, Self::Fastest, Self::Smartest, Self::Balanced, Self::Fallback];
-
-    /// The name in configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cheapest => "cheapest",
-            Self::Fastest => "fastest",
-            Self::Smartest => "smartest",
-            Self::Balanced => "balanced",
-            Self::Fallback => "fallback",
-        }
-    }
-}
-
-/// A feature that a use case always needs from its model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Need {
-    /// Tool calls.
-    Tools,
-    /// Images as input.
-    Vision,
-    /// Answers constrained to a JSON schema by the provider.
-    JsonSchema,
-}
-
-impl Need {
-    /// Whether a model meets it.
+impl Capabilities {
+    /// Whether the model can do this.
     ///
     /// | feature | if no table says |
     /// |---|---|
-    /// | tools | met: nearly all models have them, and an agent is of little use without |
-    /// | images | not met: a model that does not see refuses the whole request |
-    /// | JSON schema | met: the schema is described in the prompt as well |
+    /// | tools | it can: nearly all models have them, and an agent is of little use without |
+    /// | images | it cannot: a model that does not see refuses the whole request |
+    /// | JSON schema | it can: the schema is described in the prompt as well |
     #[must_use]
-    pub fn is_met(self, able: &Capabilities) -> bool {
-        match self {
-            Self::Tools => able.tools != Some(false),
-            Self::Vision => able.vision == Some(true),
-            Self::JsonSchema => able.json_schema != Some(false),
-        }
+    pub fn meets(&self, need: Need) -> bool {
+        self.says(need).unwrap_or(need != Need::Vision)
     }
 
-    /// Whether a table says that a model does not meet it.
-    fn is_lacking(self, able: &Capabilities) -> bool {
-        let said = match self {
-            Self::Tools => able.tools,
-            Self::Vision => able.vision,
-            Self::JsonSchema => able.json_schema,
-        };
-        said == Some(false)
-    }
-
-    /// All features.
-    pub const ALL: [Self; 3] = [Self::Tools, Self::Vision, Self::JsonSchema];
-
-    /// The name in configuration files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Vision => "vision",
-            Self::JsonSchema => "json_schema",
+    /// What a table says about that.
+    fn says(&self, need: Need) -> Option<bool> {
+        match need {
+            Need::Tools => self.tools,
+            Need::Vision => self.vision,
+            Need::JsonSchema => self.json_schema,
         }
     }
 }
@@ -256,10 +189,10 @@ pub fn order(
     let mut tight = Vec::new();
     let is_any_able = candidates
         .iter()
-        .any(|candidate| missing(&candidate.capabilities, needs, |need, able| !need.is_met(able)).is_none());
+        .any(|candidate| missing(&candidate.capabilities, needs, |need, able| !able.meets(need)).is_none());
     let is_missing = |need: Need, able: &Capabilities| match is_any_able {
-        true => !need.is_met(able),
-        false => need.is_lacking(able),
+        true => !able.meets(need),
+        false => able.says(need) == Some(false),
     };
     for (index, candidate) in candidates.iter().enumerate() {
         if let Some(need) = missing(&candidate.capabilities, needs, is_missing) {
@@ -285,7 +218,7 @@ pub fn order(
     order.skipped.sort_by_key(|(index, _)| *index);
     sort(strategy, needs, candidates, latency, &mut order.asked);
     if needs.schema {
-        order.asked.sort_by_key(|index| !Need::JsonSchema.is_met(&candidates[*index].capabilities));
+        order.asked.sort_by_key(|index| !candidates[*index].capabilities.meets(Need::JsonSchema));
     }
     order
 }

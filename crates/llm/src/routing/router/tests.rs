@@ -99,11 +99,11 @@ fn unknown_vision_counts_as_missing_wherever_it_matters() {
     }
     // As where images are sent.
     let unlisted = Description { provider: "local".into(), ..description("llava") };
-    assert!(!unlisted.sees() && !Need::Vision.is_met(&Capabilities::default()));
+    assert!(!unlisted.sees() && !Capabilities::default().meets(Need::Vision));
     let simulated = Description { provider: "simulated".into(), simulated: true, ..description("simulated") };
     assert!(simulated.sees());
     let simulated = Candidate::from_tables(simulated, &BTreeMap::new(), DateTime::UNIX_EPOCH);
-    assert!(Need::Vision.is_met(&simulated.capabilities));
+    assert!(simulated.capabilities.meets(Need::Vision));
 }
 
 #[test]
