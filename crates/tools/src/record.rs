@@ -38,7 +38,8 @@ pub trait Record: Debug + Send + Sync {
     }
 }
 
-/// A [`Record`] whose methods are async functions: what the tools of this crate implement.
+/// A [`Record`] whose methods are async functions: what the tools of this crate implement. What it writes is written
+/// with the step: exactly once.
 pub(crate) trait Access: Debug + Send + Sync {
     /// See [`Record::has_preview`].
     const HAS_PREVIEW: bool = false;

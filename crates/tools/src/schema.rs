@@ -32,15 +32,16 @@ pub fn of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// The same for a built-in tool: models are sent it with each call, so it says only what helps them. Left out are the
-/// description of the type, the width of numbers, defaults, and that an argument that may be left out may also be null.
-pub(crate) fn brief<T: JsonSchema>() -> Value {
+/// The same for a built-in tool, with the description of the type: models are sent it with each call, so it says only what
+/// helps them. Left out are the width of numbers, defaults, and that an argument that may be left out may also be null.
+pub(crate) fn brief<T: JsonSchema>() -> (Value, String) {
     let mut schema = of::<T>();
-    if let Some(fields) = schema.as_object_mut() {
-        fields.shift_remove("description");
+    let description = schema.as_object_mut().and_then(|fields| {
         fields.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    }
-    brief_of(schema)
+        fields.shift_remove("description")
+    });
+    let description = description.as_ref().and_then(Value::as_str).unwrap_or_default().replace('\n', " ");
+    (brief_of(schema), description)
 }
 
 fn brief_of(schema: Value) -> Value {
@@ -121,6 +122,6 @@ mod tests {
             "required": ["city"],
             "additionalProperties": false
         });
-        assert_eq!(brief::<Trip>().to_string(), expected.to_string(), "the order of keys counts, too");
+        assert_eq!(brief::<Trip>().0.to_string(), expected.to_string(), "the order of keys counts, too");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use houston_domain::question::schema::Mismatch;
 use houston_domain::shared_state::{SharedState, UPDATE_STATE};
 use houston_domain::storable::storable_value;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
 use houston_store::Result;
 use houston_store::record::RecordTx;
 use schemars::JsonSchema;
@@ -24,7 +24,9 @@ pub fn update_state(declared: &Arc<SharedState>) -> SharedTool {
     shared::<UpdateState, _>(Arc::clone(declared))
 }
 
-/// Changes the state. Written with the step: exactly once.
+/// Changes the state that you share with your user's screen; they see it at once. `patch` is merged into it (JSON Merge
+/// Patch): give only the fields that change; null removes a field; a list is replaced as a whole. The schema of the
+/// state:
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateState {
@@ -37,13 +39,8 @@ impl BuiltIn<Arc<SharedState>> for UpdateState {
     const NAME: &'static str = UPDATE_STATE;
     const EFFECT: EffectClass = EffectClass::Idempotent;
 
-    fn description(declared: &Arc<SharedState>) -> String {
-        format!(
-            "Changes the state that you share with your user's screen; they see it at once. `patch` is merged into it (JSON \
-             Merge Patch): give only the fields that change; null removes a field; a list is replaced as a whole. The schema \
-             of the state: {}",
-            declared.schema
-        )
+    fn adapt(definition: &mut ToolDefinition, declared: &Arc<SharedState>) {
+        definition.description += &format!(" {}", declared.schema);
     }
 
     fn plan(self, _: &CallContext, declared: &Arc<SharedState>) -> Result<Plan, Refusal> {

@@ -19,8 +19,8 @@ use crate::outside::Outside;
 use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Situation, Tool};
 use crate::{input, schema};
 
-/// A tool, implemented by the type of its arguments. Their schema follows from the type ([`schema`]): what documents a field
-/// describes it to the model. `Given` is what its calls need besides their arguments.
+/// A tool, implemented by the type of its arguments. Their schema follows from the type ([`schema`]): what documents the
+/// type describes the tool to the model, what documents a field describes that. `Given` is what its calls need besides their arguments.
 pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'static {
     /// The name. It is written here only; other code uses this constant.
     const NAME: &'static str;
@@ -41,10 +41,7 @@ pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'stat
     /// The thing it changes: the table of its fields describes those of the arguments that have their names.
     const CHANGES: Option<Entity> = None;
 
-    /// The description for the model.
-    fn description(given: &Given) -> String;
-
-    /// Changes what depends on the installation in another way than the description.
+    /// Changes what depends on the installation.
     fn adapt(_definition: &mut ToolDefinition, _given: &Given) {}
 
     /// Whether the installation has what it takes.
@@ -86,13 +83,13 @@ pub enum Needs {
 
 /// The tool with what its calls need.
 pub(crate) fn shared<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static>(given: Given) -> SharedTool {
-    let mut schema = schema::brief::<T>();
+    let (mut schema, description) = schema::brief::<T>();
     if let Some(entity) = T::CHANGES {
         schema["properties"] = entity.properties(schema["properties"].take());
     }
     let mut definition = ToolDefinition {
         name: T::NAME.to_owned(),
-        description: T::description(&given),
+        description,
         input_schema: schema.into(),
         effect: T::EFFECT,
         timeout: T::TIMEOUT,

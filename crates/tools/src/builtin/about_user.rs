@@ -1,33 +1,23 @@
 //! What is known of the user, for all their agents: memories, the profile, custom instructions.
 
-use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::id::MemoryId;
 use houston_domain::knowledge::{KnowledgeKind, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES};
 use houston_domain::profile::{
     MAX_PROFILE_ENTRY_BYTES, Profile, ProfileChange, ProfileChangeError, ProfileList,
 };
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
 use houston_store::knowledge_item::{KnowledgeChange, KnowledgeItem};
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::knowledge::excerpt;
-use crate::input::{Refusal, invalid, limit, line, text};
-use crate::outside::Outside;
-use crate::record::{Access, created, not_found};
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted::{self, marked};
+use super::prelude::*;
+use crate::untrusted::marked;
 
 built_in![ManageMemory, ReadProfile, UpdateProfile, ReadCustomInstructions];
 
 /// Memories are listed shortened: a page has about 5 KB.
 const MAX_MEMORIES: u32 = 20;
 
-/// Saves, finds and forgets memories. Written with the step: exactly once.
+/// Your memory of the user, shared by all their agents. save: keep a sentence, or correct one (with memory_id). recall:
+/// find what fits a query, shortened. read: one in full. forget: delete one. <memories> has only the newest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageMemory {
@@ -57,12 +47,6 @@ impl BuiltIn for ManageMemory {
     const NAME: &'static str = "manage_memory";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-
-    fn description(_: &Outside) -> String {
-        "Your memory of the user, shared by all their agents. save: keep a sentence, or correct one (with memory_id). recall: \
-         find what fits a query, shortened. read: one in full. forget: delete one. <memories> has only the newest."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let needs = |field: &str| invalid(format!("this action needs `{field}`"));
@@ -131,7 +115,8 @@ impl Access for MemoryCall {
     }
 }
 
-/// Reads the profile.
+/// Read all of what is known of the user: facts, preferences, communication style, interests, aims. <user> has the
+/// first of each.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadProfile {}
@@ -141,12 +126,6 @@ impl BuiltIn for ReadProfile {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Memory);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "Read all of what is known of the user: facts, preferences, communication style, interests, aims. <user> has the first \
-         of each."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))
@@ -176,7 +155,8 @@ fn list_text(profile: &Profile, list: ProfileList) -> String {
     }
 }
 
-/// Changes the profile. Written with the step: exactly once.
+/// Keep what is lasting about the user, one short sentence an entry. `new` alone adds an entry, `old` alone removes
+/// one, both correct one. All agents of the user read it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateProfile {
@@ -194,12 +174,6 @@ impl BuiltIn for UpdateProfile {
     const NAME: &'static str = "update_profile";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-
-    fn description(_: &Outside) -> String {
-        "Keep what is lasting about the user, one short sentence an entry. `new` alone adds an entry, `old` alone removes one, \
-         both correct one. All agents of the user read it."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { list, old, new } = self;
@@ -239,7 +213,8 @@ impl Access for ProfileCall {
     }
 }
 
-/// Reads the custom instructions. No tool writes them: text that an agent reads must not become a rule for all agents.
+// No tool writes them: text that an agent reads must not become a rule for all agents.
+/// Read all custom instructions of the user in full. <custom_instructions> may have only some, and shortened.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadCustomInstructions {}
@@ -249,10 +224,6 @@ impl BuiltIn for ReadCustomInstructions {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Memory);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "Read all custom instructions of the user in full. <custom_instructions> may have only some, and shortened.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))

@@ -3,22 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::capability::Capability;
 use houston_domain::guard::{Category, Level, Risk, ToolFacts, is_listed, limits_addresses};
 use houston_domain::id::{ImageId, ResultId};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_web::{ContentTypes, Request};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::files;
+use super::prelude::*;
 use super::web::reads_url;
 use crate::ask::{Ask, Image, Material, TOOLS, TextSource, VISION};
-use crate::input::{Refusal, invalid, line, text};
-use crate::outside::{Failed, Outside, Web, code_of};
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
+use crate::outside::{Failed, Web, code_of};
 
 built_in![ExtractData, Translate, AnalyzeImage];
 
@@ -63,7 +57,8 @@ const MAX_TEXT: usize = 120_000;
 /// Bytes of a schema.
 const MAX_SCHEMA: usize = 16_000;
 
-/// Reads values out of a text, as JSON of a given shape.
+/// Read values out of a long text: returns JSON that matches your schema. Give the text itself, or where it is, which
+/// saves copying it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExtractData {
@@ -85,12 +80,6 @@ impl BuiltIn for ExtractData {
     const NAME: &'static str = "extract_data";
     const EFFECT: EffectClass = EffectClass::Read;
     const TIMEOUT: Duration = Duration::from_secs(180);
-
-    fn description(_: &Outside) -> String {
-        "Read values out of a long text: returns JSON that matches your schema. Give the text itself, or where it is, which \
-         saves copying it."
-            .to_owned()
-    }
 
     fn facts(_: EffectClass) -> ToolFacts {
         reads_text()
@@ -130,7 +119,7 @@ const MAX_TRANSLATED: usize = 20_000;
 /// Characters of a language or a tone.
 const MAX_WORDS: usize = 100;
 
-/// Translates a text.
+/// Translate a text of up to 20,000 bytes. Give the text itself, or where it is.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Translate {
@@ -153,10 +142,6 @@ impl BuiltIn for Translate {
     const NAME: &'static str = "translate";
     const EFFECT: EffectClass = EffectClass::Read;
     const TIMEOUT: Duration = Duration::from_secs(240);
-
-    fn description(_: &Outside) -> String {
-        "Translate a text of up to 20,000 bytes. Give the text itself, or where it is.".to_owned()
-    }
 
     fn facts(_: EffectClass) -> ToolFacts {
         reads_text()
@@ -189,7 +174,8 @@ const MAX_QUESTION: usize = 4_000;
 const IMAGE_TYPES: &[&str] =
     &["image/png", "image/jpeg", "image/webp", "image/gif", "application/octet-stream"];
 
-/// Answers a question about an image of the web, or one that the user has posted.
+/// Answer a question about an image that the user has posted, or one of the web (PNG, JPEG, WebP or GIF, at most 2 MB
+/// by default).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnalyzeImage {
@@ -207,12 +193,6 @@ impl BuiltIn for AnalyzeImage {
     const EFFECT: EffectClass = EffectClass::Read;
     const TIMEOUT: Duration = Duration::from_secs(180);
     const CAPABILITY: Option<Capability> = Some(Capability::Web);
-
-    fn description(_: &Outside) -> String {
-        "Answer a question about an image that the user has posted, or one of the web (PNG, JPEG, WebP or GIF, at most 2 MB by \
-         default)."
-            .to_owned()
-    }
 
     fn facts(_: EffectClass) -> ToolFacts {
         // A posted image has no address; a call with both is refused.

@@ -2,22 +2,14 @@
 
 use houston_domain::check_in::{CheckInRequest, MAX_REASON_BYTES, Moment};
 use houston_domain::id::CheckInId;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
 use houston_store::check_in::{CheckInRefusal, PendingCheckIn};
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::input::{Refusal, invalid, text};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
+use super::prelude::*;
 
 built_in![ScheduleCheckIn, ManageCheckIns];
 
-/// Creates a check-in. Written with the step: exactly once. The time is checked against the limits when it is written.
+// The time is checked against the limits when it is written.
+/// Wake yourself later, once, to look after something: give either `at` or `in_minutes`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScheduleCheckIn {
@@ -33,10 +25,6 @@ pub(super) struct ScheduleCheckIn {
 impl BuiltIn for ScheduleCheckIn {
     const NAME: &'static str = "schedule_check_in";
     const EFFECT: EffectClass = EffectClass::Idempotent;
-
-    fn description(_: &Outside) -> String {
-        "Wake yourself later, once, to look after something: give either `at` or `in_minutes`.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let when = Moment::parse(self.at.as_deref(), self.in_minutes).map_err(invalid)?;
@@ -81,7 +69,7 @@ fn refused(refusal: &CheckInRefusal) -> ToolResponse {
     ToolResponse::failure(code, text)
 }
 
-/// Lists and cancels check-ins: written with the step.
+/// List the check-ins you have set, or cancel one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageCheckIns {
@@ -101,10 +89,6 @@ enum Action {
 impl BuiltIn for ManageCheckIns {
     const NAME: &'static str = "manage_check_ins";
     const EFFECT: EffectClass = EffectClass::Idempotent;
-
-    fn description(_: &Outside) -> String {
-        "List the check-ins you have set, or cancel one.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(match (self.action, self.id) {

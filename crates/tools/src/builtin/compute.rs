@@ -2,24 +2,17 @@
 
 use chrono::SecondsFormat;
 use chrono_tz::Tz;
-use houston_domain::capability::Capability;
 use houston_domain::date_math::{Point, Span};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_domain::transform::{MAX_SEARCHED_BYTES, MAX_TEXT_BYTES, Operation, transform};
 use houston_meter::Stopped;
 use houston_sandbox::{Conversion, Converted};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::input::{Refusal, invalid, text};
-use crate::outside::Outside;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
+use super::prelude::*;
 
 built_in![GetCurrentTime, Calculate, DateMath, TransformText];
 
-/// Returns the current time.
+/// The current date, weekday and time.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetCurrentTime {
@@ -31,10 +24,6 @@ impl BuiltIn for GetCurrentTime {
     const NAME: &'static str = "get_current_time";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Time);
-
-    fn description(_: &Outside) -> String {
-        "The current date, weekday and time.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let now = context.now.with_timezone(&zone(self.time_zone.as_deref(), context)?);
@@ -52,7 +41,7 @@ fn zone(name: Option<&str>, context: &CallContext) -> Result<Tz, Refusal> {
     })
 }
 
-/// Computes with dates. Pure.
+/// Compute with dates and times: `from` with its weekday, `from` plus `add`, or the distance from `from` to `to`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DateMath {
@@ -69,11 +58,6 @@ impl BuiltIn for DateMath {
     const NAME: &'static str = "date_math";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Calculation);
-
-    fn description(_: &Outside) -> String {
-        "Compute with dates and times: `from` with its weekday, `from` plus `add`, or the distance from `from` to `to`."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { from, add, to, time_zone } = self;
@@ -99,7 +83,8 @@ const MAX_EXPRESSION: usize = 1_000;
 /// Bytes of a result. Longer ones are of no use to a model.
 const MAX_RESULT: usize = 2_000;
 
-/// Calculates in a child process: an expression may be nested more deeply than a stack holds.
+/// Calculate exactly, with units: `0.1 + 0.2`, `20% of 85`, `5 ft 3 inches to cm`, `100 km/h to m/s`, `20 °C to °F`,
+/// `sqrt(2)`, `2^200`, `0xff to decimal`. No currencies.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Calculate {
@@ -111,12 +96,6 @@ impl BuiltIn for Calculate {
     const NAME: &'static str = "calculate";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Calculation);
-
-    fn description(_: &Outside) -> String {
-        "Calculate exactly, with units: `0.1 + 0.2`, `20% of 85`, `5 ft 3 inches to cm`, `100 km/h to m/s`, `20 °C to °F`, \
-         `sqrt(2)`, `2^200`, `0xff to decimal`. No currencies."
-            .to_owned()
-    }
 
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some()
@@ -149,7 +128,7 @@ impl BuiltIn for Calculate {
 /// Makes a UUID, from no text.
 const UUID: &str = "uuid";
 
-/// Transforms a text. Pure.
+/// Transform a text exactly. uuid makes a new one from nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TransformText {
@@ -183,10 +162,6 @@ fn operations() -> Vec<&'static str> {
 impl BuiltIn for TransformText {
     const NAME: &'static str = "transform_text";
     const EFFECT: EffectClass = EffectClass::Read;
-
-    fn description(_: &Outside) -> String {
-        "Transform a text exactly. uuid makes a new one from nothing.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { operation, text, pattern, replacement } = self;

@@ -4,23 +4,11 @@ use std::sync::Arc;
 
 use houston_domain::agent::SEND_MESSAGE;
 use houston_domain::agentable::AgentType;
-use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::reach::{MAX_POST_BYTES, PostRefusal};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
 use houston_store::reach::{Conversation, ConversationQuery, Delivery, NewAgentMessage, ReadMessage};
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::input::{Refusal, invalid, limit, text};
-use crate::outside::Outside;
-use crate::record::{Access, not_found};
-use crate::tool::{CallContext, Plan};
-use crate::typed::{BuiltIn, Needs};
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![SendMessage, ListConversations, ReadConversation, PostToConversation];
 
@@ -112,6 +100,11 @@ const DEFAULT_ITEMS: u32 = 20;
 /// Lists conversations, newest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Your user's conversations with their other agents (goals and the like), newest first: id, status and title. {} \
+     shows what was said in one.",
+    ReadConversation::NAME
+))]
 pub(super) struct ListConversations {
     /// Only those of this kind, as in goal.
     kind: Option<String>,
@@ -129,14 +122,6 @@ impl BuiltIn for ListConversations {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
     const NEEDS: Option<Needs> = Some(Needs::Reach);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Your user's conversations with their other agents (goals and the like), newest first: id, status and title. {} \
-             shows what was said in one.",
-            ReadConversation::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let reached = reached(context)?;
@@ -189,7 +174,7 @@ const DEFAULT_MESSAGES: u32 = 10;
 /// Characters of each message: half a page.
 const MESSAGE_CHARS: i32 = 1_500;
 
-/// Reads messages of a thread, newest first.
+/// What was said in another conversation of your user, the newest message first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadConversation {
@@ -211,10 +196,6 @@ impl BuiltIn for ReadConversation {
     const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
     const NEEDS: Option<Needs> = Some(Needs::Reach);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "What was said in another conversation of your user, the newest message first.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let of = Named::parse(self.conversation_id, context)?;
@@ -267,6 +248,11 @@ impl Read {
 /// is checked when it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Tell the agent of another conversation of your user something, or ask it to do something. It reads that you wrote \
+     it, not your user, and works on its own: do not wait for it. {} shows later what came of it.",
+    ReadConversation::NAME
+))]
 pub(super) struct PostToConversation {
     #[schemars(description = ids())]
     conversation_id: String,
@@ -279,14 +265,6 @@ impl BuiltIn for PostToConversation {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
     const NEEDS: Option<Needs> = Some(Needs::Reach);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Tell the agent of another conversation of your user something, or ask it to do something. It reads that you wrote \
-             it, not your user, and works on its own: do not wait for it. {} shows later what came of it.",
-            ReadConversation::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let to = Named::parse(self.conversation_id, context)?;
@@ -356,7 +334,7 @@ pub(super) fn post_refused(refusal: PostRefusal) -> ToolResponse {
     ToolResponse::failure(code, format!("{text}. Nothing was done"))
 }
 
-/// Sends the user a message. Written with the step: exactly once.
+/// Send the user a message. It is the only thing they see, and it ends your turn: use the other tools first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SendMessage {
@@ -369,10 +347,6 @@ impl BuiltIn for SendMessage {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Messages);
     const IS_FOR_CODE: bool = false;
-
-    fn description(_: &Outside) -> String {
-        "Send the user a message. It is the only thing they see, and it ends your turn: use the other tools first.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         text("content", self.content.as_str(), 256 * 1024)?;

@@ -5,23 +5,19 @@ use houston_domain::id::AgentableId;
 use houston_domain::knowledge::MAX_TITLE_CHARS;
 use houston_domain::model_policy::Latency;
 use houston_domain::task::{MAX_INSTRUCTIONS_BYTES, TaskLimits};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
-use houston_store::record::{RecordIds, RecordTx};
+use houston_store::record::RecordIds;
 use houston_store::task::{NewTask, TaskCounts};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::input::{Refusal, invalid, line, text};
-use crate::outside::Outside;
-use crate::record::{Access, NewTaskInfo};
-use crate::tool::{CallContext, Plan, TaskKind};
-use crate::typed::BuiltIn;
+use super::prelude::*;
+use crate::record::NewTaskInfo;
+use crate::tool::TaskKind;
 
 built_in![CreateTask];
 
-/// Creates a task. Written with the step: exactly once. How many there may be is checked when it is written.
+// How many there may be is checked when it is written.
+/// Let a task carry something out on its own, in the background. It knows what you work for and its instructions,
+/// nothing else: no notes, no messages. When it has ended you get its result and its notes. Do not wait for it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateTask {
@@ -64,12 +60,6 @@ impl From<Patience> for Latency {
 impl BuiltIn for CreateTask {
     const NAME: &'static str = "create_task";
     const EFFECT: EffectClass = EffectClass::Idempotent;
-
-    fn description(_: &Outside) -> String {
-        "Let a task carry something out on its own, in the background. It knows what you work for and its instructions, nothing \
-         else: no notes, no messages. When it has ended you get its result and its notes. Do not wait for it."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { title, instructions, kind, tools, output, latency } = self;

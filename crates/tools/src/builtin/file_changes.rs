@@ -1,21 +1,12 @@
 //! Changes of files of the workspace: written with the step, exactly once. A person who decides about one sees it as a diff.
 
-use houston_domain::capability::Capability;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_domain::workspace::{
     ChangeRefusal, Expected, MAX_FILE_BYTES, WorkspacePath, check_delete, check_write, edited, unified_diff,
 };
-use houston_store::record::RecordTx;
-use houston_store::{Error, Result};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use houston_store::Error;
 
 use super::files::{self, ReadFile};
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
+use super::prelude::*;
 
 built_in![WriteFile, EditFile, DeleteFile];
 
@@ -52,6 +43,9 @@ fn previewed(preview: Result<Option<String>>) -> Result<Option<String>> {
 /// Creates a file, or replaces its text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Create a text file of your workspace, or replace the whole text of one. At most {MAX_FILE_BYTES} bytes."
+))]
 pub(super) struct WriteFile {
     /// Path below the workspace, as notes/plan.md. Folders need not be made.
     path: String,
@@ -65,12 +59,6 @@ impl BuiltIn for WriteFile {
     const NAME: &'static str = "write_file";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Create a text file of your workspace, or replace the whole text of one. At most {MAX_FILE_BYTES} bytes."
-        )
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let path = files::file(&self.path)?;
@@ -118,6 +106,10 @@ impl Access for Write {
 /// Replaces a text that occurs once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Replace one part of a text file of your workspace. {} it first: `old` must be in it exactly once.",
+    ReadFile::NAME
+))]
 pub(super) struct EditFile {
     /// Path below the workspace.
     path: String,
@@ -133,13 +125,6 @@ impl BuiltIn for EditFile {
     const NAME: &'static str = "edit_file";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Replace one part of a text file of your workspace. {} it first: `old` must be in it exactly once.",
-            ReadFile::NAME
-        )
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let path = files::file(&self.path)?;
@@ -199,7 +184,7 @@ impl Access for Edit {
     }
 }
 
-/// Deletes a file.
+/// Delete a file of your workspace for good.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteFile {
@@ -213,10 +198,6 @@ impl BuiltIn for DeleteFile {
     const NAME: &'static str = "delete_file";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        "Delete a file of your workspace for good.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let path = files::file(&self.path)?;

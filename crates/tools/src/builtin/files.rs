@@ -3,34 +3,24 @@
 
 use std::sync::Arc;
 
-use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::guard::{Layer, is_listed};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_domain::workspace::{
     ChangeRefusal, FilePattern, FileVersion, Listed, MAX_DEPTH, MAX_LINE_BYTES, PageStart, WorkspacePath,
     lines_page, listing,
 };
-use houston_store::record::RecordTx;
 use houston_store::workspace_file::{FileEntry, WorkspaceFile};
-use houston_store::{Error, FolderError, Result};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use houston_store::{Error, FolderError};
 
+use super::prelude::*;
 use super::search_files::SearchFiles;
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
 
 built_in![ReadFile, ListFiles, FindFiles];
 
 /// Lines of a page. Usually its bytes are the limit.
 const MAX_PAGE_LINES: u32 = 2_000;
 
-/// Reads a page of a file.
+/// Read a text file of your workspace, page by page. The first line of the result has its length and its sha, which a
+/// change may name as expected_sha.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
@@ -53,12 +43,6 @@ impl BuiltIn for ReadFile {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "Read a text file of your workspace, page by page. The first line of the result has its length and its sha, which a \
-         change may name as expected_sha."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(Read {
@@ -127,7 +111,7 @@ const DEFAULT_LINES: u32 = 200;
 /// Lines or files at most; files whose names one call looks at: five times as many as a workspace may have by default.
 const MAX_LINES: u32 = 5_000;
 
-/// Lists a folder.
+/// List the files of your workspace with their lengths. Deeper folders are one line each.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
@@ -149,10 +133,6 @@ impl BuiltIn for ListFiles {
     const NAME: &'static str = "list_files";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        "List the files of your workspace with their lengths. Deeper folders are one line each.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
@@ -208,7 +188,7 @@ fn line(listed: &Listed) -> String {
     }
 }
 
-/// Finds files by their paths.
+/// Find files of your workspace by their paths.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FindFiles {
@@ -225,10 +205,6 @@ impl BuiltIn for FindFiles {
     const NAME: &'static str = "find_files";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        "Find files of your workspace by their paths.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(Find {

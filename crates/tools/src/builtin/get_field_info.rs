@@ -1,19 +1,14 @@
 //! `get_field_info`: what may be changed of a thing, to what, and by whom.
 
 use houston_domain::field::Entity;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
+use super::prelude::*;
 
 built_in![GetFieldInfo];
 
-/// Shows the table of an entity, or one row of it.
+/// Which fields of a thing may be changed, to what, and by whom: api (your user, in their app), agent (you, with a
+/// tool) or both.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetFieldInfo {
@@ -26,12 +21,6 @@ pub(super) struct GetFieldInfo {
 impl BuiltIn for GetFieldInfo {
     const NAME: &'static str = "get_field_info";
     const EFFECT: EffectClass = EffectClass::Read;
-
-    fn description(_: &Outside) -> String {
-        "Which fields of a thing may be changed, to what, and by whom: api (your user, in their app), agent (you, with a tool) \
-         or both."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Some(entity) = Entity::from_name(self.entity.trim()) else {

@@ -1,23 +1,13 @@
 //! Conversations of the user that an agent makes or changes.
 
 use houston_domain::agentable::{AgentType, MAX_DESCRIPTION_BYTES, MAX_TITLE_CHARS};
-use houston_domain::capability::Capability;
 use houston_domain::field::Entity;
 use houston_domain::id::AgentableId;
 use houston_domain::reach::{MAX_POST_BYTES, MakeRefusal};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
 use houston_store::reach::{ConversationChange, NewAgentMessage, NewConversation};
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::conversations::{ListConversations, Named, PostToConversation, ids, post_refused};
-use crate::input::{Refusal, invalid, line, text};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::{BuiltIn, Needs};
+use super::prelude::*;
 
 built_in![CreateGoal, UpdateGoal];
 
@@ -25,6 +15,11 @@ built_in![CreateGoal, UpdateGoal];
 /// there may be is checked when it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Create a goal for your user: a conversation of its own about one aim, with its own agent. See with {} first that \
+     there is none for it yet. Without a message, its agent waits until your user writes there.",
+    ListConversations::NAME
+))]
 pub(super) struct CreateGoal {
     /// One line that says what the goal is.
     title: String,
@@ -43,14 +38,6 @@ impl BuiltIn for CreateGoal {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
     const NEEDS: Option<Needs> = Some(Needs::Reach);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Create a goal for your user: a conversation of its own about one aim, with its own agent. See with {} first that \
-             there is none for it yet. Without a message, its agent waits until your user writes there.",
-            ListConversations::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { title, mut description, message, kind } = self;
@@ -140,7 +127,8 @@ fn refused(refusal: MakeRefusal) -> ToolResponse {
     ToolResponse::failure(ToolErrorCode::RateLimited, format!("{text}. Nothing was created"))
 }
 
-/// Changes a conversation of a kind that the agent reaches. Written with the step: exactly once.
+/// Change title, description or status of one of your user's goals. An archived one is closed: its run and tasks end,
+/// its check-ins are deleted. What you leave out stays as it is.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateGoal {
@@ -157,12 +145,6 @@ impl BuiltIn for UpdateGoal {
     const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
     const NEEDS: Option<Needs> = Some(Needs::Reach);
     const CHANGES: Option<Entity> = Some(Entity::Goal);
-
-    fn description(_: &Outside) -> String {
-        "Change title, description or status of one of your user's goals. An archived one is closed: its run and tasks end, its \
-         check-ins are deleted. What you leave out stays as it is."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { conversation_id, title, mut description, status } = self;

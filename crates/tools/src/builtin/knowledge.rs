@@ -2,28 +2,16 @@
 
 use std::fmt::Display;
 
-use houston_domain::capability::Capability;
 use houston_domain::field::Entity;
-use houston_domain::focus::Tier;
 use houston_domain::id::{FeedItemId, LearningId, NoteId};
 use houston_domain::knowledge::{
     KnowledgeKind, ListQuery, MAX_DOCUMENT_BYTES, MAX_QUERY_CHARS, MAX_SENTENCE_BYTES, MAX_TITLE_CHARS,
 };
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
 use houston_store::excerpt::Excerpt;
 use houston_store::knowledge_item::KnowledgeChange;
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::input::{Refusal, invalid, limit, line, text};
-use crate::outside::Outside;
-use crate::record::{Access, created, not_found};
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![
     CreateNote,
@@ -38,7 +26,7 @@ built_in![
     ReadFeedItem,
 ];
 
-/// Creates a note. Written with the step: exactly once.
+/// Create a note that stays with this goal: results, decisions, lists.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateNote {
@@ -52,10 +40,6 @@ impl BuiltIn for CreateNote {
     const NAME: &'static str = "create_note";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
-    fn description(_: &Outside) -> String {
-        "Create a note that stays with this goal: results, decisions, lists.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
@@ -74,19 +58,16 @@ impl Access for CreateNote {
 /// Lists notes, newest first, shortened. A page of titles and beginnings has about 20 KB.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = format!(
+    "Find notes of this goal, newest first: id, title and the beginning of each. {} reads one in full.",
+    ReadNote::NAME
+))]
 pub(super) struct ListNotes(Listing<NoteId, 50>);
 
 impl BuiltIn for ListNotes {
     const NAME: &'static str = "list_notes";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Find notes of this goal, newest first: id, title and the beginning of each. {} reads one in full.",
-            ReadNote::NAME
-        )
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(Documents {
@@ -97,7 +78,7 @@ impl BuiltIn for ListNotes {
     }
 }
 
-/// Reads a note.
+/// Read one note of this goal in full.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadNote {
@@ -115,10 +96,6 @@ impl BuiltIn for ReadNote {
     const CAPABILITY: Option<Capability> = Some(Capability::Notes);
     const TIER: Tier = Tier::Detail;
 
-    fn description(_: &Outside) -> String {
-        "Read one note of this goal in full.".to_owned()
-    }
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))
     }
@@ -130,7 +107,8 @@ impl Access for ReadNote {
     }
 }
 
-/// Changes a note. Written with the step: exactly once.
+/// Change a note of this goal: its title, its content, or both. What you give takes the place of what was there; read
+/// it first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateNote {
@@ -145,12 +123,6 @@ impl BuiltIn for UpdateNote {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Notes);
     const CHANGES: Option<Entity> = Some(Entity::Note);
-
-    fn description(_: &Outside) -> String {
-        "Change a note of this goal: its title, its content, or both. What you give takes the place of what was there; read it \
-         first."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         if self.title.is_none() && self.content.is_none() {
@@ -173,7 +145,7 @@ impl Access for UpdateNote {
     }
 }
 
-/// Deletes a note. Written with the step: exactly once.
+/// Delete a note of this goal for good. Do it only when the user wants it gone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteNote {
@@ -185,10 +157,6 @@ impl BuiltIn for DeleteNote {
     const NAME: &'static str = "delete_note";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
-    fn description(_: &Outside) -> String {
-        "Delete a note of this goal for good. Do it only when the user wants it gone.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))
@@ -205,7 +173,8 @@ impl Access for DeleteNote {
     }
 }
 
-/// Creates a feed item. Written with the step: exactly once.
+/// Put something into the user's feed: news, results, a proposal. They find it there when they like; it sends no
+/// message.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateFeedItem {
@@ -219,11 +188,6 @@ impl BuiltIn for CreateFeedItem {
     const NAME: &'static str = "create_feed_item";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Feed);
-
-    fn description(_: &Outside) -> String {
-        "Put something into the user's feed: news, results, a proposal. They find it there when they like; it sends no message."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
@@ -242,6 +206,10 @@ impl Access for CreateFeedItem {
 /// Lists feed items, newest first, shortened. A page of titles and beginnings has about 20 KB.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(description = format!(
+    "Find items of the user's feed, newest first: id, title and the beginning of each. {} reads one in full.",
+    ReadFeedItem::NAME
+))]
 pub(super) struct ListFeedItems(Listing<FeedItemId, 50>);
 
 impl BuiltIn for ListFeedItems {
@@ -249,20 +217,13 @@ impl BuiltIn for ListFeedItems {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Feed);
 
-    fn description(_: &Outside) -> String {
-        format!(
-            "Find items of the user's feed, newest first: id, title and the beginning of each. {} reads one in full.",
-            ReadFeedItem::NAME
-        )
-    }
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let (kind, reads) = (KnowledgeKind::FeedItem, ReadFeedItem::NAME);
         Ok(Plan::record(Documents { kind, query: self.0.query()?, reads }))
     }
 }
 
-/// Reads a feed item.
+/// Read one item of the user's feed in full.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFeedItem {
@@ -276,10 +237,6 @@ impl BuiltIn for ReadFeedItem {
     const CAPABILITY: Option<Capability> = Some(Capability::Feed);
     const TIER: Tier = Tier::Detail;
 
-    fn description(_: &Outside) -> String {
-        "Read one item of the user's feed in full.".to_owned()
-    }
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))
     }
@@ -291,7 +248,8 @@ impl Access for ReadFeedItem {
     }
 }
 
-/// Adds, corrects or removes a learning. Written with the step: exactly once.
+/// Remember something lasting about the user or the goal (a preference, a fact, a constraint), correct it, or forget
+/// it. What you remember is listed in <learnings>.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageLearning {
@@ -315,12 +273,6 @@ impl BuiltIn for ManageLearning {
     const NAME: &'static str = "manage_learning";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
-
-    fn description(_: &Outside) -> String {
-        "Remember something lasting about the user or the goal (a preference, a fact, a constraint), correct it, or forget it. \
-         What you remember is listed in <learnings>."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { action, content, learning_id } = self;
@@ -368,7 +320,8 @@ impl Access for LearningCall {
     }
 }
 
-/// Lists learnings, also those that the prompt does not contain. They are listed in full: a page has at most 40 KB.
+// They are listed in full: a page has at most 40 KB.
+/// Find what you have learnt for this goal, newest first, in full. <learnings> has only some.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(super) struct ListLearnings(Listing<LearningId, 20>);
@@ -377,11 +330,6 @@ impl BuiltIn for ListLearnings {
     const NAME: &'static str = "list_learnings";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
-
-    fn description(_: &Outside) -> String {
-        "Find what you have learnt for this goal, newest first, in full. <learnings> has only some."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(LearningList(self.0.query()?)))

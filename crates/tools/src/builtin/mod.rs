@@ -23,6 +23,7 @@ mod get_field_info;
 mod goals;
 mod knowledge;
 mod plans;
+mod prelude;
 mod read_result;
 mod records;
 mod run_code;

@@ -4,27 +4,21 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use houston_domain::autonomy::Autonomy;
-use houston_domain::focus::Tier;
 use houston_domain::id::{AgentableId, parse_prefixed};
 use houston_domain::plan::{
     Action, Approval, Document, Heading, Limits, MAX_RESULT, Offer, Patched, Problem, State, States, Status,
     Step, Templates, approval, checklist, listed, model_schema, patch,
 };
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
-use houston_store::Result;
+use houston_domain::tool_call::ToolDefinition;
 use houston_store::plan::{NewPlan, PlanChange, PlanRefusal, PlanStep, StoredPlan, states};
-use houston_store::record::{RecordIds, RecordTx};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use houston_store::record::RecordIds;
 use serde_json::{Map, Value, json};
 
 use super::create_task;
-use crate::input::{Refusal, invalid, line as one_line};
-use crate::outside::Outside;
-use crate::record::{Access, NewPlanInfo, NewTaskInfo};
-use crate::tool::{CallContext, Plan, TaskKind};
-use crate::typed::{BuiltIn, Needs};
-use crate::untrusted;
+use super::prelude::*;
+use crate::input::line as one_line;
+use crate::record::{NewPlanInfo, NewTaskInfo};
+use crate::tool::TaskKind;
 
 built_in![CreatePlan, ReadPlan, ChangePlan];
 
@@ -76,7 +70,12 @@ fn asks(document: &Document, kind: &TaskKind) -> Option<String> {
 /// Paths of steps that a question names.
 const NAMED: usize = 5;
 
-/// Makes a plan. Written with the step: exactly once.
+/// Carry out several steps that do not depend on what you say in between: side by side where they can be. A step reads
+/// the result of another as {{ id.result }}, and then waits for it. You go on when the plan has ended, with all
+/// results. Use it for three operations or more; call the tools yourself for fewer. Types of steps with their fields:
+/// tool (tool, args), llm (prompt), task: an agent of its own (instructions, tools), input: asks your user (question),
+/// condition (if, then, else), parallel (steps), loop (over, as, max, steps). For example {"id": "pick", "type": "llm",
+/// "title": "Pick one", "prompt": "Pick one: {{ find.result }}"}
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreatePlan {
@@ -96,16 +95,6 @@ impl BuiltIn for CreatePlan {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const NEEDS: Option<Needs> = Some(Needs::Plans);
     const TAKES_EXPRESSIONS: bool = true;
-
-    fn description(_: &Outside) -> String {
-        "Carry out several steps that do not depend on what you say in between: side by side where they can be. A step reads \
-         the result of another as {{ id.result }}, and then waits for it. You go on when the plan has ended, with all results. \
-         Use it for three operations or more; call the tools yourself for fewer. Types of steps with their fields: tool (tool, \
-         args), llm (prompt), task: an agent of its own (instructions, tools), input: asks your user (question), condition (if, \
-         then, else), parallel (steps), loop (over, as, max, steps). For example {\"id\": \"pick\", \"type\": \"llm\", \
-         \"title\": \"Pick one\", \"prompt\": \"Pick one: {{ find.result }}\"}"
-            .to_owned()
-    }
 
     /// The schema is that of documents, and names the templates of the installation.
     fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
@@ -264,7 +253,8 @@ const RESULTS_CHARS: usize = 8_000;
 /// Steps in a list.
 const STEPS: usize = 200;
 
-/// Reads the plans of the agent, the steps of one, or all of one step.
+/// Your newest plans; with `plan_id` the steps of one, how far each is and the beginning of its result; with `path` all
+/// that one step has returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadPlan {
@@ -278,12 +268,6 @@ impl BuiltIn for ReadPlan {
     const EFFECT: EffectClass = EffectClass::Read;
     const NEEDS: Option<Needs> = Some(Needs::Plans);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "Your newest plans; with `plan_id` the steps of one, how far each is and the beginning of its result; with `path` all \
-         that one step has returned."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let kind = kind(context)?.clone();
@@ -420,7 +404,7 @@ fn begin(value: &Value, most: usize) -> String {
 /// Length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 200;
 
-/// Changes a plan by a patch. Written with the step: exactly once.
+/// Change a plan that has not ended: steps that have not begun leave, new ones join. What has begun stays as it is.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangePlan {
@@ -447,11 +431,6 @@ impl BuiltIn for ChangePlan {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const NEEDS: Option<Needs> = Some(Needs::Plans);
     const TAKES_EXPRESSIONS: bool = true;
-
-    fn description(_: &Outside) -> String {
-        "Change a plan that has not ended: steps that have not begun leave, new ones join. What has begun stays as it is."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { plan_id, version, remove, add, output, reason } = self;

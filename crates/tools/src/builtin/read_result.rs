@@ -1,21 +1,10 @@
 //! `read_result`: reads more of a large tool result, of which the history contains a preview.
 
-use houston_domain::focus::Tier;
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
 use houston_domain::tool_result::boundary;
-use houston_store::Result;
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![ReadResult];
 
@@ -26,8 +15,9 @@ const CONTEXT_BYTES: usize = 150;
 /// Bytes reserved for the note after a page.
 const NOTE_BYTES: usize = 200;
 
-/// Reads a page of a result, or finds a text in it. It is offered without being listed in an agent type, as soon as a large
-/// result exists.
+// It is offered without being listed in an agent type, as soon as a large result exists.
+/// Read more of a large tool result of which you see only the beginning (it names its result_id): a page from an offset
+/// in bytes or from a line, or the occurrences of a text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadResult {
@@ -48,12 +38,6 @@ impl BuiltIn for ReadResult {
     const EFFECT: EffectClass = EffectClass::Read;
     const TIER: Tier = Tier::Detail;
     const IS_FOR_CODE: bool = false;
-
-    fn description(_: &Outside) -> String {
-        "Read more of a large tool result of which you see only the beginning (it names its result_id): a page from an offset in \
-         bytes or from a line, or the occurrences of a text."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let query = match (self.offset, self.line, self.query) {

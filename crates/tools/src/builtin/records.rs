@@ -1,28 +1,17 @@
 //! Records of [custom tables](super::tables).
 
 use chrono_tz::Tz;
-use houston_domain::capability::Capability;
 use houston_domain::custom_table::{
     Aggregate, Fault, Function, MAX_ADDED, MAX_GROUPS, MAX_NAME_CHARS, Order, Part, conditions,
 };
 use houston_domain::id::RecordId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
-use houston_domain::tool_call::{EffectClass, ToolResponse};
-use houston_store::Result;
 use houston_store::custom_record::{CustomRecord, Group, RecordData, RecordFilter, RecordSearch};
 use houston_store::custom_table::CustomTable;
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::prelude::*;
 use super::tables::{ListTables, missing, refused, written};
-use crate::input::{Refusal, invalid, limit, line};
-use crate::outside::Outside;
-use crate::record::{Access, not_found};
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
 
 built_in![AddRecords, SearchRecords, AggregateRecords, UpdateRecord, DeleteRecord];
 
@@ -36,6 +25,7 @@ struct InZone<T> {
 /// Adds records: all or none. Written with the step: exactly once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!("Add records to a table, each an object of its fields ({} shows them).", ListTables::NAME))]
 pub(super) struct AddRecords {
     /// The name of the table.
     table: String,
@@ -47,10 +37,6 @@ impl BuiltIn for AddRecords {
     const NAME: &'static str = "add_records";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        format!("Add records to a table, each an object of its fields ({} shows them).", ListTables::NAME)
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let count = self.records.len();
@@ -92,7 +78,7 @@ const DEFAULT_RECORDS: u32 = 20;
 /// Maximum number of records of a page.
 const MAX_RECORDS: u32 = 100;
 
-/// Finds records.
+/// Find records of a table, with their ids and how many there are.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchRecords {
@@ -115,10 +101,6 @@ impl BuiltIn for SearchRecords {
     const NAME: &'static str = "search_records";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Find records of a table, with their ids and how many there are.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let page = self.page.unwrap_or(1);
@@ -179,7 +161,7 @@ fn described(record: &CustomRecord) -> String {
     format!("{id}: {}", untrusted::stored(record.untrusted, &id, data))
 }
 
-/// Counts and sums records: exactly, which models do not.
+/// Count or add up records of a table, exactly. `where` is as in a search.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AggregateRecords {
@@ -199,10 +181,6 @@ impl BuiltIn for AggregateRecords {
     const NAME: &'static str = "aggregate_records";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Count or add up records of a table, exactly. `where` is as in a search.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
@@ -264,7 +242,7 @@ impl Access for InZone<AggregateRecords> {
     }
 }
 
-/// Changes a record. Written with the step: exactly once.
+/// Change values of one record; the others stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateRecord {
@@ -280,10 +258,6 @@ impl BuiltIn for UpdateRecord {
     const NAME: &'static str = "update_record";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Change values of one record; the others stay.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
@@ -307,7 +281,7 @@ impl Access for InZone<UpdateRecord> {
     }
 }
 
-/// Deletes a record. Written with the step: exactly once.
+/// Delete one record of a table.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteRecord {
@@ -321,10 +295,6 @@ impl BuiltIn for DeleteRecord {
     const NAME: &'static str = "delete_record";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Delete one record of a table.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;

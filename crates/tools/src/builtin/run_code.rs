@@ -2,32 +2,27 @@
 
 use std::time::Duration;
 
-use houston_domain::capability::Capability;
 use houston_domain::guard::{Category, Level, Risk, ToolFacts};
 use houston_domain::snippet;
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolDefinition;
 use houston_sandbox::{
     Answer, Call, Error, Host, Language, MAX_CODE, MAX_TIME, NoTools, Outcome, Run, Sandbox, Script,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::prelude::*;
 use super::snippets::ReadSnippet;
 use crate::code::{Code, CodeCall, CodeHost, declarations};
-use crate::input::{Refusal, invalid, text};
-use crate::outside::Outside;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
 
 built_in![RunCode];
 
 /// The languages of code, for schemas.
 pub(super) const LANGUAGES: [&str; 2] = ["javascript", "typescript"];
 
-/// Runs code that reaches nothing but the tools of its agent, so a call may be repeated after a crash: those are answered as
-/// before. Its random numbers follow from the call.
+// It reaches nothing but the tools of its agent, so a call may be repeated after a crash: those are answered as before. Its
+// random numbers follow from the call.
+/// Run JavaScript or TypeScript to compute or to transform data. The code is the body of an async function: `return`
+/// the result. It has console, Date, timers, nothing else: no network, files, packages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCode {
@@ -45,12 +40,8 @@ impl BuiltIn<Scripts> for RunCode {
     const CAPABILITY: Option<Capability> = Some(Capability::Code);
     const IS_FOR_CODE: bool = false;
 
-    fn description(scripts: &Scripts) -> String {
-        format!(
-            "Run JavaScript or TypeScript to compute or to transform data. The code is the body of an async function: `return` \
-             the result. It has console, Date, timers, nothing else: no network, files, packages.{}",
-            scripts.about_tools()
-        )
+    fn adapt(definition: &mut ToolDefinition, scripts: &Scripts) {
+        definition.description += &scripts.about_tools();
     }
 
     fn is_available(scripts: &Scripts) -> bool {

@@ -3,21 +3,14 @@
 
 use std::time::Duration;
 
-use houston_domain::capability::Capability;
 use houston_domain::guard::ToolFacts;
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolErrorCode, ToolResponse};
+use houston_domain::tool_call::ToolDefinition;
 use houston_sandbox::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellRun};
 use houston_store::workspace_file::CommandFiles;
 use houston_store::{Error, FolderError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
+use super::prelude::*;
 use super::run_code;
-use crate::input::{Refusal, invalid, text};
-use crate::outside::Outside;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
 
 built_in![RunShell];
 
@@ -33,8 +26,9 @@ const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// How many times the limits of a workspace a command may exceed before it is killed: programs write more than they keep.
 const MOST_TIMES: u64 = 4;
 
-/// Runs a command. In an empty folder it keeps nothing and reaches nothing, so it may be repeated after a crash; with the files
-/// of the agent it may not.
+// In an empty folder it keeps nothing and reaches nothing, so it may be repeated after a crash; with the files of the agent it
+// may not.
+/// Run a command of the system with /bin/sh: awk, sort, grep and what else is installed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunShell {
@@ -48,25 +42,17 @@ impl BuiltIn for RunShell {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Code);
 
-    fn description(outside: &Outside) -> String {
+    fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
+        definition.timeout = outside.shell_time + MORE_TIME;
         let folder = if outside.keeps_files {
+            definition.effect = EffectClass::Effect;
             "Its folder is your workspace: it may read, change and add files there. It has no network and no other files but \
              programs"
         } else {
             "It has no network and no files but programs, its folder is empty at first and deleted afterwards"
         };
-        format!(
-            "Run a command of the system with /bin/sh: awk, sort, grep and what else is installed. {folder}, and it may take {} \
-             s.",
-            outside.shell_time.as_secs()
-        )
-    }
-
-    fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
-        definition.timeout = outside.shell_time + MORE_TIME;
-        if outside.keeps_files {
-            definition.effect = EffectClass::Effect;
-        }
+        let seconds = outside.shell_time.as_secs();
+        definition.description += &format!(" {folder}, and it may take {seconds} s.");
     }
 
     fn is_available(outside: &Outside) -> bool {

@@ -5,23 +5,17 @@ use houston_domain::history::{Block, Role};
 use houston_domain::id::SessionId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
 use houston_domain::session::{SessionArchive, SessionSearch, Timeframe};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
-use houston_store::record::RecordTx;
 use houston_store::session_search::{FoundSession, SessionEntry};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::input::{Refusal, invalid, line as one_line};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::{BuiltIn, Needs};
-use crate::untrusted;
+use super::prelude::*;
+use crate::input::line as one_line;
 
 built_in![SearchAgentHistory];
 
-/// Searches closed sessions, or reads one. Offered as soon as the agentable has a closed session.
+// Offered as soon as the agentable has a closed session.
+/// Your earlier conversations, of which <agent_history> has only a part. With query: the sessions that fit best, with
+/// their summaries; summaries and whole conversations are searched. With session_id: what was said in that session,
+/// page by page.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchAgentHistory {
@@ -48,13 +42,6 @@ impl BuiltIn for SearchAgentHistory {
     const NAME: &'static str = "search_agent_history";
     const EFFECT: EffectClass = EffectClass::Read;
     const NEEDS: Option<Needs> = Some(Needs::Sessions);
-
-    fn description(_: &Outside) -> String {
-        "Your earlier conversations, of which <agent_history> has only a part. With query: the sessions that fit best, with \
-         their summaries; summaries and whole conversations are searched. With session_id: what was said in that session, page \
-         by page."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { query, timeframe, from, to, session_id, after } = self;

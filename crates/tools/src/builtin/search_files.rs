@@ -3,25 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use houston_domain::capability::Capability;
 use houston_domain::guard::{Layer, is_open};
-use houston_domain::tool_call::{EffectClass, ToolResponse};
 use houston_domain::workspace::{
     FilePattern, MAX_LINE_BYTES, MAX_SEARCH_WORK, TextPattern, TextSearch, WorkspacePath,
 };
-use houston_store::Result;
-use houston_store::record::RecordTx;
 use houston_store::workspace_file::FileEntry;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::files::{self, Clamped, ReadFile};
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![SearchFiles];
 
@@ -32,7 +21,8 @@ const MAX_MATCHES: u32 = 200;
 /// Bytes of the files that are read at once.
 const READ_BYTES: u64 = 256 * 1024;
 
-/// Searches the contents of files.
+/// Find lines in the files of your workspace: path, number and text of each. Files whose names suggest secrets are left
+/// out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchFiles {
@@ -56,12 +46,6 @@ impl BuiltIn for SearchFiles {
     const NAME: &'static str = "search_files";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn description(_: &Outside) -> String {
-        "Find lines in the files of your workspace: path, number and text of each. Files whose names suggest secrets are left \
-         out."
-            .to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let text = TextPattern::new(&self.regex, self.ignore_case.unwrap_or(false))

@@ -1,22 +1,11 @@
 //! Skills: instructions for kinds of tasks, with files.
 
-use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::skill::entry::{self, TEXT_FILE, instructions};
 use houston_domain::skill::{SkillSummary, USE_SKILL, file};
-use houston_domain::tool_call::{EffectClass, ToolResponse};
-use houston_store::Result;
-use houston_store::record::RecordTx;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
+use super::prelude::*;
 use super::run_code::RunCode;
-use crate::input::{Refusal, invalid};
-use crate::outside::Outside;
-use crate::record::Access;
 use crate::skills::{Skills, not_found};
-use crate::tool::{CallContext, Plan};
-use crate::typed::{BuiltIn, Needs};
 
 built_in![ListSkills, UseSkill, ReadSkillFile];
 
@@ -25,7 +14,7 @@ fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
     Ok(context.skills.as_deref().ok_or_else(|| not_found("there are no skills".to_owned()))?)
 }
 
-/// Lists the names and purposes of the skills that a run has.
+/// List skills: instructions for kinds of tasks, with name and purpose.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {}
@@ -36,17 +25,13 @@ impl BuiltIn for ListSkills {
     const CAPABILITY: Option<Capability> = Some(Capability::Skills);
     const NEEDS: Option<Needs> = Some(Needs::Skills);
 
-    fn description(_: &Outside) -> String {
-        "List skills: instructions for kinds of tasks, with name and purpose.".to_owned()
-    }
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let lines: Vec<String> = skills(context)?.available().iter().map(entry::line).collect();
         Ok(Plan::Answer(ToolResponse::success(lines.join("\n"))))
     }
 }
 
-/// Reads the instructions of a skill, once per session.
+/// Read a skill: instructions to follow for a kind of task.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UseSkill {
@@ -60,10 +45,6 @@ impl BuiltIn for UseSkill {
     const CAPABILITY: Option<Capability> = Some(Capability::Skills);
     const NEEDS: Option<Needs> = Some(Needs::Skills);
     const IS_FOR_CODE: bool = false;
-
-    fn description(_: &Outside) -> String {
-        "Read a skill: instructions to follow for a kind of task.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let skills = skills(context)?;
@@ -102,6 +83,11 @@ impl Access for ReadText {
 /// Reads a file of a skill, or all of its SKILL.md.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Read a file of a skill. A script in JavaScript or TypeScript can be run with {}, if you have that tool; others \
+     cannot be run.",
+    RunCode::NAME
+))]
 pub(super) struct ReadSkillFile {
     /// The skill.
     name: String,
@@ -115,14 +101,6 @@ impl BuiltIn for ReadSkillFile {
     const CAPABILITY: Option<Capability> = Some(Capability::Skills);
     const NEEDS: Option<Needs> = Some(Needs::Skills);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Read a file of a skill. A script in JavaScript or TypeScript can be run with {}, if you have that tool; others \
-             cannot be run.",
-            RunCode::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let path = self.path.trim().trim_start_matches("./").to_owned();

@@ -3,27 +3,17 @@
 
 use std::sync::Arc;
 
-use houston_domain::capability::Capability;
-use houston_domain::focus::Tier;
 use houston_domain::guard::ToolFacts;
 use houston_domain::snippet::{self, MAX_CODE_CHARS, MAX_DESCRIPTION_CHARS, SnippetTool};
-use houston_domain::tool_call::{EffectClass, ToolDefinition, ToolResponse};
+use houston_domain::tool_call::ToolDefinition;
 use houston_sandbox::Language;
-use houston_store::Result;
-use houston_store::record::RecordTx;
 use houston_store::snippet::{NewSnippet, SavedSnippet, SnippetEntry};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::prelude::*;
 use super::run_code::{LANGUAGES, Scripts, facts};
-use crate::input::{Refusal, invalid, line, text};
 use crate::many::arguments;
-use crate::outside::Outside;
-use crate::record::{Access, created, not_found};
-use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use crate::tool::{InvalidInput, SharedTool, Tool};
 
 built_in![SaveSnippet, ListSnippets, ReadSnippet, RunSnippet, DeleteSnippet, CreateTool];
 
@@ -38,6 +28,11 @@ fn language_name(language: Language) -> &'static str {
 /// Saves a snippet. Written with the step: exactly once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Keep code that will be needed again, for all agents of your user; one of the same name is replaced. Try it first. \
+     {} runs it.",
+    RunSnippet::NAME
+))]
 pub(super) struct SaveSnippet {
     /// Small letters, digits and `_`: monthly_report.
     name: String,
@@ -56,14 +51,6 @@ impl BuiltIn for SaveSnippet {
     const NAME: &'static str = "save_snippet";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Keep code that will be needed again, for all agents of your user; one of the same name is replaced. Try it first. \
-             {} runs it.",
-            RunSnippet::NAME
-        )
-    }
 
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some()
@@ -101,19 +88,16 @@ impl Access for SaveSnippet {
 /// Lists snippets without their code, in the order of their names.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "List the code that was saved for your user: names and what each does. {} shows the code.",
+    ReadSnippet::NAME
+))]
 pub(super) struct ListSnippets {}
 
 impl BuiltIn for ListSnippets {
     const NAME: &'static str = "list_snippets";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "List the code that was saved for your user: names and what each does. {} shows the code.",
-            ReadSnippet::NAME
-        )
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(self))
@@ -139,7 +123,8 @@ fn described(entry: SnippetEntry) -> String {
     format!("{name} ({language}, {chars} characters{tool}): {description}")
 }
 
-/// Reads the code of a snippet. What runs a snippet reads it with this tool.
+// What runs a snippet reads it with this tool.
+/// Read the code of a saved snippet.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadSnippet {
@@ -151,10 +136,6 @@ impl BuiltIn for ReadSnippet {
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
     const TIER: Tier = Tier::Detail;
-
-    fn description(_: &Outside) -> String {
-        "Read the code of a saved snippet.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         snippet::check_name(&self.name).map_err(invalid)?;
@@ -179,7 +160,7 @@ impl Access for ReadSnippet {
     }
 }
 
-/// Runs a snippet, like code that the model writes.
+/// Run a saved snippet, and read what it returns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunSnippet {
@@ -194,10 +175,6 @@ impl BuiltIn<Scripts> for RunSnippet {
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
     const IS_FOR_CODE: bool = false;
-
-    fn description(_: &Scripts) -> String {
-        "Run a saved snippet, and read what it returns.".to_owned()
-    }
 
     fn is_available(scripts: &Scripts) -> bool {
         scripts.can_run()
@@ -274,7 +251,7 @@ impl Tool for SnippetRunner {
     }
 }
 
-/// Deletes a snippet. Written with the step: exactly once.
+/// Delete a saved snippet for good, for all agents of your user.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteSnippet {
@@ -285,10 +262,6 @@ impl BuiltIn for DeleteSnippet {
     const NAME: &'static str = "delete_snippet";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
-    fn description(_: &Outside) -> String {
-        "Delete a saved snippet for good, for all agents of your user.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         snippet::check_name(&self.name).map_err(invalid)?;
@@ -306,8 +279,8 @@ impl Access for DeleteSnippet {
     }
 }
 
-/// Saves a snippet that is a tool of the user's agents, once a person has allowed it. Written with the step: exactly once. The
-/// arguments are all that the tool is, so a person who allows the call allows this tool and no other.
+// The arguments are all that the tool is, so a person who allows the call allows this tool and no other.
+/// Make code a tool of all agents of your user, from the next run on. A person must allow it. Try the code first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateTool {
@@ -335,11 +308,6 @@ impl BuiltIn for CreateTool {
     const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
     // What code asks for, a person would have to decide while the code waits.
     const IS_FOR_CODE: bool = false;
-
-    fn description(_: &Outside) -> String {
-        "Make code a tool of all agents of your user, from the next run on. A person must allow it. Try the code first."
-            .to_owned()
-    }
 
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some() && outside.snippet_tools > 0

@@ -1,30 +1,27 @@
 //! Custom tables of the user; what is in them: [`records`](super::records).
 
 use chrono::{DateTime, Utc};
-use houston_domain::capability::Capability;
 use houston_domain::custom_table::{
     Fault, Field, FieldType, Fields, MAX_DESCRIPTION_BYTES, MAX_NAME_CHARS, check_name, texts,
 };
 use houston_domain::id::TableId;
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+use houston_store::Error;
 use houston_store::custom_table::CustomTable;
-use houston_store::record::RecordTx;
-use houston_store::{Error, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use schemars::{Schema, SchemaGenerator, json_schema};
 
-use crate::input::{Refusal, invalid, line, text};
-use crate::outside::Outside;
-use crate::record::Access;
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![CreateTable, AddFields, ListTables, DropTable];
 
 /// Creates a table. Written with the step: exactly once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "Create a table of the user for records of one kind: give `name` and `fields`, or `preset` ({} names them). Fields \
+     can be added later ({}), but not changed.",
+    ListTables::NAME,
+    AddFields::NAME
+))]
 pub(super) struct CreateTable {
     /// As books_read; the preset's when left out.
     name: Option<String>,
@@ -55,15 +52,6 @@ impl BuiltIn for CreateTable {
     const NAME: &'static str = "create_table";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "Create a table of the user for records of one kind: give `name` and `fields`, or `preset` ({} names them). Fields \
-             can be added later ({}), but not changed.",
-            ListTables::NAME,
-            AddFields::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { name, description, fields, preset } = self;
@@ -125,7 +113,8 @@ impl Access for Create {
     }
 }
 
-/// Adds fields. Written with the step: exactly once.
+/// Add fields to a table. Its records stay as they are, without a value of the new fields, so a new field can be
+/// required only while there are no records.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddFields {
@@ -139,12 +128,6 @@ impl BuiltIn for AddFields {
     const NAME: &'static str = "add_fields";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Add fields to a table. Its records stay as they are, without a value of the new fields, so a new field can be required \
-         only while there are no records."
-            .to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
@@ -166,7 +149,7 @@ impl Access for AddFields {
     }
 }
 
-/// Lists the tables and the presets, or the fields of one table.
+/// The user's tables and the presets for new ones; with `table`, the schema of its records.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListTables {
@@ -177,10 +160,6 @@ impl BuiltIn for ListTables {
     const NAME: &'static str = "list_tables";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "The user's tables and the presets for new ones; with `table`, the schema of its records.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_deref(), MAX_NAME_CHARS)?;
@@ -222,7 +201,7 @@ fn about(table: &CustomTable) -> String {
     format!("{}: {} records.{description} Fields: {}", table.name, table.records, fields.join(", "))
 }
 
-/// Deletes a table. Written with the step: exactly once.
+/// Delete a table with all its records, for good.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DropTable {
@@ -234,10 +213,6 @@ impl BuiltIn for DropTable {
     const NAME: &'static str = "drop_table";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn description(_: &Outside) -> String {
-        "Delete a table with all its records, for good.".to_owned()
-    }
 
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;

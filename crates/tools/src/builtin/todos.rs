@@ -1,23 +1,12 @@
 //! The todos of the user.
 
 use chrono::{DateTime, Utc};
-use houston_domain::capability::Capability;
 use houston_domain::id::TodoId;
 use houston_domain::knowledge::{MAX_QUERY_CHARS, MAX_TITLE_CHARS};
 use houston_domain::todo::{Due, MAX_ADDED_TODOS, MAX_DETAILS_BYTES, MAX_LIST_CHARS, Priority, TodoStatus};
-use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
-use houston_store::Result;
-use houston_store::record::RecordTx;
 use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::input::{Refusal, invalid, limit, line, text};
-use crate::outside::Outside;
-use crate::record::{Access, created};
-use crate::tool::{CallContext, Plan};
-use crate::typed::BuiltIn;
-use crate::untrusted;
+use super::prelude::*;
 
 built_in![ManageTodos, ListTodos];
 
@@ -27,6 +16,11 @@ const NO_DUE: &str = "none";
 /// Changes the user's todos. Written with the step: exactly once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!(
+    "The user's todos. add: one for each of titles, with the other fields. update: sets the given fields of ids. \
+     complete, reopen, delete: those of ids ({}).",
+    ListTodos::NAME
+))]
 pub(super) struct ManageTodos {
     action: Action,
     /// One line each; for update, one.
@@ -62,14 +56,6 @@ impl BuiltIn for ManageTodos {
     const NAME: &'static str = "manage_todos";
     const EFFECT: EffectClass = EffectClass::Idempotent;
     const CAPABILITY: Option<Capability> = Some(Capability::Todos);
-
-    fn description(_: &Outside) -> String {
-        format!(
-            "The user's todos. add: one for each of titles, with the other fields. update: sets the given fields of ids. \
-             complete, reopen, delete: those of ids ({}).",
-            ListTodos::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let action = self.action;
@@ -219,7 +205,7 @@ const MAX_ITEMS: u32 = 100;
 /// Characters of details that a list has.
 const DETAILS_CHARS: usize = 200;
 
-/// Lists todos.
+/// The user's todos, in their order, with ids and due times.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListTodos {
@@ -246,10 +232,6 @@ impl BuiltIn for ListTodos {
     const NAME: &'static str = "list_todos";
     const EFFECT: EffectClass = EffectClass::Read;
     const CAPABILITY: Option<Capability> = Some(Capability::Todos);
-
-    fn description(_: &Outside) -> String {
-        "The user's todos, in their order, with ids and due times.".to_owned()
-    }
 
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let due_by = self.due_by.map(|text| match text.trim() {

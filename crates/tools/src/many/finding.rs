@@ -42,6 +42,11 @@ const MOST: usize = 20;
 #[serde(deny_unknown_fields)]
 // A call without a query is answered; one with it finds something.
 #[schemars(extend("required" = ["query"]))]
+#[schemars(description = format!(
+    "Find tools by what they do: you have more than are listed here. Returns names, the best first. Then {} for the \
+     arguments, then {USE_TOOL}.",
+    GetToolHelp::NAME
+))]
 struct SearchTools {
     /// A few words, as "create calendar event". "all" lists everything.
     #[serde(default)]
@@ -57,14 +62,6 @@ struct SearchTools {
 impl BuiltIn<Arc<Catalogue>> for SearchTools {
     const NAME: &'static str = SEARCH_TOOLS;
     const EFFECT: EffectClass = EffectClass::Read;
-
-    fn description(_: &Arc<Catalogue>) -> String {
-        format!(
-            "Find tools by what they do: you have more than are listed here. Returns names, the best first. Then {} for the \
-             arguments, then {USE_TOOL}.",
-            GetToolHelp::NAME
-        )
-    }
 
     fn plan(self, context: &CallContext, catalogue: &Arc<Catalogue>) -> Result<Plan, Refusal> {
         Ok(Plan::Answer(ToolResponse::success(self.answer(catalogue, context))))
@@ -123,6 +120,7 @@ fn is_all(query: &str) -> bool {
 /// Describes a tool of the run: everything about one whose definition the model was not sent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = format!("The arguments of a tool, with an example. Read it before the first {USE_TOOL} of that tool."))]
 struct GetToolHelp {
     tool_name: String,
 }
@@ -130,10 +128,6 @@ struct GetToolHelp {
 impl BuiltIn<Arc<Catalogue>> for GetToolHelp {
     const NAME: &'static str = "get_tool_help";
     const EFFECT: EffectClass = EffectClass::Read;
-
-    fn description(_: &Arc<Catalogue>) -> String {
-        format!("The arguments of a tool, with an example. Read it before the first {USE_TOOL} of that tool.")
-    }
 
     fn plan(self, context: &CallContext, catalogue: &Arc<Catalogue>) -> Result<Plan, Refusal> {
         let name = &self.tool_name;

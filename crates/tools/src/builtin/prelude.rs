@@ -1,0 +1,16 @@
+//! What nearly every tool uses.
+
+pub(super) use houston_domain::capability::Capability;
+pub(super) use houston_domain::focus::Tier;
+pub(super) use houston_domain::tool_call::{EffectClass, ToolErrorCode, ToolResponse};
+pub(super) use houston_store::Result;
+pub(super) use houston_store::record::RecordTx;
+pub(super) use schemars::JsonSchema;
+pub(super) use serde::Deserialize;
+
+pub(super) use crate::input::{Refusal, invalid, limit, line, text};
+pub(super) use crate::outside::Outside;
+pub(super) use crate::record::{Access, created, not_found};
+pub(super) use crate::tool::{CallContext, Plan};
+pub(super) use crate::typed::{BuiltIn, Needs};
+pub(super) use crate::untrusted;
