@@ -373,7 +373,7 @@ pub fn cache_key(agentable: AgentableId) -> String {
     let mut hash = Sha256::new();
     hash.update(b"houston.cache");
     hash.update(agentable.0.as_bytes());
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&hash.finalize()[..16])
 }
 
 #[cfg(test)]

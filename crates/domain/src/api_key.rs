@@ -35,7 +35,7 @@ impl SecretKind {
     /// A new secret from random bytes.
     #[must_use]
     pub fn secret(self, random: [u8; RANDOM_BYTES]) -> String {
-        let secret = random.iter().fold(self.prefix().to_owned(), |key, byte| key + &format!("{byte:02x}"));
+        let secret = format!("{}{}", self.prefix(), hex::encode(random));
         let checksum = crc32fast::hash(secret.as_bytes());
         format!("{secret}{checksum:08x}")
     }

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::id::{AttachmentId, UserId, shard};
-use crate::image::ImageType;
+pub use crate::image::with_lines as with_references;
+use crate::image::{ImageType, referenced};
 
 /// Bytes of a file at most.
 pub const MAX_ATTACHMENT_BYTES: usize = 20_000_000;
@@ -82,23 +83,7 @@ pub fn reference(id: AttachmentId, name: &str, kind: AttachmentType) -> String {
 
 /// The files that a text refers to, in order. Most texts refer to none.
 pub fn references(text: &str) -> impl Iterator<Item = AttachmentId> {
-    text.match_indices(REFERENCE).filter_map(|(at, start)| {
-        let rest = text.get(at + start.len()..)?;
-        rest.split_once(')')?.0.parse().ok()
-    })
-}
-
-/// A text with these lines at its end.
-#[must_use]
-pub fn with_references(text: &str, lines: impl IntoIterator<Item = String>) -> String {
-    let mut whole = text.to_owned();
-    for line in lines {
-        if !whole.is_empty() {
-            whole.push_str("\n\n");
-        }
-        whole += &line;
-    }
-    whole
+    referenced(text, REFERENCE)
 }
 
 /// What a file is.

@@ -7,10 +7,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{Shard, shard};
+use crate::names::as_text;
 
 /// The shards of one cell. Its text form is `0000-7fff`: the first and the last, four hex digits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,18 +61,7 @@ impl FromStr for ShardRange {
     }
 }
 
-impl Serialize for ShardRange {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ShardRange {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+as_text!(ShardRange, CellName);
 
 /// Ranges that do not have each shard exactly once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -398,19 +387,6 @@ impl FromStr for CellName {
         } else {
             Err(InvalidName(text.chars().take(80).collect()))
         }
-    }
-}
-
-impl Serialize for CellName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for CellName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -4,8 +4,6 @@
 //! the calls of the code, and a hash of tool and arguments: `call_7.2-9f1c03ab77de0011`. So a row can never answer a call
 //! that is not the one it was made for, and nothing else has to be stored to replay code.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -22,11 +20,7 @@ pub fn id(outer: &str, number: usize, tool: &str, input: &Value) -> String {
     hash.update(tool.as_bytes());
     hash.update([0]);
     hash.update(input.to_string().as_bytes());
-    let mut id = format!("{outer}.{number}-");
-    for byte in hash.finalize().iter().take(8) {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
+    format!("{outer}.{number}-{}", hex::encode(&hash.finalize()[..8]))
 }
 
 /// The position that an id gives its call among those of the code of `outer`. `None`: it is not the id of such a call.

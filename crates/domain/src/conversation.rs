@@ -527,8 +527,7 @@ fn feed<T: Serialize>(hash: &mut Sha256, items: &[T]) {
 pub fn digest(entry: &HistoryEntry) -> String {
     let mut text = String::new();
     write(&serde_json::to_value(entry).unwrap_or_default(), &mut text);
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(text)[..16])
 }
 
 /// Appends canonical JSON: the fields of each object sorted by name, because databases and tools reorder

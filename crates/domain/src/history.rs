@@ -16,7 +16,7 @@ use crate::image::SentImage;
 pub use raw::RawBlock;
 
 use crate::names::names;
-use crate::tool_call::ToolErrorCode;
+use crate::tool_call::{ToolCall, ToolErrorCode};
 
 names! {
     /// The author of an entry, as providers name it.
@@ -95,6 +95,15 @@ pub enum Block {
 }
 
 impl Block {
+    /// The tool call that it asks for, if it does.
+    #[must_use]
+    pub fn call(&self) -> Option<ToolCall> {
+        match self {
+            Self::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
+            _ => None,
+        }
+    }
+
     /// A text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {

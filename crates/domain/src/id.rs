@@ -14,11 +14,11 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::names::as_text;
 
 /// A text that is not an id of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,18 +77,7 @@ macro_rules! ids {
             fn from_str(text: &str) -> Result<Self, InvalidId> { parse_prefixed($prefix, text).map(Self) }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
-            }
-        }
+        as_text!($name);
 
         #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $name {

@@ -13,6 +13,7 @@
 //! only.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -54,7 +55,13 @@ impl ImageType {
     /// The type that the first bytes say.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        type_of(bytes)
+        Some(match bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Self::Png,
+            [0xff, 0xd8, 0xff, ..] => Self::Jpeg,
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Self::Gif,
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Self::Webp,
+            _ => return None,
+        })
     }
 
     /// The media type.
@@ -212,23 +219,25 @@ pub fn from_base64(text: &str) -> Result<Vec<u8>, ImageError> {
 
 /// The images that a text refers to, in order. Most texts refer to none.
 pub fn references(text: &str) -> impl Iterator<Item = ImageId> {
-    text.match_indices(REFERENCE).filter_map(|(at, start)| {
-        let rest = text.get(at + start.len()..)?;
-        rest.split_once(')')?.0.parse().ok()
-    })
+    referenced(text, REFERENCE)
+}
+
+/// The ids in a text after `before`, each up to a closing bracket.
+pub(crate) fn referenced<Id: FromStr>(text: &str, before: &'static str) -> impl Iterator<Item = Id> {
+    text.split(before).skip(1).filter_map(|rest| rest.split_once(')')?.0.parse().ok())
 }
 
 /// A text with references to images at its end.
 #[must_use]
 pub fn with_references(text: &str, images: impl IntoIterator<Item = ImageId>) -> String {
-    let mut whole = text.to_owned();
-    for image in images {
-        if !whole.is_empty() {
-            whole.push_str("\n\n");
-        }
-        whole += &image.reference();
-    }
-    whole
+    with_lines(text, images.into_iter().map(ImageId::reference))
+}
+
+/// A text with lines at its end, each a paragraph.
+#[must_use]
+pub fn with_lines(text: &str, lines: impl IntoIterator<Item = String>) -> String {
+    let text = Some(text.to_owned()).filter(|text| !text.is_empty());
+    text.into_iter().chain(lines).collect::<Vec<_>>().join("\n\n")
 }
 
 /// An image as a request to a model has it.
@@ -321,17 +330,6 @@ pub fn is_sent(bytes: &[usize], limits: ContextImages) -> Vec<bool> {
         first += if first + step < bytes.len() { step } else { 1 };
     }
     (0..bytes.len()).map(|nth| nth >= first).collect()
-}
-
-/// The type that the first bytes say.
-fn type_of(bytes: &[u8]) -> Option<ImageType> {
-    Some(match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => ImageType::Png,
-        [0xff, 0xd8, 0xff, ..] => ImageType::Jpeg,
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => ImageType::Gif,
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => ImageType::Webp,
-        _ => return None,
-    })
 }
 
 /// Width and height in pixels.

@@ -58,8 +58,7 @@ impl Issuer {
     /// What its key begins with in the table of keys, to find it by.
     #[must_use]
     pub fn prefix(issuer: &str) -> String {
-        let hash = Sha256::digest(issuer.as_bytes());
-        hash.iter().take(4).fold("jwt_".to_owned(), |prefix, byte| prefix + &format!("{byte:02x}"))
+        format!("jwt_{}", hex::encode(&Sha256::digest(issuer)[..4]))
     }
 
     /// What it is cached under. No secret that a client can send has this hash.

@@ -8,11 +8,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::names::as_text;
 use chrono::{
     DateTime, Days, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike, Utc,
 };
 use chrono_tz::Tz;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A time of day with a resolution of one minute, as in `07:30`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,17 +38,7 @@ impl fmt::Display for LocalTime {
     }
 }
 
-impl Serialize for LocalTime {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for LocalTime {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+as_text!(LocalTime);
 
 /// The time zone with this IANA name; UTC if the name is unknown.
 #[must_use]

@@ -162,8 +162,8 @@ fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     for apostrophe in ["&#39;", "&#x27;", "&apos;"] {
         texts.push(html_escaped(secret, apostrophe));
     }
-    texts.push(hexadecimal(secret, false));
-    texts.push(hexadecimal(secret, true));
+    texts.push(hex::encode(secret));
+    texts.push(hex::encode_upper(secret));
     let mut forms: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
     for offset in 0..3 {
         let bytes = [&[0; 2][..offset.min(2)], secret.as_bytes()].concat();
@@ -214,13 +214,6 @@ fn percent_encoded(text: &str, left: &str, lower: bool) -> String {
 fn html_escaped(text: &str, apostrophe: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', apostrophe)
-}
-
-fn hexadecimal(text: &str, upper: bool) -> String {
-    text.bytes().fold(String::new(), |mut digits, byte| {
-        let _ = if upper { write!(digits, "{byte:02X}") } else { write!(digits, "{byte:02x}") };
-        digits
-    })
 }
 
 /// What replaces a key.

@@ -7,7 +7,6 @@ pub mod names;
 pub mod pin;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -23,8 +22,6 @@ pub const MAX_SERVERS: i64 = 20;
 pub const MAX_URL_BYTES: usize = 2048;
 /// Maximum number of headers.
 pub const MAX_HEADERS: usize = 20;
-/// Maximum length of a header's value, and of its name, in bytes.
-pub const MAX_HEADER_BYTES: usize = 8 * 1024;
 /// Maximum number of tools that are named in its settings.
 pub const MAX_NAMED_TOOLS: usize = 500;
 /// Maximum length of all approved definitions of a server, in bytes of JSON.
@@ -103,18 +100,13 @@ pub fn headers_purpose(owner: Uuid, server: &str) -> String {
 }
 
 /// A setting that cannot be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {reason}")]
 pub struct Problem {
     /// The JSON Pointer of the setting.
     pub at: String,
     /// What is wrong, and what is allowed.
     pub reason: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.at, self.reason)
-    }
 }
 
 /// What is wrong with the name of a server; `None`: nothing.

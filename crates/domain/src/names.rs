@@ -65,6 +65,25 @@ macro_rules! names {
 }
 pub(crate) use names;
 
+/// Types whose form in JSON is the text that [`Display`](std::fmt::Display) writes and [`FromStr`](std::str::FromStr) reads.
+macro_rules! as_text {
+    ($($name:ty),+) => {$(
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
+}
+pub(crate) use as_text;
+
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the functions of a private enum are public")]
 mod tests {

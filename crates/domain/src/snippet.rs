@@ -188,7 +188,7 @@ pub fn pin(name: &str, language: &str, description: &str, code: &str, schema: &V
         hash.update(part.len().to_be_bytes());
         hash.update(part.as_bytes());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(hash.finalize())
 }
 
 /// The value with the keys of its objects in order: the database keeps them in another one.

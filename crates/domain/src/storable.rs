@@ -64,6 +64,23 @@ fn storable_at(value: &mut Value, left: usize) {
     }
 }
 
+/// Size as JSON, in bytes, without making it.
+#[must_use]
+pub fn size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -93,11 +93,7 @@ impl ToolCall {
         hash.update(agentable.0.as_bytes());
         hash.update(run.0.as_bytes());
         hash.update(self.id.as_bytes());
-        hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-            use std::fmt::Write as _;
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex::encode(hash.finalize())
     }
 }
 
@@ -180,11 +176,7 @@ impl ToolResponse {
         storable(text);
         if text.len() > max_bytes {
             let note = format!("\n[cut: it has {} bytes, {max_bytes} are kept]", text.len());
-            let mut end = max_bytes.saturating_sub(note.len());
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
+            text.truncate(text.floor_char_boundary(max_bytes.saturating_sub(note.len())));
             text.push_str(&note);
         }
         self

@@ -62,20 +62,10 @@ pub struct ResultPart<'t> {
 /// A part of a long text: about `max_bytes` bytes from the character at or before byte `offset`.
 #[must_use]
 pub fn part(content: &str, offset: usize, max_bytes: usize) -> ResultPart<'_> {
-    let start = boundary(content, offset);
+    let start = content.floor_char_boundary(offset);
     // At least one character, so that reading on reaches the end.
-    let end = boundary(content, start.saturating_add(max_bytes.max(4)));
+    let end = content.floor_char_boundary(start.saturating_add(max_bytes.max(4)));
     ResultPart { start, text: &content[start..end], next: (end < content.len()).then_some(end) }
-}
-
-/// The last character boundary at or before `at`.
-#[must_use]
-pub fn boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 #[cfg(test)]

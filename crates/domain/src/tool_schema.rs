@@ -18,9 +18,11 @@ mod form;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 use self::form::{Schema, add_text, properties, properties_mut, require, texts};
+use crate::storable::size;
 
 /// The most bytes of JSON of a schema as it is written outside, with its definitions.
 pub const MAX_WRITTEN_BYTES: usize = 512 * 1024;
@@ -96,14 +98,14 @@ pub fn read(schema: &Value) -> Result<Value, Unreadable> {
         Value::Object(_) => {}
         other => return Err(Unreadable::NotASchema(form::kind(other))),
     }
-    let bytes = form::bytes(schema);
+    let bytes = size(schema);
     if bytes > MAX_WRITTEN_BYTES {
         return Err(Unreadable::TooLong { bytes });
     }
     for limits in LIMITS {
         let Some(read) = Reader::new(schema, limits).read() else { continue };
         let read = Value::Object(form::root(read)?);
-        if form::bytes(&read) <= MAX_BYTES {
+        if size(&read) <= MAX_BYTES {
             return Ok(read);
         }
     }
@@ -276,7 +278,7 @@ impl<'a> Reader<'a> {
             .iter()
             .filter_map(|key| Some((*key, fields.get(*key).filter(|value| value.is_object())?)))
             .collect();
-        let bytes = rules.iter().map(|(_, rule)| form::bytes(rule)).sum();
+        let bytes = rules.iter().map(|(_, rule)| size(rule)).sum();
         if rules.is_empty() || !self.may_read(bytes) {
             return;
         }
@@ -314,9 +316,9 @@ impl<'a> Reader<'a> {
     fn resolve(&self, target: &str) -> Option<&'a Value> {
         let root = self.root;
         match target.strip_prefix('#') {
-            Some(fragment) if fragment.is_empty() || fragment.starts_with('/') => {
-                root.pointer(fragment).or_else(|| root.pointer(&form::percent_decoded(fragment)))
-            }
+            Some(fragment) if fragment.is_empty() || fragment.starts_with('/') => root
+                .pointer(fragment)
+                .or_else(|| root.pointer(&percent_decode_str(fragment).decode_utf8_lossy())),
             Some(anchor) => self.named.get(anchor).copied(),
             None => {
                 definitions(root).find_map(|all| all.get(target)).or_else(|| self.named.get(target).copied())

@@ -35,7 +35,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use self::checkpoint::summary;
 use crate::agent::Reply;
 use crate::agent::RunPolicy;
 use crate::agent::limits::Limits;
@@ -299,13 +298,6 @@ struct Footer {
     sha256: String,
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
-
 fn wrong(line: usize, reason: impl Into<String>) -> InvalidTrace {
     InvalidTrace { line, reason: reason.into() }
 }
@@ -331,7 +323,7 @@ impl Trace {
         add(json_line("header", &self.header));
         // Lines have string keys only, so they can be written.
         self.lines.iter().for_each(|line| add(serde_json::to_value(line).unwrap_or_default()));
-        let footer = Footer { lines: self.lines.len() + 2, sha256: sha256(text.as_bytes()) };
+        let footer = Footer { lines: self.lines.len() + 2, sha256: hex::encode(Sha256::digest(&text)) };
         let _ = writeln!(text, "{}", json_line("footer", &footer));
         text
     }
@@ -414,7 +406,7 @@ fn check_footer(
         wrong(line, format!("the footer is missing or cut off: {reason}"))
     })?;
     let Tagged { kind, value: Footer { lines, sha256: digest } } = footer;
-    if kind == "footer" && lines == count && digest == sha256(body.as_bytes()) {
+    if kind == "footer" && lines == count && digest == hex::encode(Sha256::digest(body)) {
         return Ok(());
     }
     let counted = if lines == count { String::new() } else { format!(" (it counts {lines} lines)") };
@@ -441,45 +433,6 @@ fn redacted(value: Value) -> Value {
             fields.into_iter().map(|(name, value)| (without_keys(&name), redacted(value))).collect()
         }
         other => other,
-    }
-}
-
-impl Trace {
-    /// What the model was sent for its answer `nth` (the first one is 1): entries from before the run and of the run, with a
-    /// summary in the place of what was compressed. `None`: there is no such answer. A trace has neither the system prompt nor
-    /// what is sent after the history.
-    #[must_use]
-    pub fn history_before_answer(&self, nth: usize) -> Option<Vec<Entry>> {
-        let mut history: Vec<Entry> = Vec::new();
-        // How many entries a summary replaces.
-        let mut compressed = self.header.compressed.as_ref().map(|of| (of.entries, summary(&of.summary)));
-        let mut answers = 0;
-        for line in &self.lines {
-            match line {
-                Line::Before(entry) => history.push(entry.clone()),
-                Line::Message { content, .. } | Line::Results { content, .. } => {
-                    history.push(Entry::user(content.clone()));
-                }
-                Line::Answer { content, .. } => {
-                    answers += 1;
-                    if answers == nth {
-                        if let Some((entries, summary)) = compressed {
-                            history.splice(..entries.min(history.len()), [summary]);
-                        }
-                        return Some(history);
-                    }
-                    if !content.is_empty() {
-                        history.push(Entry::assistant(content.clone()));
-                    }
-                }
-                Line::Compressed { summary: text, remaining, .. } => {
-                    compressed = Some((history.len().saturating_sub(*remaining), summary(text)));
-                }
-                Line::Tool { .. } | Line::Plan(_) | Line::Step(_) | Line::Advance(_) | Line::Event { .. } => {
-                }
-            }
-        }
-        None
     }
 }
 

@@ -1,12 +1,11 @@
 //! Transformations of texts that models are bad at: encodings, hashes, regular expressions, JSON and CSV. Each is pure and
 //! takes time in proportion to its text.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -81,13 +80,13 @@ pub fn transform(
     let needed =
         |what: &str| pattern.ok_or_else(|| format!("`{}` needs `pattern`: {what}", operation.as_str()));
     let result = match operation {
-        Operation::Base64Encode => Ok(to_base64(text)),
+        Operation::Base64Encode => Ok(BASE64_STANDARD.encode(text)),
         Operation::Base64Decode => from_base64(text),
-        Operation::HexEncode => Ok(to_hex(text.as_bytes())),
+        Operation::HexEncode => Ok(hex::encode(text)),
         Operation::HexDecode => from_hex(text),
-        Operation::UrlEncode => Ok(to_url(text)),
+        Operation::UrlEncode => Ok(utf8_percent_encode(text, RESERVED).to_string()),
         Operation::UrlDecode => from_url(text),
-        Operation::Sha256 => Ok(sha256(text)),
+        Operation::Sha256 => Ok(hex::encode(Sha256::digest(text))),
         Operation::RegexTest => test_pattern(needed("a regular expression")?, text),
         Operation::RegexExtract => extract_matches(needed("a regular expression")?, text),
         Operation::RegexReplace => {
@@ -108,9 +107,8 @@ pub fn transform(
     }
 }
 
-fn to_base64(text: &str) -> String {
-    BASE64_STANDARD.encode(text)
-}
+/// What is percent-encoded in a URL: all but letters, digits and four signs.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn from_base64(text: &str) -> Result<String, String> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -128,37 +126,15 @@ fn from_base64(text: &str) -> Result<String, String> {
     readable(bytes.map_err(|error| format!("`text` is not Base64: {error}"))?)
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
-
 fn from_hex(text: &str) -> Result<String, String> {
     let digits: Vec<u8> =
         text.trim().trim_start_matches("0x").bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some((digit(*high)? << 4) | digit(*low)?),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    readable(bytes.ok_or("`text` is not hexadecimal: pairs of 0-9 and a-f are allowed")?)
+    let bytes = hex::decode(digits);
+    readable(bytes.map_err(|_| "`text` is not hexadecimal: pairs of 0-9 and a-f are allowed")?)
 }
 
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-fn to_url(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut url, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            let _ = write!(url, "%{byte:02X}");
-        }
-        url
-    })
 }
 
 fn from_url(text: &str) -> Result<String, String> {
@@ -181,15 +157,11 @@ fn from_url(text: &str) -> Result<String, String> {
     readable(bytes)
 }
 
-fn sha256(text: &str) -> String {
-    to_hex(&Sha256::digest(text))
-}
-
 /// Bytes as a text; those that are none, in hexadecimal digits.
 fn readable(bytes: Vec<u8>) -> Result<String, String> {
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
-        format!("{} bytes that are not UTF-8, in hexadecimal: {}", bytes.len(), to_hex(&bytes))
+        format!("{} bytes that are not UTF-8, in hexadecimal: {}", bytes.len(), hex::encode(&bytes))
     }))
 }
 

@@ -252,7 +252,11 @@ impl Cause {
     /// The names of conditions and templates: `event`.
     #[must_use]
     pub fn context(&self) -> Value {
-        expression_context(self)
+        let Self { at, topic, agentable, kind, content, data } = self;
+        json!({"event": {
+            "at": at, "topic": topic, "agentable_id": agentable, "kind": kind, "content": content,
+            "data": data.clone().unwrap_or_default(),
+        }})
     }
 }
 
@@ -350,22 +354,13 @@ fn check_expression(source: &str, is_template: bool) -> Result<(), String> {
     if !is_plain(source, is_template) {
         return Ok(());
     }
-    let sample = expression_context(&Cause::default());
+    let sample = Cause::default().context();
     let tried =
         if is_template { render(source, &sample, false).err() } else { condition(source, &sample).err() };
     match tried.map(|error| error.to_string()).filter(|error| error.starts_with("unknown ")) {
         None => Ok(()),
         Some(unknown) => Err(unknown),
     }
-}
-
-/// What is in `event` of conditions and templates.
-fn expression_context(cause: &Cause) -> Value {
-    let Cause { at, topic, agentable, kind, content, data } = cause;
-    serde_json::json!({"event": {
-        "at": at, "topic": topic, "agentable_id": agentable, "kind": kind, "content": content,
-        "data": data.clone().unwrap_or_default(),
-    }})
 }
 
 #[cfg(test)]

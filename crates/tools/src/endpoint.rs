@@ -43,8 +43,7 @@ pub fn tools_of_document(
 ) -> Result<Vec<SharedTool>, Problem> {
     let pinned = |endpoint: Endpoint| -> SharedTool {
         let place_independent = Endpoint { at: String::new(), ..endpoint.clone() };
-        let hash = Sha256::digest(format!("{place_independent:?}"));
-        let pin = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let pin = hex::encode(Sha256::digest(format!("{place_independent:?}")));
         Arc::new(EndpointTool { pin: Some(pin), ..EndpointTool::new(endpoint, Arc::clone(web), secrets) })
     };
     Ok(from_document(document, name)?.endpoints.into_iter().map(pinned).collect())

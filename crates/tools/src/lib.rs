@@ -24,10 +24,11 @@
 //! SQL (a [`Record`] calls methods of the store), permissions, the order of execution (decided by the engine).
 //!
 //! # Add a tool
-//! 1. A struct with its arguments that implements `BuiltIn` (`typed.rs`), in the file of `builtin/` that it belongs to, and
-//!    its name in `built_in!` there. (A new file has a `mod` and a line of `FILES` in `builtin/mod.rs`.) The documentation of the
-//!    struct and of a field is what the model reads of it. If it reads or writes Houston's own tables, what it plans implements `Access`
-//!    (`record.rs`). `DeleteNote` in `builtin/knowledge.rs` is a short example, `builtin/web.rs` has tools that act outside.
+//! 1. A struct with its arguments in the file of `builtin/` that it belongs to, and its line of `built_in!` there. (A new
+//!    file has a `mod` and a line of `FILES` in `builtin/mod.rs`.) The documentation of the struct and of a field is what the
+//!    model reads of it. A call that reads or writes Houston's own tables implements `Access` (`record.rs`). If the arguments
+//!    are all that it needs, that is the struct itself: `DeleteNote` in `builtin/knowledge.rs` is a short example. Otherwise
+//!    the struct implements `BuiltIn` (`typed.rs`); `builtin/web.rs` has tools that act outside.
 //! 2. What guards rely on follows from the effect class; its category is stated with `facts`, as in `builtin/run_code.rs`, or in
 //!    `[tools.<name>]` of `jobs/guards.toml`: a test of `domain` asks for one.
 //! 3. A test: of what it computes in its file, of what it does to rows in `tests/it`.

@@ -8,6 +8,8 @@ use houston_domain::tool_call::{ToolErrorCode, ToolResponse};
 use houston_store::record::RecordTx;
 use houston_store::{Error, Result};
 
+use crate::input::Refusal;
+
 /// What the model reads of a call; an error ends the attempt at its step.
 pub type RecordFuture<'t> = BoxFuture<'t, Result<ToolResponse>>;
 
@@ -43,6 +45,11 @@ pub trait Record: Debug + Send + Sync {
 pub(crate) trait Access: Debug + Send + Sync {
     /// See [`Record::has_preview`].
     const HAS_PREVIEW: bool = false;
+
+    /// Refuses arguments of the model before there is a transaction, if they are the call.
+    fn check(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// See [`Record::apply`].
     fn apply(&self, tx: RecordTx<'_>) -> impl Future<Output = Result<ToolResponse>> + Send;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::input::{Refusal, invalid};
 use crate::record::Access;
 use crate::tool::{CallContext, Plan, SharedTool};
-use crate::typed::{BuiltIn, shared};
+use crate::typed::{About, BuiltIn, shared};
 use crate::untrusted::marked;
 
 /// The tool for the state that a kind declares.
@@ -35,10 +35,12 @@ struct UpdateState {
     patch: Value,
 }
 
-impl BuiltIn<Arc<SharedState>> for UpdateState {
+impl About for UpdateState {
     const NAME: &'static str = UPDATE_STATE;
     const EFFECT: EffectClass = EffectClass::Idempotent;
+}
 
+impl BuiltIn<Arc<SharedState>> for UpdateState {
     fn adapt(definition: &mut ToolDefinition, declared: &Arc<SharedState>) {
         definition.description += &format!(" {}", declared.schema);
     }

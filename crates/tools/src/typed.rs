@@ -1,4 +1,4 @@
-//! [`BuiltIn`]: a tool that is the type of its arguments, with everything about it in one place.
+//! [`BuiltIn`]: a tool that is the type of its arguments. [`About`] says what is known before any call.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::input::Refusal;
 use crate::outside::Outside;
+use crate::record::Access;
 use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Situation, Tool};
 use crate::{input, schema};
 
-/// A tool, implemented by the type of its arguments. Their schema follows from the type ([`schema`]): what documents the
-/// type describes the tool to the model, what documents a field describes that. `Given` is what its calls need besides their arguments.
-pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'static {
+/// What is known of a tool before any call. The macro `built_in!` implements it, a line for each tool.
+pub(crate) trait About {
     /// The name. It is written here only; other code uses this constant.
     const NAME: &'static str;
     /// What may be repeated after a crash.
@@ -41,17 +41,21 @@ pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'stat
     /// The thing it changes: the table of its fields describes those of the arguments that have their names.
     const CHANGES: Option<Entity> = None;
 
+    /// What guards rely on.
+    fn facts() -> ToolFacts {
+        ToolFacts::of_effect(Self::EFFECT)
+    }
+}
+
+/// A tool, implemented by the type of its arguments. Their schema follows from the type ([`schema`]): what documents the
+/// type describes the tool to the model, what documents a field describes that. `Given` is what its calls need besides their arguments.
+pub(crate) trait BuiltIn<Given = Outside>: About + DeserializeOwned + JsonSchema + 'static {
     /// Changes what depends on the installation.
     fn adapt(_definition: &mut ToolDefinition, _given: &Given) {}
 
     /// Whether the installation has what it takes.
     fn is_available(_given: &Given) -> bool {
         true
-    }
-
-    /// What guards rely on.
-    fn facts(effect: EffectClass) -> ToolFacts {
-        ToolFacts::of_effect(effect)
     }
 
     /// What it needs for code that may call `tools`; none unless it runs code.
@@ -66,6 +70,13 @@ pub(crate) trait BuiltIn<Given = Outside>: DeserializeOwned + JsonSchema + 'stat
 
     /// What to do. Pure: nothing happens before the plan is carried out.
     fn plan(self, context: &CallContext, given: &Given) -> Result<Plan, Refusal>;
+}
+
+/// A tool whose arguments are all that its call needs.
+impl<T: Access + About + DeserializeOwned + JsonSchema + 'static> BuiltIn for T {
+    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+        self.check().map(|()| Plan::record(self))
+    }
 }
 
 /// What an agent must have to be offered a tool.
@@ -132,7 +143,7 @@ impl<T: BuiltIn<Given>, Given: Clone + Send + Sync + 'static> Tool for Typed<T, 
     }
 
     fn facts(&self) -> ToolFacts {
-        T::facts(self.definition.effect)
+        T::facts()
     }
 
     fn tier(&self) -> Tier {

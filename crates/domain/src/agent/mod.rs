@@ -521,14 +521,7 @@ fn is_send_message(entry: &Entry, id: &str) -> bool {
 fn phase_after(last: Option<&Entry>) -> Phase {
     match last {
         Some(entry) if entry.role == Role::Assistant => {
-            let calls: Vec<ToolCall> = entry
-                .content
-                .iter()
-                .filter_map(|block| match block {
-                    Block::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
-                    _ => None,
-                })
-                .collect();
+            let calls: Vec<ToolCall> = entry.content.iter().filter_map(Block::call).collect();
             if calls.is_empty() { Phase::Ended(RunStatus::Completed) } else { Phase::Tools(calls) }
         }
         _ => Phase::Ready,

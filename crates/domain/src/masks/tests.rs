@@ -59,7 +59,7 @@ proptest! {
             json!([json!([plain]).to_string()]).to_string(),
             percent_encoded(&plain, "-._~", false),
             html_escaped(&plain, "&#39;"),
-            hexadecimal(&plain, false),
+            hex::encode(&plain),
             STANDARD.encode(&plain),
             URL_SAFE_NO_PAD.encode(&plain),
         ];

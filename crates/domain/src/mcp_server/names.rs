@@ -1,7 +1,6 @@
 //! Names of tools that models accept: of 1 to 64 letters, digits, `_` and `-`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
@@ -70,11 +69,7 @@ fn plain(tool: &str) -> String {
 }
 
 fn digits(tool: &str, count: usize) -> String {
-    let hash = Sha256::digest(tool.as_bytes());
-    let mut digits = hash.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let mut digits = hex::encode(Sha256::digest(tool));
     digits.truncate(count);
     digits
 }

@@ -3,8 +3,6 @@
 //! What had been skipped or failed because of the step gets another chance: the steps that depend on it, and the containers that
 //! it is in. This is the only way in which a settled step changes.
 
-use std::fmt;
-
 use chrono::{DateTime, Utc};
 
 use super::document::{Document, Step};
@@ -14,24 +12,15 @@ use super::state::{Failure, State, States, Status, status};
 pub const SKIPPED_BY_HAND: &str = "by_hand";
 
 /// Why a step cannot be repeated or skipped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ByHandError {
     /// The plan has no step with this path.
+    #[error("the plan has no such step")]
     Unknown,
     /// Its status does not allow it: why, and what does.
+    #[error("{0}")]
     Status(String),
 }
-
-impl fmt::Display for ByHandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("the plan has no such step"),
-            Self::Status(reason) => f.write_str(reason),
-        }
-    }
-}
-
-impl std::error::Error for ByHandError {}
 
 /// A step that failed or was cancelled begins again, and one that waits for its next attempt begins at once. Returns the states
 /// that change.

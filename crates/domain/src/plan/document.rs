@@ -350,7 +350,8 @@ const MAX_NAME_CHARS: usize = 40;
 const MAX_DESCRIPTION_CHARS: usize = 300;
 
 /// A document that plans are made of.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Template {
     /// Its name: that of its file.
     pub name: String,
@@ -362,24 +363,15 @@ pub struct Template {
     pub document: Value,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: String,
-    description: String,
-    input: Value,
-    document: Value,
-}
-
 impl Template {
     /// Reads the file with this stem. `tools`: those that steps may name.
     ///
     /// # Errors
     /// Every problem, with a JSON pointer into the file.
     pub fn parse(json: &str, stem: &str, tools: &[&str]) -> Result<Self, Vec<Problem>> {
-        let file: File =
+        let template: Self =
             serde_json::from_str(json).map_err(|error| vec![Problem::new("", error.to_string())])?;
-        let File { name, description, input, document } = file;
+        let Self { name, description, input, document } = &template;
         let mut problems = Vec::new();
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
         if name != stem || name.len() > MAX_NAME_CHARS || !name.chars().all(is_plain) {
@@ -399,7 +391,6 @@ impl Template {
             let moved = wrong.into_iter();
             problems.extend(moved.map(|one| Problem::new(format!("/document{}", one.pointer), one.message)));
         }
-        let template = Self { name, description, input, document };
         if problems.is_empty() { Ok(template) } else { Err(problems) }
     }
 

@@ -38,9 +38,11 @@ pub use expression::{ExpressionError, condition, evaluate, render, value};
 pub(crate) use expression::{is_plain, names};
 pub use metered::{Elsewhere, Evaluation, all_plain, answer as answer_evaluation, evaluate_elsewhere, tried};
 pub use patch::{MAX_REPAIRS, MAX_REPLANS, Patched, patch};
-pub use resolve::{MAX_RESULT, Resolved, kept, resolve, size, step};
+pub use resolve::{MAX_RESULT, Resolved, kept, resolve, step};
 pub use schema::{model_schema, request_schema};
 pub use state::{
     Advance, Attempt, ChangedStep, End, Failure, Given, Listing, NewExecutor, PlanChanges, PlanEnd, State,
     States, Status, advance, answer, fail, fail_attempt, succeed,
 };
+
+pub use crate::storable::size;

@@ -1,8 +1,6 @@
 //! What a started step executes: its templates rendered in the scope of its place, which has the input, the time, and
 //! results, none of them longer than [`MAX_RESULT`].
 
-use std::io::{Error as IoError, Write};
-
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +8,7 @@ use super::document::{Action, Document, Step, unknown};
 use super::expression::{self, Origins};
 use super::state::{Failure, Given, States};
 use crate::frame::escape;
+use crate::storable::size;
 
 /// What a step executes.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,10 +236,7 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
                 *left -= full;
                 return value.clone();
             }
-            let mut end = (*left * text.len() / full).min(text.len());
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
+            let end = text.floor_char_boundary(*left * text.len() / full);
             *left = 0;
             let kept = &text[..end];
             format!(
@@ -282,25 +278,5 @@ fn shortened(value: &Value, left: &mut usize, path: &str) -> Value {
             *left = left.saturating_sub(size(other));
             other.clone()
         }
-    }
-}
-
-/// Size as JSON, in bytes.
-#[must_use]
-pub fn size(value: &Value) -> usize {
-    struct Count(usize);
-    impl Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> Result<(), IoError> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
     }
 }

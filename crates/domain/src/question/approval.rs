@@ -4,7 +4,6 @@
 //! can check an edited call before it sends it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -231,10 +230,7 @@ pub fn edited_note(input: &Value) -> String {
 pub fn link_token(ids: &Ids) -> String {
     let mut random = [0; 32];
     ids.fill(&mut random);
-    random.iter().fold(String::with_capacity(64), |mut token, byte| {
-        let _ = write!(token, "{byte:02x}");
-        token
-    })
+    hex::encode(random)
 }
 
 /// The path of the page that such a link opens, at the address of the API: `/approve/question_0192…/<token>`.

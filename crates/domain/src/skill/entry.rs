@@ -40,10 +40,7 @@ pub fn line(skill: &SkillSummary) -> String {
 #[must_use]
 pub fn instructions(text: &str, files: &[String]) -> String {
     let body = body(text);
-    let mut end = body.len().min(DISCLOSED_BYTES);
-    while !body.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = body.floor_char_boundary(DISCLOSED_BYTES);
     let mut read = body[..end].to_owned();
     if end < body.len() {
         read.push_str(&format!("\n\n[This is not all: read_skill_file reads {TEXT_FILE} in full.]"));

@@ -52,12 +52,6 @@ pub fn is_path(path: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// Whether a file is a script that the sandbox can run.
-#[must_use]
-pub fn is_script(path: &str) -> bool {
-    path.starts_with("scripts/") && [".js", ".ts"].iter().any(|ending| path.ends_with(ending))
-}
-
 /// Checks the files of a skill.
 ///
 /// # Errors

@@ -166,14 +166,10 @@ impl<'m> Message<'m> {
             && (!words.contains(' ') || self.words.contains(&format!(" {words} ")))
     }
 
-    /// Whether it names the skill, as `weekly-review`, `weekly review` or `/weekly-review`.
-    fn names(&self, skill: &str) -> bool {
-        self.has(skill)
-    }
-
     /// How well a skill matches; `None`: it does not.
     pub fn matches(&mut self, name: &str, triggers: &Triggers) -> Option<Match> {
-        let named = self.names(name);
+        // As `weekly-review`, `weekly review` or `/weekly-review`.
+        let named = self.has(name);
         let words = triggers.keywords.iter().chain(&triggers.verbs).filter(|words| self.has(words));
         let (mut phrase, mut count) = (0, 0);
         for words in words {

@@ -1,11 +1,11 @@
 //! The parts of a schema in the one form.
 
 use std::collections::HashSet;
-use std::io;
 
 use serde_json::{Map, Number, Value, json};
 
 use super::{Unreadable, folded};
+use crate::storable::size;
 
 /// The fields of a schema.
 pub(super) type Schema = Map<String, Value>;
@@ -113,7 +113,7 @@ pub(super) fn own(fields: &Map<String, Value>) -> Schema {
 /// Bytes of what [`own`] reads.
 pub(super) fn own_bytes(fields: &Map<String, Value>) -> usize {
     let is_schema = |key: &str| SCHEMAS.contains(&key);
-    fields.iter().filter(|(key, _)| !is_schema(key)).map(|(key, value)| key.len() + bytes(value)).sum()
+    fields.iter().filter(|(key, _)| !is_schema(key)).map(|(key, value)| key.len() + size(value)).sum()
 }
 
 /// What is kept of a schema that is too deep.
@@ -408,40 +408,4 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
-}
-
-/// Length as JSON, without making it.
-pub(super) fn bytes(value: &Value) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
-}
-
-/// A fragment of a URL with `%xx` decoded.
-pub(super) fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match (first, code) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -103,7 +103,7 @@ fn references_that_multiply_are_cut() {
     }
     let schema = of(json!({"$ref": "#/$defs/d0", "$defs": definitions}));
     assert!(schema["properties"]["a"]["properties"]["b"]["type"] == "object");
-    assert!(form::bytes(&schema) <= MAX_BYTES);
+    assert!(size(&schema) <= MAX_BYTES);
 }
 
 #[test]

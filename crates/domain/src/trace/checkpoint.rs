@@ -72,6 +72,22 @@ impl Trace {
         Ok(checkpoint)
     }
 
+    /// What the model was sent for its answer `nth` (the first one is 1): entries from before the run and of the run, with a
+    /// summary in the place of what was compressed. `None`: there is no such answer. A trace has neither the system prompt nor
+    /// what is sent after the history.
+    #[must_use]
+    pub fn history_before_answer(&self, nth: usize) -> Option<Vec<Entry>> {
+        let mut answers = (0..).zip(&self.lines).filter(|(_, line)| matches!(line, Line::Answer { .. }));
+        let (at, _) = answers.nth(nth.checked_sub(1)?)?;
+        let mut reading = Reading::of(&self.header);
+        self.lines[..at].iter().for_each(|line| reading.read(line));
+        let Checkpoint { mut history, compressed, .. } = reading.checkpoint;
+        if let Some((entries, summary)) = compressed {
+            history.splice(..entries.min(history.len()), [summary]);
+        }
+        Some(history)
+    }
+
     /// The positions of the first and the last entry that the run wrote.
     fn positions(&self) -> (i64, i64) {
         let count = |is_meant: fn(&Line) -> bool| {
@@ -118,7 +134,7 @@ impl Checkpoint {
 }
 
 /// The entry in the place of those that were compressed.
-pub(super) fn summary(text: &str) -> Entry {
+fn summary(text: &str) -> Entry {
     Entry::user(vec![Block::text(text)])
 }
 

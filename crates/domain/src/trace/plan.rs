@@ -18,8 +18,7 @@ use super::Trace;
 use super::replay::{Difference, Replayed};
 use crate::event::Event;
 use crate::plan::{
-    Action, Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, Step, advance, answer, fail,
-    succeed,
+    Document, End, Failure, Given, MAX_STEPS, Offer, States, Status, advance, answer, fail, step, succeed,
 };
 use crate::run::RunStatus;
 
@@ -158,21 +157,6 @@ impl From<End> for Ended {
     }
 }
 
-/// The name of a status in traces.
-#[must_use]
-pub fn name_of(status: Status) -> &'static str {
-    match status {
-        Status::Pending => "pending",
-        Status::Running => "running",
-        Status::Retrying => "retrying",
-        Status::Asking => "asking",
-        Status::Succeeded => "succeeded",
-        Status::Failed => "failed",
-        Status::Cancelled => "cancelled",
-        Status::Skipped => "skipped",
-    }
-}
-
 /// Replays the plan of a trace.
 ///
 /// # Errors
@@ -274,7 +258,7 @@ impl Machine {
             }
         };
         if !taken {
-            return Err(self.differs("step", json!(report), json!({"status": name_of(before)})));
+            return Err(self.differs("step", json!(report), json!({"status": before})));
         }
         self.steps += 1;
         Ok(())
@@ -288,7 +272,7 @@ impl Machine {
         retry_at: Option<DateTime<Utc>>,
     ) -> Result<bool, Box<Difference>> {
         let Some((document, _)) = &self.plan else { return Ok(false) };
-        let Some(step) = step_at(&document.steps, path) else { return Ok(false) };
+        let Some(step) = step(document, path) else { return Ok(false) };
         // The longest pause: the recorded one is a random part of it.
         if !fail(step, &mut self.states, path, error, at, 1.0) {
             return Ok(false);
@@ -364,22 +348,9 @@ impl Machine {
         let settled = self.states.iter().filter(|(_, state)| state.status.is_settled());
         let new = settled.filter(|(path, _)| !self.settled.contains(*path));
         let new: BTreeMap<String, String> =
-            new.map(|(path, state)| (path.clone(), name_of(state.status).to_owned())).collect();
+            new.map(|(path, state)| (path.clone(), state.status.as_str().to_owned())).collect();
         self.settled.extend(new.keys().cloned());
         new
-    }
-}
-
-/// The step of a path such as `each[2].read`.
-fn step_at<'d>(steps: &'d [Step], path: &str) -> Option<&'d Step> {
-    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let id = first.split_once('[').map_or(first, |(id, _)| id);
-    let step = steps.iter().find(|step| step.id == id)?;
-    let Some(rest) = rest else { return Some(step) };
-    match &step.action {
-        Action::Condition { then, otherwise, .. } => step_at(then, rest).or_else(|| step_at(otherwise, rest)),
-        Action::Parallel { steps, .. } | Action::Loop { steps, .. } => step_at(steps, rest),
-        _ => None,
     }
 }
 

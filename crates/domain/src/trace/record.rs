@@ -150,7 +150,7 @@ impl Answers {
     fn lines(&mut self, entry: Entry, at: DateTime<Utc>, returned: &HashMap<String, Returned>) -> Vec<Line> {
         let content = entry.content;
         if entry.role == Role::Assistant {
-            self.asked = content.iter().filter_map(call_of).collect();
+            self.asked = content.iter().filter_map(Block::call).collect();
             let stop = if self.asked.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
             return vec![self.answer(content, stop, at)];
         }
@@ -208,12 +208,5 @@ impl Answers {
         if let Some(stop) = last {
             *stop = reason;
         }
-    }
-}
-
-fn call_of(block: &Block) -> Option<ToolCall> {
-    match block {
-        Block::ToolUse { id, name, input, .. } => Some(ToolCall::of_block(id, name, input, None)),
-        _ => None,
     }
 }

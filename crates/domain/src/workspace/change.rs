@@ -26,11 +26,7 @@ impl FileVersion {
     /// All 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
-        use std::fmt::Write as _;
-        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex::encode(self.0)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::guard::is_invisible;
-use crate::tool_result::boundary;
 
 /// Maximum length of a diff, in bytes: it is part of a question, which a person reads.
 pub const MAX_DIFF_BYTES: usize = 8 * 1024;
@@ -139,7 +138,7 @@ fn printed(edit: &Edit<'_>) -> String {
     };
     let (text, is_ended) = line.strip_suffix('\n').map_or((*line, false), |text| (text, true));
     let mut line = String::from(mark);
-    let end = boundary(text, LINE_BYTES);
+    let end = text.floor_char_boundary(LINE_BYTES);
     for letter in text[..end].chars() {
         if letter != '\t' && is_invisible(letter) {
             let _ = write!(line, "\\u{{{:x}}}", u32::from(letter));

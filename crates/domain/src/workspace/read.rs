@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::WorkspacePath;
-use crate::tool_result::boundary;
 
 /// Lines of a file, as a model reads them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub fn lines_page(
     let first = start.line.max(1);
     let mut page = LinesPage { text: String::new(), lines: None, total, cut_at: None };
     for (number, line) in (1..).zip(content.split_inclusive('\n')).skip(first - 1).take(limit) {
-        let skipped = if number == first { boundary(line, start.at) } else { 0 };
+        let skipped = if number == first { line.floor_char_boundary(start.at) } else { 0 };
         let rest = &line[skipped..];
         let before = page.text.len();
         if numbered {
@@ -54,7 +53,7 @@ pub fn lines_page(
                 break;
             }
             // At least one character, so that reading on comes to an end.
-            let end = boundary(rest, room).max(rest.chars().next().map_or(0, char::len_utf8));
+            let end = rest.floor_char_boundary(room).max(rest.chars().next().map_or(0, char::len_utf8));
             page.text.push_str(&rest[..end]);
             page.cut_at = Some(skipped + end).filter(|at| *at < line.len());
         } else {

@@ -2,7 +2,6 @@
 //! ([`crate::bounded_regex`]).
 
 use crate::bounded_regex::{BoundedRegex, Searcher};
-use crate::tool_result::boundary;
 
 /// Maximum length of a regular expression, in characters.
 pub const MAX_TEXT_PATTERN_CHARS: usize = 500;
@@ -85,7 +84,7 @@ impl TextSearch {
                 found.stopped_after = Some(number - 1);
                 break;
             }
-            let searched = &line[..boundary(line, MAX_LINE_BYTES)];
+            let searched = &line[..line.floor_char_boundary(MAX_LINE_BYTES)];
             let Some(end) = self.find(searched) else {
                 found.stopped_after = Some(number - 1);
                 break;
@@ -117,8 +116,8 @@ fn excerpt(line: &str, at: usize) -> String {
     if line.len() <= EXCERPT_BYTES {
         return line.to_owned();
     }
-    let start = boundary(line, at.saturating_sub(BEFORE_BYTES));
-    let end = boundary(line, start + EXCERPT_BYTES);
+    let start = line.floor_char_boundary(at.saturating_sub(BEFORE_BYTES));
+    let end = line.floor_char_boundary(start + EXCERPT_BYTES);
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" });
     format!("{before}{}{after}", &line[start..end])
 }

@@ -11,7 +11,12 @@ use super::knowledge::excerpt;
 use super::prelude::*;
 use crate::untrusted::marked;
 
-built_in![ManageMemory, ReadProfile, UpdateProfile, ReadCustomInstructions];
+built_in! {
+    ManageMemory: "manage_memory", Idempotent, capability Memory;
+    ReadProfile: "read_profile", Read, capability Memory, tier Detail;
+    UpdateProfile: "update_profile", Idempotent, capability Memory;
+    ReadCustomInstructions: "read_custom_instructions", Read, capability Memory, tier Detail;
+}
 
 /// Memories are listed shortened: a page has about 5 KB.
 const MAX_MEMORIES: u32 = 20;
@@ -44,10 +49,6 @@ enum Action {
 }
 
 impl BuiltIn for ManageMemory {
-    const NAME: &'static str = "manage_memory";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let needs = |field: &str| invalid(format!("this action needs `{field}`"));
         let id = self.memory_id.ok_or_else(|| needs("memory_id"));
@@ -121,17 +122,6 @@ impl Access for MemoryCall {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadProfile {}
 
-impl BuiltIn for ReadProfile {
-    const NAME: &'static str = "read_profile";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for ReadProfile {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let profile = tx.profile().await?;
@@ -171,10 +161,6 @@ pub(super) struct UpdateProfile {
 }
 
 impl BuiltIn for UpdateProfile {
-    const NAME: &'static str = "update_profile";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { list, old, new } = self;
         text("old", old.as_deref(), MAX_PROFILE_ENTRY_BYTES)?;
@@ -218,17 +204,6 @@ impl Access for ProfileCall {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadCustomInstructions {}
-
-impl BuiltIn for ReadCustomInstructions {
-    const NAME: &'static str = "read_custom_instructions";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Memory);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
-}
 
 impl Access for ReadCustomInstructions {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {

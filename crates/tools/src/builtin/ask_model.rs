@@ -14,7 +14,11 @@ use super::web::reads_url;
 use crate::ask::{Ask, Image, Material, TOOLS, TextSource, VISION};
 use crate::outside::{Failed, Web, code_of};
 
-built_in![ExtractData, Translate, AnalyzeImage];
+built_in! {
+    ExtractData: "extract_data", Read, seconds 180, facts reads_text;
+    Translate: "translate", Read, seconds 240, facts reads_text;
+    AnalyzeImage: "analyze_image", Read, capability Web, seconds 180, facts looks;
+}
 
 /// What guards rely on about a tool that reads a text which [`source`] finds.
 fn reads_text() -> ToolFacts {
@@ -41,7 +45,7 @@ fn source(
     match (text, path, result) {
         (Some(text), None, None) => Ok(TextSource::Given(text)),
         (None, Some(path), None) => {
-            let path = files::file(&path)?;
+            let path = files::file(&path).map_err(invalid)?;
             if !is_listed(&context.guards, path.as_str()) {
                 return Err(invalid(format!("`{path}` is not among the paths that you may read")));
             }
@@ -77,14 +81,6 @@ pub(super) struct ExtractData {
 }
 
 impl BuiltIn for ExtractData {
-    const NAME: &'static str = "extract_data";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const TIMEOUT: Duration = Duration::from_secs(180);
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        reads_text()
-    }
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let schema = self.schema;
         if schema["type"] != "object" || !schema["properties"].is_object() {
@@ -139,14 +135,6 @@ pub(super) struct Translate {
 }
 
 impl BuiltIn for Translate {
-    const NAME: &'static str = "translate";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const TIMEOUT: Duration = Duration::from_secs(240);
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        reads_text()
-    }
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { text, path, result_id, to, from, tone } = self;
         line("to", to.as_str(), MAX_WORDS)?;
@@ -188,17 +176,12 @@ pub(super) struct AnalyzeImage {
     question: String,
 }
 
+/// What guards rely on. A posted image has no address; a call with both is refused.
+fn looks() -> ToolFacts {
+    ToolFacts { in_place_of_host: Some("/image_id"), ..reads_url() }
+}
+
 impl BuiltIn for AnalyzeImage {
-    const NAME: &'static str = "analyze_image";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const TIMEOUT: Duration = Duration::from_secs(180);
-    const CAPABILITY: Option<Capability> = Some(Capability::Web);
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        // A posted image has no address; a call with both is refused.
-        ToolFacts { in_place_of_host: Some("/image_id"), ..reads_url() }
-    }
-
     fn plan(self, context: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {
         text("question", self.question.as_str(), MAX_QUESTION)?;
         let material = match (self.url, self.image_id) {

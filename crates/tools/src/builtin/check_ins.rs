@@ -6,7 +6,10 @@ use houston_store::check_in::{CheckInRefusal, PendingCheckIn};
 
 use super::prelude::*;
 
-built_in![ScheduleCheckIn, ManageCheckIns];
+built_in! {
+    ScheduleCheckIn: "schedule_check_in", Idempotent;
+    ManageCheckIns: "manage_check_ins", Idempotent;
+}
 
 // The time is checked against the limits when it is written.
 /// Wake yourself later, once, to look after something: give either `at` or `in_minutes`.
@@ -23,9 +26,6 @@ pub(super) struct ScheduleCheckIn {
 }
 
 impl BuiltIn for ScheduleCheckIn {
-    const NAME: &'static str = "schedule_check_in";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let when = Moment::parse(self.at.as_deref(), self.in_minutes).map_err(invalid)?;
         text("reason", self.reason.as_str(), MAX_REASON_BYTES)?;
@@ -87,9 +87,6 @@ enum Action {
 }
 
 impl BuiltIn for ManageCheckIns {
-    const NAME: &'static str = "manage_check_ins";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(match (self.action, self.id) {
             (Action::List, _) => Manage::List,

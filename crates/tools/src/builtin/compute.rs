@@ -10,7 +10,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::prelude::*;
 
-built_in![GetCurrentTime, Calculate, DateMath, TransformText];
+built_in! {
+    GetCurrentTime: "get_current_time", Read, capability Time;
+    Calculate: "calculate", Read, capability Calculation;
+    DateMath: "date_math", Read, capability Calculation;
+    TransformText: "transform_text", Read;
+}
 
 /// The current date, weekday and time.
 #[derive(Deserialize, JsonSchema)]
@@ -21,10 +26,6 @@ pub(super) struct GetCurrentTime {
 }
 
 impl BuiltIn for GetCurrentTime {
-    const NAME: &'static str = "get_current_time";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Time);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let now = context.now.with_timezone(&zone(self.time_zone.as_deref(), context)?);
         let text =
@@ -55,10 +56,6 @@ pub(super) struct DateMath {
 }
 
 impl BuiltIn for DateMath {
-    const NAME: &'static str = "date_math";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Calculation);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { from, add, to, time_zone } = self;
         let zone = zone(time_zone.as_deref(), context)?;
@@ -93,10 +90,6 @@ pub(super) struct Calculate {
 }
 
 impl BuiltIn for Calculate {
-    const NAME: &'static str = "calculate";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Calculation);
-
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some()
     }
@@ -160,9 +153,6 @@ fn operations() -> Vec<&'static str> {
 }
 
 impl BuiltIn for TransformText {
-    const NAME: &'static str = "transform_text";
-    const EFFECT: EffectClass = EffectClass::Read;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { operation, text, pattern, replacement } = self;
         let operation = match operation {

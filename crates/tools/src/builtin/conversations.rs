@@ -10,7 +10,12 @@ use houston_store::reach::{Conversation, ConversationQuery, Delivery, NewAgentMe
 
 use super::prelude::*;
 
-built_in![SendMessage, ListConversations, ReadConversation, PostToConversation];
+built_in! {
+    SendMessage: SEND_MESSAGE, Idempotent, capability Messages, for_code false;
+    ListConversations: "list_conversations", Read, capability Conversations, needs Reach;
+    ReadConversation: "read_conversation", Read, capability Conversations, tier Detail, needs Reach;
+    PostToConversation: "post_to_conversation", Idempotent, capability Conversations, needs Reach;
+}
 
 /// The kinds that the agent reaches.
 ///
@@ -118,11 +123,6 @@ pub(super) struct ListConversations {
 }
 
 impl BuiltIn for ListConversations {
-    const NAME: &'static str = "list_conversations";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
-    const NEEDS: Option<Needs> = Some(Needs::Reach);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let reached = reached(context)?;
         let mut kinds = names(reached);
@@ -191,12 +191,6 @@ pub(super) struct ReadConversation {
 }
 
 impl BuiltIn for ReadConversation {
-    const NAME: &'static str = "read_conversation";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
-    const NEEDS: Option<Needs> = Some(Needs::Reach);
-    const TIER: Tier = Tier::Detail;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let of = Named::parse(self.conversation_id, context)?;
         let limit = limit(self.limit, DEFAULT_MESSAGES, MAX_MESSAGES)?;
@@ -261,11 +255,6 @@ pub(super) struct PostToConversation {
 }
 
 impl BuiltIn for PostToConversation {
-    const NAME: &'static str = "post_to_conversation";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
-    const NEEDS: Option<Needs> = Some(Needs::Reach);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let to = Named::parse(self.conversation_id, context)?;
         text("text", self.text.as_str(), MAX_POST_BYTES)?;
@@ -343,11 +332,6 @@ pub(super) struct SendMessage {
 }
 
 impl BuiltIn for SendMessage {
-    const NAME: &'static str = SEND_MESSAGE;
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Messages);
-    const IS_FOR_CODE: bool = false;
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         text("content", self.content.as_str(), 256 * 1024)?;
         Ok(Plan::Message { content: self.content, response: ToolResponse::success("Message sent.") })

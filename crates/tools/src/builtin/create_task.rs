@@ -13,7 +13,9 @@ use super::prelude::*;
 use crate::record::NewTaskInfo;
 use crate::tool::TaskKind;
 
-built_in![CreateTask];
+built_in! {
+    CreateTask: "create_task", Idempotent;
+}
 
 // How many there may be is checked when it is written.
 /// Let a task carry something out on its own, in the background. It knows what you work for and its instructions,
@@ -58,9 +60,6 @@ impl From<Patience> for Latency {
 }
 
 impl BuiltIn for CreateTask {
-    const NAME: &'static str = "create_task";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { title, instructions, kind, tools, output, latency } = self;
         line("title", title.as_str(), MAX_TITLE_CHARS)?;

@@ -4,16 +4,23 @@ use houston_domain::workspace::{
     ChangeRefusal, Expected, MAX_FILE_BYTES, WorkspacePath, check_delete, check_write, edited, unified_diff,
 };
 use houston_store::Error;
+use serde::Deserializer;
+use serde::de::Error as _;
 
 use super::files::{self, ReadFile};
 use super::prelude::*;
 
-built_in![WriteFile, EditFile, DeleteFile];
+built_in! {
+    WriteFile: "write_file", Idempotent, capability Files;
+    EditFile: "edit_file", Idempotent, capability Files;
+    DeleteFile: "delete_file", Idempotent, capability Files;
+}
 
-/// What the argument `expected_sha` expects.
-fn expected(sha: Option<&str>) -> Result<Expected, Refusal> {
-    let expected = sha.map_or(Ok(Expected::Any), Expected::parse);
-    expected.map_err(|error| invalid(format!("`expected_sha` {error}")))
+/// Reads an argument `expected_sha`.
+fn expected<'d, D: Deserializer<'d>>(given: D) -> Result<Expected, D::Error> {
+    let sha: Option<String> = Deserialize::deserialize(given)?;
+    let expected = sha.as_deref().map_or(Ok(Expected::Any), Expected::parse);
+    expected.map_err(|error| D::Error::custom(format!("`expected_sha` {error}")))
 }
 
 /// Checks the text of a file, or of a part of it.
@@ -41,43 +48,27 @@ fn previewed(preview: Result<Option<String>>) -> Result<Option<String>> {
 }
 
 /// Creates a file, or replaces its text.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "Create a text file of your workspace, or replace the whole text of one. At most {MAX_FILE_BYTES} bytes."
 ))]
 pub(super) struct WriteFile {
     /// Path below the workspace, as notes/plan.md. Folders need not be made.
-    path: String,
+    #[serde(deserialize_with = "files::path")]
+    #[schemars(with = "String")]
+    path: WorkspacePath,
     /// The whole text.
     content: String,
     /// Write only if the file still has this sha; `none`: only if there is no such file.
-    expected_sha: Option<String>,
+    #[serde(default, deserialize_with = "expected")]
+    #[schemars(with = "Option<String>")]
+    expected_sha: Expected,
 }
 
-impl BuiltIn for WriteFile {
-    const NAME: &'static str = "write_file";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let path = files::file(&self.path)?;
-        let expected = expected(self.expected_sha.as_deref())?;
-        text("content", &self.content)?;
-        Ok(Plan::record(Write { path, content: self.content, expected }))
-    }
-}
-
-#[derive(Debug)]
-struct Write {
-    path: WorkspacePath,
-    content: String,
-    expected: Expected,
-}
-
-impl Write {
+impl WriteFile {
     async fn written(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, content, expected } = self;
+        let Self { path, content, expected_sha: expected } = self;
         let present = tx.present_files(path).await?;
         if let Err(refusal) = check_write(path, content, expected, &present, &tx.file_limits()) {
             return Ok(files::refused(&refusal));
@@ -88,8 +79,12 @@ impl Write {
     }
 }
 
-impl Access for Write {
+impl Access for WriteFile {
     const HAS_PREVIEW: bool = true;
+
+    fn check(&self) -> Result<(), Refusal> {
+        text("content", &self.content)
+    }
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         files::answered(self.written(&mut tx).await)
@@ -104,7 +99,7 @@ impl Access for Write {
 }
 
 /// Replaces a text that occurs once.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = format!(
     "Replace one part of a text file of your workspace. {} it first: `old` must be in it exactly once.",
@@ -112,40 +107,22 @@ impl Access for Write {
 ))]
 pub(super) struct EditFile {
     /// Path below the workspace.
-    path: String,
+    #[serde(deserialize_with = "files::path")]
+    #[schemars(with = "String")]
+    path: WorkspacePath,
     /// The text to replace, with its spaces and line breaks.
     old: String,
     /// What takes its place; empty to delete it.
     new: String,
     /// Change it only if the file still has this sha.
-    expected_sha: Option<String>,
+    #[serde(default, deserialize_with = "expected")]
+    #[schemars(with = "Option<String>")]
+    expected_sha: Expected,
 }
 
-impl BuiltIn for EditFile {
-    const NAME: &'static str = "edit_file";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let path = files::file(&self.path)?;
-        let expected = expected(self.expected_sha.as_deref())?;
-        text("old", &self.old)?;
-        text("new", &self.new)?;
-        Ok(Plan::record(Edit { path, old: self.old, new: self.new, expected }))
-    }
-}
-
-#[derive(Debug)]
-struct Edit {
-    path: WorkspacePath,
-    old: String,
-    new: String,
-    expected: Expected,
-}
-
-impl Edit {
+impl EditFile {
     async fn changed(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, old, new, expected } = self;
+        let Self { path, old, new, expected_sha: expected } = self;
         let Some(file) = tx.file(path).await? else { return Ok(files::missing(path)) };
         // First what the model expects: it should read a changed file again before it corrects the text.
         if !expected.is_met(Some(file.version)) {
@@ -168,8 +145,13 @@ impl Edit {
     }
 }
 
-impl Access for Edit {
+impl Access for EditFile {
     const HAS_PREVIEW: bool = true;
+
+    fn check(&self) -> Result<(), Refusal> {
+        text("old", &self.old)?;
+        text("new", &self.new)
+    }
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         files::answered(self.changed(&mut tx).await)
@@ -185,35 +167,22 @@ impl Access for Edit {
 }
 
 /// Delete a file of your workspace for good.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteFile {
     /// Path below the workspace.
-    path: String,
-    /// Delete it only if the file still has this sha.
-    expected_sha: Option<String>,
-}
-
-impl BuiltIn for DeleteFile {
-    const NAME: &'static str = "delete_file";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        let path = files::file(&self.path)?;
-        Ok(Plan::record(Delete { path, expected: expected(self.expected_sha.as_deref())? }))
-    }
-}
-
-#[derive(Debug)]
-struct Delete {
+    #[serde(deserialize_with = "files::path")]
+    #[schemars(with = "String")]
     path: WorkspacePath,
-    expected: Expected,
+    /// Delete it only if the file still has this sha.
+    #[serde(default, deserialize_with = "expected")]
+    #[schemars(with = "Option<String>")]
+    expected_sha: Expected,
 }
 
-impl Delete {
+impl DeleteFile {
     async fn deleted(&self, tx: &mut RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { path, expected } = self;
+        let Self { path, expected_sha: expected } = self;
         let present = tx.present_files(path).await?;
         if let Err(refusal) = check_delete(path, expected, &present) {
             return Ok(files::refused(&refusal));
@@ -223,7 +192,7 @@ impl Delete {
     }
 }
 
-impl Access for Delete {
+impl Access for DeleteFile {
     const HAS_PREVIEW: bool = true;
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {

@@ -10,22 +10,30 @@ use houston_domain::workspace::{
 };
 use houston_store::workspace_file::{FileEntry, WorkspaceFile};
 use houston_store::{Error, FolderError};
+use serde::Deserializer;
+use serde::de::Error as _;
 
 use super::prelude::*;
 use super::search_files::SearchFiles;
 
-built_in![ReadFile, ListFiles, FindFiles];
+built_in! {
+    ReadFile: "read_file", Read, capability Files, tier Detail;
+    ListFiles: "list_files", Read, capability Files;
+    FindFiles: "find_files", Read, capability Files;
+}
 
 /// Lines of a page. Usually its bytes are the limit.
 const MAX_PAGE_LINES: u32 = 2_000;
 
 /// Read a text file of your workspace, page by page. The first line of the result has its length and its sha, which a
 /// change may name as expected_sha.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
     /// Path below the workspace, as notes/plan.md.
-    path: String,
+    #[serde(deserialize_with = "path")]
+    #[schemars(with = "String")]
+    path: WorkspacePath,
     /// First line; 1 when left out.
     #[schemars(range(min = 1))]
     offset: Option<usize>,
@@ -38,31 +46,7 @@ pub(super) struct ReadFile {
     numbered: Option<bool>,
 }
 
-impl BuiltIn for ReadFile {
-    const NAME: &'static str = "read_file";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(Read {
-            path: file(&self.path)?,
-            start: PageStart { line: self.offset.unwrap_or(1).max(1), at: self.at.unwrap_or(0) },
-            lines: clamped("limit", self.limit, MAX_PAGE_LINES, MAX_PAGE_LINES),
-            numbered: self.numbered.unwrap_or(false),
-        }))
-    }
-}
-
-#[derive(Debug)]
-struct Read {
-    path: WorkspacePath,
-    start: PageStart,
-    lines: Clamped,
-    numbered: bool,
-}
-
-impl Access for Read {
+impl Access for ReadFile {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         answered(tx.file(&self.path).await.map(|file| match file {
             Some(file) => self.page(&file, tx.limits().page_bytes),
@@ -71,11 +55,13 @@ impl Access for Read {
     }
 }
 
-impl Read {
+impl ReadFile {
     /// The lines of the page, after a line about the file, and how to read on.
     fn page(&self, file: &WorkspaceFile, max_bytes: usize) -> ToolResponse {
-        let page = lines_page(&file.content, self.start, self.lines.value, max_bytes, self.numbered);
-        let mut notes: Vec<String> = self.lines.note.clone().into_iter().collect();
+        let start = PageStart { line: self.offset.unwrap_or(1).max(1), at: self.at.unwrap_or(0) };
+        let lines = clamped("limit", self.limit, MAX_PAGE_LINES, MAX_PAGE_LINES);
+        let page = lines_page(&file.content, start, lines.value, max_bytes, self.numbered.unwrap_or(false));
+        let mut notes: Vec<String> = lines.note.into_iter().collect();
         match page.lines {
             None if page.total == 0 => notes.push("The file is empty.".to_owned()),
             None => notes.push(format!("The file ends with line {}.", page.total)),
@@ -130,10 +116,6 @@ pub(super) struct ListFiles {
 }
 
 impl BuiltIn for ListFiles {
-    const NAME: &'static str = "list_files";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let deepest = u32::try_from(MAX_DEPTH).unwrap_or(u32::MAX);
         Ok(Plan::record(List {
@@ -202,10 +184,6 @@ pub(super) struct FindFiles {
 }
 
 impl BuiltIn for FindFiles {
-    const NAME: &'static str = "find_files";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(Find {
             pattern: pattern(&self.glob)?,
@@ -245,8 +223,16 @@ impl Access for Find {
 }
 
 /// The file that the argument `path` names.
-pub(super) fn file(path: &str) -> Result<WorkspacePath, Refusal> {
-    WorkspacePath::file(path).map_err(|error| invalid(format!("`path`: {error}")))
+///
+/// # Errors
+/// Why there can be no such file.
+pub(super) fn file(path: &str) -> Result<WorkspacePath, String> {
+    WorkspacePath::file(path).map_err(|error| format!("`path`: {error}"))
+}
+
+/// Reads an argument `path` that names a file.
+pub(super) fn path<'d, D: Deserializer<'d>>(given: D) -> Result<WorkspacePath, D::Error> {
+    file(&String::deserialize(given)?).map_err(D::Error::custom)
 }
 
 /// The folder that the argument `path` names; `None`: the workspace.
@@ -357,11 +343,12 @@ mod tests {
     }
 
     fn page_at(content: &str, start: PageStart, lines: u32) -> String {
-        let call = Read {
+        let call = ReadFile {
             path: WorkspacePath::file("a.md").unwrap(),
-            start,
-            lines: clamped("limit", Some(lines), MAX_PAGE_LINES, MAX_PAGE_LINES),
-            numbered: false,
+            offset: Some(start.line),
+            at: Some(start.at),
+            limit: Some(lines),
+            numbered: None,
         };
         let file = WorkspaceFile {
             path: "a.md".to_owned(),

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::prelude::*;
 
-built_in![GetFieldInfo];
+built_in! {
+    GetFieldInfo: "get_field_info", Read;
+}
 
 /// Which fields of a thing may be changed, to what, and by whom: api (your user, in their app), agent (you, with a
 /// tool) or both.
@@ -19,9 +21,6 @@ pub(super) struct GetFieldInfo {
 }
 
 impl BuiltIn for GetFieldInfo {
-    const NAME: &'static str = "get_field_info";
-    const EFFECT: EffectClass = EffectClass::Read;
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Some(entity) = Entity::from_name(self.entity.trim()) else {
             let all = Entity::ALL.map(Entity::as_str).join(", ");

@@ -9,7 +9,10 @@ use houston_store::reach::{ConversationChange, NewAgentMessage, NewConversation}
 use super::conversations::{ListConversations, Named, PostToConversation, ids, post_refused};
 use super::prelude::*;
 
-built_in![CreateGoal, UpdateGoal];
+built_in! {
+    CreateGoal: "create_goal", Idempotent, capability Conversations, needs Reach;
+    UpdateGoal: "update_goal", Idempotent, capability Conversations, needs Reach, changes Goal;
+}
 
 /// Makes a conversation, with a first message to its agent if one is given. Written with the step: exactly once. How many
 /// there may be is checked when it is written.
@@ -34,11 +37,6 @@ pub(super) struct CreateGoal {
 }
 
 impl BuiltIn for CreateGoal {
-    const NAME: &'static str = "create_goal";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
-    const NEEDS: Option<Needs> = Some(Needs::Reach);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { title, mut description, message, kind } = self;
         let kinds: Vec<&AgentType> = context.reached.iter().filter(|kind| kind.user_creatable()).collect();
@@ -140,12 +138,6 @@ pub(super) struct UpdateGoal {
 }
 
 impl BuiltIn for UpdateGoal {
-    const NAME: &'static str = "update_goal";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Conversations);
-    const NEEDS: Option<Needs> = Some(Needs::Reach);
-    const CHANGES: Option<Entity> = Some(Entity::Goal);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { conversation_id, title, mut description, status } = self;
         let (of, kind) = Named::with_kind(conversation_id, context)?;

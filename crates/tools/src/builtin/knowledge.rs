@@ -13,18 +13,18 @@ use uuid::Uuid;
 
 use super::prelude::*;
 
-built_in![
-    CreateNote,
-    ListNotes,
-    ManageLearning,
-    ReadNote,
-    UpdateNote,
-    DeleteNote,
-    ListLearnings,
-    CreateFeedItem,
-    ListFeedItems,
-    ReadFeedItem,
-];
+built_in! {
+    CreateNote: "create_note", Idempotent, capability Notes;
+    ListNotes: "list_notes", Read, capability Notes;
+    ManageLearning: "manage_learning", Idempotent, capability Learnings;
+    ReadNote: "read_note", Read, capability Notes, tier Detail;
+    UpdateNote: "update_note", Idempotent, capability Notes, changes Note;
+    DeleteNote: "delete_note", Idempotent, capability Notes;
+    ListLearnings: "list_learnings", Read, capability Learnings;
+    CreateFeedItem: "create_feed_item", Idempotent, capability Feed;
+    ListFeedItems: "list_feed_items", Read, capability Feed;
+    ReadFeedItem: "read_feed_item", Read, capability Feed, tier Detail;
+}
 
 /// Create a note that stays with this goal: results, decisions, lists.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,19 +36,12 @@ pub(super) struct CreateNote {
     content: String,
 }
 
-impl BuiltIn for CreateNote {
-    const NAME: &'static str = "create_note";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
-        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for CreateNote {
+    fn check(&self) -> Result<(), Refusal> {
+        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
+        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let done = tx.create_item(KnowledgeKind::Note, Some(&self.title), &self.content).await;
         created(done, || format!("Created {}: {}", NoteId(tx.ids().row), self.title))
@@ -65,10 +58,6 @@ impl Access for CreateNote {
 pub(super) struct ListNotes(Listing<NoteId, 50>);
 
 impl BuiltIn for ListNotes {
-    const NAME: &'static str = "list_notes";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(Documents {
             kind: KnowledgeKind::Note,
@@ -90,17 +79,6 @@ fn note_ids() -> String {
     format!("An id from <notes> or {}.", ListNotes::NAME)
 }
 
-impl BuiltIn for ReadNote {
-    const NAME: &'static str = "read_note";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for ReadNote {
     async fn apply(&self, tx: RecordTx<'_>) -> Result<ToolResponse> {
         document(tx, KnowledgeKind::Note, self.note_id, ListNotes::NAME).await
@@ -118,23 +96,15 @@ pub(super) struct UpdateNote {
     content: Option<String>,
 }
 
-impl BuiltIn for UpdateNote {
-    const NAME: &'static str = "update_note";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-    const CHANGES: Option<Entity> = Some(Entity::Note);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
+impl Access for UpdateNote {
+    fn check(&self) -> Result<(), Refusal> {
         if self.title.is_none() && self.content.is_none() {
             return Err(invalid("give `title`, `content` or both"));
         }
         line("title", self.title.as_deref(), MAX_TITLE_CHARS)?;
-        text("content", self.content.as_deref(), MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::record(self))
+        text("content", self.content.as_deref(), MAX_DOCUMENT_BYTES)
     }
-}
 
-impl Access for UpdateNote {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (id, title, content) = (self.note_id, self.title.as_deref(), self.content.as_deref());
         let change = KnowledgeChange { title, content, ..KnowledgeChange::default() };
@@ -151,16 +121,6 @@ impl Access for UpdateNote {
 pub(super) struct DeleteNote {
     #[schemars(with = "String", description = note_ids())]
     note_id: NoteId,
-}
-
-impl BuiltIn for DeleteNote {
-    const NAME: &'static str = "delete_note";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Notes);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
 }
 
 impl Access for DeleteNote {
@@ -184,19 +144,12 @@ pub(super) struct CreateFeedItem {
     content: String,
 }
 
-impl BuiltIn for CreateFeedItem {
-    const NAME: &'static str = "create_feed_item";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
-        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for CreateFeedItem {
+    fn check(&self) -> Result<(), Refusal> {
+        line("title", self.title.as_str(), MAX_TITLE_CHARS)?;
+        text("content", self.content.as_str(), MAX_DOCUMENT_BYTES)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let done = tx.create_item(KnowledgeKind::FeedItem, Some(&self.title), &self.content).await;
         created(done, || format!("Created {}: {}", FeedItemId(tx.ids().row), self.title))
@@ -213,10 +166,6 @@ impl Access for CreateFeedItem {
 pub(super) struct ListFeedItems(Listing<FeedItemId, 50>);
 
 impl BuiltIn for ListFeedItems {
-    const NAME: &'static str = "list_feed_items";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let (kind, reads) = (KnowledgeKind::FeedItem, ReadFeedItem::NAME);
         Ok(Plan::record(Documents { kind, query: self.0.query()?, reads }))
@@ -229,17 +178,6 @@ impl BuiltIn for ListFeedItems {
 pub(super) struct ReadFeedItem {
     #[schemars(with = "String", description = format!("An id from {}.", ListFeedItems::NAME))]
     feed_item_id: FeedItemId,
-}
-
-impl BuiltIn for ReadFeedItem {
-    const NAME: &'static str = "read_feed_item";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Feed);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
 }
 
 impl Access for ReadFeedItem {
@@ -270,10 +208,6 @@ enum LearningAction {
 }
 
 impl BuiltIn for ManageLearning {
-    const NAME: &'static str = "manage_learning";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { action, content, learning_id } = self;
         let content = || {
@@ -327,10 +261,6 @@ impl Access for LearningCall {
 pub(super) struct ListLearnings(Listing<LearningId, 20>);
 
 impl BuiltIn for ListLearnings {
-    const NAME: &'static str = "list_learnings";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Learnings);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         Ok(Plan::record(LearningList(self.0.query()?)))
     }

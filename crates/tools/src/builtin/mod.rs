@@ -1,13 +1,49 @@
 //! The tools that come with Houston. A file has one tool, or those that read better together, and the list of them.
 
-/// The tools of a file.
+/// The tools of a file: the type of the arguments, the name, what may be repeated after a crash, and the facts of
+/// [`About`] that are not the usual ones.
 macro_rules! built_in {
-    ($($tool:ty),+ $(,)?) => {
+    ($($tool:ident: $name:expr, $effect:ident $(, $fact:ident $value:tt)*;)+) => {
+        $(impl crate::typed::About for $tool {
+            const NAME: &'static str = $name;
+            const EFFECT: EffectClass = EffectClass::$effect;
+            $(fact!($fact $value);)*
+        })+
+
         pub(super) const BUILT_IN: &[crate::builtin::Listed] = &[$(crate::builtin::Listed {
             name: <$tool>::NAME,
             needs: <$tool>::NEEDS,
             make: |outside| crate::typed::shared::<$tool, _>(outside.into()),
         }),+];
+    };
+}
+
+macro_rules! fact {
+    (capability $value:ident) => {
+        const CAPABILITY: Option<Capability> = Some(Capability::$value);
+    };
+    (tier $value:ident) => {
+        const TIER: Tier = Tier::$value;
+    };
+    (needs $value:ident) => {
+        const NEEDS: Option<Needs> = Some(Needs::$value);
+    };
+    (changes $value:ident) => {
+        const CHANGES: Option<Entity> = Some(Entity::$value);
+    };
+    (seconds $value:literal) => {
+        const TIMEOUT: Duration = Duration::from_secs($value);
+    };
+    (facts $value:ident) => {
+        fn facts() -> houston_domain::guard::ToolFacts {
+            $value()
+        }
+    };
+    (for_code $value:literal) => {
+        const IS_FOR_CODE: bool = $value;
+    };
+    (expressions $value:literal) => {
+        const TAKES_EXPRESSIONS: bool = $value;
     };
 }
 
@@ -41,7 +77,7 @@ pub use crate::many::SEARCH_TOOLS;
 
 use crate::outside::Outside;
 use crate::tool::SharedTool;
-use crate::typed::{BuiltIn as _, Needs};
+use crate::typed::{About, Needs};
 
 pub const CREATE_PLAN: &str = plans::CreatePlan::NAME;
 pub const CREATE_TASK: &str = create_task::CreateTask::NAME;

@@ -20,7 +20,11 @@ use crate::input::line as one_line;
 use crate::record::{NewPlanInfo, NewTaskInfo};
 use crate::tool::TaskKind;
 
-built_in![CreatePlan, ReadPlan, ChangePlan];
+built_in! {
+    CreatePlan: "create_plan", Idempotent, needs Plans, expressions true;
+    ReadPlan: "read_plan", Read, tier Detail, needs Plans;
+    ChangePlan: "change_plan", Idempotent, needs Plans, expressions true;
+}
 
 /// The kind of the plans that the agent makes.
 fn kind(context: &CallContext) -> Result<&TaskKind, Refusal> {
@@ -91,11 +95,6 @@ pub(super) struct CreatePlan {
 }
 
 impl BuiltIn for CreatePlan {
-    const NAME: &'static str = "create_plan";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const NEEDS: Option<Needs> = Some(Needs::Plans);
-    const TAKES_EXPRESSIONS: bool = true;
-
     /// The schema is that of documents, and names the templates of the installation.
     fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
         definition.input_schema = schema(&outside.plan_templates).into();
@@ -264,11 +263,6 @@ pub(super) struct ReadPlan {
 }
 
 impl BuiltIn for ReadPlan {
-    const NAME: &'static str = "read_plan";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const NEEDS: Option<Needs> = Some(Needs::Plans);
-    const TIER: Tier = Tier::Detail;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let kind = kind(context)?.clone();
         if self.path.is_some() && self.plan_id.is_none() {
@@ -427,11 +421,6 @@ pub(super) struct ChangePlan {
 }
 
 impl BuiltIn for ChangePlan {
-    const NAME: &'static str = "change_plan";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const NEEDS: Option<Needs> = Some(Needs::Plans);
-    const TAKES_EXPRESSIONS: bool = true;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { plan_id, version, remove, add, output, reason } = self;
         let kind = kind(context)?.clone();

@@ -2,11 +2,12 @@
 
 use houston_domain::id::ResultId;
 use houston_domain::knowledge::MAX_QUERY_CHARS;
-use houston_domain::tool_result::boundary;
 
 use super::prelude::*;
 
-built_in![ReadResult];
+built_in! {
+    ReadResult: "read_result", Read, tier Detail, for_code false;
+}
 
 /// Matches that one search returns.
 const MAX_MATCHES: usize = 10;
@@ -34,11 +35,6 @@ pub(super) struct ReadResult {
 }
 
 impl BuiltIn for ReadResult {
-    const NAME: &'static str = "read_result";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const TIER: Tier = Tier::Detail;
-    const IS_FOR_CODE: bool = false;
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let query = match (self.offset, self.line, self.query) {
             (offset, None, None) => ResultQuery::From(offset.unwrap_or(0)),
@@ -91,7 +87,7 @@ enum ResultQuery {
 #[must_use]
 pub fn preview(response: &ToolResponse, id: ResultId, max_bytes: usize) -> ToolResponse {
     let text = response.text();
-    let end = boundary(text, max_bytes);
+    let end = text.floor_char_boundary(max_bytes);
     let preview = format!(
         "{}\n\n[This is the beginning: the result has {} bytes, shown are {end}. The whole of it is kept as {id}: read \
          on with {} (result_id, and offset {end}), or search in it (result_id, and query).]",
@@ -108,7 +104,7 @@ pub fn preview(response: &ToolResponse, id: ResultId, max_bytes: usize) -> ToolR
 /// What the model reads of a result: about `max_bytes` bytes at most.
 fn read(content: &str, query: &ResultQuery, max_bytes: usize) -> String {
     match query {
-        ResultQuery::From(offset) => page(content, boundary(content, *offset), max_bytes),
+        ResultQuery::From(offset) => page(content, content.floor_char_boundary(*offset), max_bytes),
         ResultQuery::Line(line) => match line_start(content, *line) {
             Some(start) => page(content, start, max_bytes),
             None => format!("The result has {} lines.", content.lines().count()),
@@ -121,7 +117,8 @@ fn page(content: &str, start: usize, max_bytes: usize) -> String {
     if start >= content.len() {
         return format!("The result ends at byte {}.", content.len());
     }
-    let mut end = boundary(content, start.saturating_add(max_bytes.saturating_sub(NOTE_BYTES).max(4)));
+    let mut end =
+        content.floor_char_boundary(start.saturating_add(max_bytes.saturating_sub(NOTE_BYTES).max(4)));
     if end < content.len() {
         // End at a line break, unless that would lose more than half of the page.
         let half = start + (end - start) / 2;
@@ -150,8 +147,8 @@ fn find(content: &str, words: &str, max_bytes: usize) -> String {
     let mut excerpts = Vec::new();
     let mut room = max_bytes.saturating_sub(NOTE_BYTES);
     for (at, length) in matches.iter().take(MAX_MATCHES) {
-        let start = boundary(content, at.saturating_sub(CONTEXT_BYTES));
-        let end = boundary(content, at.saturating_add(length + CONTEXT_BYTES));
+        let start = content.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES));
+        let end = content.floor_char_boundary(at.saturating_add(length + CONTEXT_BYTES));
         let excerpt = format!("[offset {start}] …{}…", content[start..end].trim());
         if excerpt.len() > room {
             break;

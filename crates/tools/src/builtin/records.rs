@@ -13,7 +13,13 @@ use serde_json::{Map, Value};
 use super::prelude::*;
 use super::tables::{ListTables, missing, refused, written};
 
-built_in![AddRecords, SearchRecords, AggregateRecords, UpdateRecord, DeleteRecord];
+built_in! {
+    AddRecords: "add_records", Idempotent, capability Tables;
+    SearchRecords: "search_records", Read, capability Tables;
+    AggregateRecords: "aggregate_records", Read, capability Tables;
+    UpdateRecord: "update_record", Idempotent, capability Tables;
+    DeleteRecord: "delete_record", Idempotent, capability Tables;
+}
 
 /// A call with the zone in which its times are read.
 #[derive(Debug)]
@@ -34,10 +40,6 @@ pub(super) struct AddRecords {
 }
 
 impl BuiltIn for AddRecords {
-    const NAME: &'static str = "add_records";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let count = self.records.len();
         if !(1..=MAX_ADDED).contains(&count) {
@@ -98,10 +100,6 @@ pub(super) struct SearchRecords {
 }
 
 impl BuiltIn for SearchRecords {
-    const NAME: &'static str = "search_records";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let page = self.page.unwrap_or(1);
         if page == 0 {
@@ -178,10 +176,6 @@ pub(super) struct AggregateRecords {
 }
 
 impl BuiltIn for AggregateRecords {
-    const NAME: &'static str = "aggregate_records";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
         Ok(Plan::record(InZone { call: self, zone: context.zone }))
@@ -255,10 +249,6 @@ pub(super) struct UpdateRecord {
 }
 
 impl BuiltIn for UpdateRecord {
-    const NAME: &'static str = "update_record";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         line("table", self.table.as_str(), MAX_NAME_CHARS)?;
         Ok(Plan::record(InZone { call: self, zone: context.zone }))
@@ -291,18 +281,11 @@ pub(super) struct DeleteRecord {
     record_id: RecordId,
 }
 
-impl BuiltIn for DeleteRecord {
-    const NAME: &'static str = "delete_record";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for DeleteRecord {
+    fn check(&self) -> Result<(), Refusal> {
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let (name, id) = (&self.table, self.record_id);
         let Some(table) = tx.table(name).await? else { return Ok(missing(name)) };

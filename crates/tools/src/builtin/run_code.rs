@@ -14,7 +14,9 @@ use super::prelude::*;
 use super::snippets::ReadSnippet;
 use crate::code::{Code, CodeCall, CodeHost, declarations};
 
-built_in![RunCode];
+built_in! {
+    RunCode: "run_code", Idempotent, capability Code, for_code false, facts runs_code;
+}
 
 /// The languages of code, for schemas.
 pub(super) const LANGUAGES: [&str; 2] = ["javascript", "typescript"];
@@ -35,11 +37,6 @@ pub(super) struct RunCode {
 }
 
 impl BuiltIn<Scripts> for RunCode {
-    const NAME: &'static str = "run_code";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Code);
-    const IS_FOR_CODE: bool = false;
-
     fn adapt(definition: &mut ToolDefinition, scripts: &Scripts) {
         definition.description += &scripts.about_tools();
     }
@@ -50,10 +47,6 @@ impl BuiltIn<Scripts> for RunCode {
 
     fn calling(scripts: &Scripts, tools: &[ToolDefinition]) -> Option<Scripts> {
         Some(scripts.with_tools(tools))
-    }
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        facts()
     }
 
     fn plan(self, context: &CallContext, scripts: &Scripts) -> Result<Plan, Refusal> {
@@ -87,7 +80,7 @@ pub(super) struct Scripts {
 }
 
 /// What guards rely on about a tool that runs code.
-pub(super) fn facts() -> ToolFacts {
+pub(super) fn runs_code() -> ToolFacts {
     ToolFacts {
         level: Level::Execute,
         category: Category::CodeExecute,

@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
-use houston_domain::guard::ToolFacts;
 use houston_domain::tool_call::ToolDefinition;
 use houston_sandbox::{MAX_SHELL_OUTPUT, Shell, ShellEnd, ShellRun};
 use houston_store::workspace_file::CommandFiles;
 use houston_store::{Error, FolderError};
 
 use super::prelude::*;
-use super::run_code;
+use super::run_code::runs_code;
 
-built_in![RunShell];
+built_in! {
+    RunShell: "run_shell", Idempotent, capability Code, facts runs_code;
+}
 
 /// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 16 << 10;
@@ -38,10 +39,6 @@ pub(super) struct RunShell {
 }
 
 impl BuiltIn for RunShell {
-    const NAME: &'static str = "run_shell";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Code);
-
     fn adapt(definition: &mut ToolDefinition, outside: &Outside) {
         definition.timeout = outside.shell_time + MORE_TIME;
         let folder = if outside.keeps_files {
@@ -57,10 +54,6 @@ impl BuiltIn for RunShell {
 
     fn is_available(outside: &Outside) -> bool {
         outside.shell.is_some()
-    }
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        run_code::facts()
     }
 
     fn plan(self, context: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {

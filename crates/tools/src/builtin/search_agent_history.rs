@@ -10,7 +10,9 @@ use houston_store::session_search::{FoundSession, SessionEntry};
 use super::prelude::*;
 use crate::input::line as one_line;
 
-built_in![SearchAgentHistory];
+built_in! {
+    SearchAgentHistory: "search_agent_history", Read, needs Sessions;
+}
 
 // Offered as soon as the agentable has a closed session.
 /// Your earlier conversations, of which <agent_history> has only a part. With query: the sessions that fit best, with
@@ -39,10 +41,6 @@ pub(super) struct SearchAgentHistory {
 }
 
 impl BuiltIn for SearchAgentHistory {
-    const NAME: &'static str = "search_agent_history";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const NEEDS: Option<Needs> = Some(Needs::Sessions);
-
     fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { query, timeframe, from, to, session_id, after } = self;
         Ok(Plan::record(match (query, session_id) {

@@ -12,7 +12,9 @@ use houston_store::workspace_file::FileEntry;
 use super::files::{self, Clamped, ReadFile};
 use super::prelude::*;
 
-built_in![SearchFiles];
+built_in! {
+    SearchFiles: "search_files", Read, capability Files;
+}
 
 /// Matches if the call does not set `limit`.
 const DEFAULT_MATCHES: u32 = 50;
@@ -43,10 +45,6 @@ pub(super) struct SearchFiles {
 }
 
 impl BuiltIn for SearchFiles {
-    const NAME: &'static str = "search_files";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Files);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let text = TextPattern::new(&self.regex, self.ignore_case.unwrap_or(false))
             .map_err(|error| invalid(format!("`regex` {error}")))?;

@@ -7,7 +7,11 @@ use super::prelude::*;
 use super::run_code::RunCode;
 use crate::skills::{Skills, not_found};
 
-built_in![ListSkills, UseSkill, ReadSkillFile];
+built_in! {
+    ListSkills: "list_skills", Read, capability Skills, needs Skills;
+    UseSkill: USE_SKILL, Read, capability Skills, needs Skills, for_code false;
+    ReadSkillFile: "read_skill_file", Read, capability Skills, tier Detail, needs Skills;
+}
 
 /// The skills of the run. One without may have calls in its history.
 fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
@@ -20,11 +24,6 @@ fn skills(context: &CallContext) -> Result<&Skills, Refusal> {
 pub(super) struct ListSkills {}
 
 impl BuiltIn for ListSkills {
-    const NAME: &'static str = "list_skills";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
-    const NEEDS: Option<Needs> = Some(Needs::Skills);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let lines: Vec<String> = skills(context)?.available().iter().map(entry::line).collect();
         Ok(Plan::Answer(ToolResponse::success(lines.join("\n"))))
@@ -40,12 +39,6 @@ pub(super) struct UseSkill {
 }
 
 impl BuiltIn for UseSkill {
-    const NAME: &'static str = USE_SKILL;
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
-    const NEEDS: Option<Needs> = Some(Needs::Skills);
-    const IS_FOR_CODE: bool = false;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let skills = skills(context)?;
         let skill = skills.find(&self.name)?;
@@ -96,12 +89,6 @@ pub(super) struct ReadSkillFile {
 }
 
 impl BuiltIn for ReadSkillFile {
-    const NAME: &'static str = "read_skill_file";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Skills);
-    const NEEDS: Option<Needs> = Some(Needs::Skills);
-    const TIER: Tier = Tier::Detail;
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let path = self.path.trim().trim_start_matches("./").to_owned();
         let skills = skills(context)?;

@@ -11,11 +11,19 @@ use houston_store::snippet::{NewSnippet, SavedSnippet, SnippetEntry};
 use serde_json::{Map, Value, json};
 
 use super::prelude::*;
-use super::run_code::{LANGUAGES, Scripts, facts};
+use super::run_code::{LANGUAGES, Scripts, runs_code};
 use crate::many::arguments;
 use crate::tool::{InvalidInput, SharedTool, Tool};
 
-built_in![SaveSnippet, ListSnippets, ReadSnippet, RunSnippet, DeleteSnippet, CreateTool];
+built_in! {
+    SaveSnippet: "save_snippet", Idempotent, capability Snippets;
+    ListSnippets: "list_snippets", Read, capability Snippets;
+    ReadSnippet: "read_snippet", Read, capability Snippets, tier Detail;
+    RunSnippet: "run_snippet", Idempotent, capability Snippets, for_code false, facts runs_code;
+    DeleteSnippet: "delete_snippet", Idempotent, capability Snippets;
+    // What code asks for, a person would have to decide while the code waits.
+    CreateTool: "create_tool", Idempotent, capability Snippets, for_code false, facts makes_tool;
+}
 
 /// The language as it is stored.
 fn language_name(language: Language) -> &'static str {
@@ -48,10 +56,6 @@ pub(super) struct SaveSnippet {
 }
 
 impl BuiltIn for SaveSnippet {
-    const NAME: &'static str = "save_snippet";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some()
     }
@@ -61,13 +65,16 @@ impl BuiltIn for SaveSnippet {
         line("description", self.description.as_str(), MAX_DESCRIPTION_CHARS)?;
         text("code", self.code.as_str(), usize::MAX)?;
         snippet::check_code(&self.code).map_err(invalid)?;
-        Ok(Plan::record(self))
+        Ok(Plan::record(Save(self)))
     }
 }
 
-impl Access for SaveSnippet {
+#[derive(Debug)]
+struct Save(SaveSnippet);
+
+impl Access for Save {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
-        let Self { name, description, code, language } = self;
+        let SaveSnippet { name, description, code, language } = &self.0;
         let snippet = NewSnippet { name, language: language_name(*language), description, code, tool: None };
         let (done, saved) = match tx.save_snippet(&snippet, 0).await {
             Ok(saved) => (Ok(()), saved),
@@ -93,16 +100,6 @@ impl Access for SaveSnippet {
     ReadSnippet::NAME
 ))]
 pub(super) struct ListSnippets {}
-
-impl BuiltIn for ListSnippets {
-    const NAME: &'static str = "list_snippets";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        Ok(Plan::record(self))
-    }
-}
 
 impl Access for ListSnippets {
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
@@ -131,19 +128,11 @@ pub(super) struct ReadSnippet {
     name: String,
 }
 
-impl BuiltIn for ReadSnippet {
-    const NAME: &'static str = "read_snippet";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-    const TIER: Tier = Tier::Detail;
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        snippet::check_name(&self.name).map_err(invalid)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for ReadSnippet {
+    fn check(&self) -> Result<(), Refusal> {
+        snippet::check_name(&self.name).map_err(invalid)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let source = format!("snippet {}", self.name);
         let Some(found) = tx.snippet(&self.name).await? else {
@@ -171,11 +160,6 @@ pub(super) struct RunSnippet {
 }
 
 impl BuiltIn<Scripts> for RunSnippet {
-    const NAME: &'static str = "run_snippet";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-    const IS_FOR_CODE: bool = false;
-
     fn is_available(scripts: &Scripts) -> bool {
         scripts.can_run()
     }
@@ -187,10 +171,6 @@ impl BuiltIn<Scripts> for RunSnippet {
     fn snippet_tool(scripts: &Scripts, tool: &SnippetTool) -> Option<SharedTool> {
         let runner = || SnippetRunner::new(tool, scripts.clone());
         scripts.may_be_tools.then(|| Arc::new(runner()) as SharedTool)
-    }
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        facts()
     }
 
     fn plan(self, context: &CallContext, scripts: &Scripts) -> Result<Plan, Refusal> {
@@ -235,7 +215,7 @@ impl Tool for SnippetRunner {
     }
 
     fn facts(&self) -> ToolFacts {
-        ToolFacts { untrusted_output: self.tool.untrusted, ..facts() }
+        ToolFacts { untrusted_output: self.tool.untrusted, ..runs_code() }
     }
 
     fn pin(&self) -> Option<&str> {
@@ -258,18 +238,11 @@ pub(super) struct DeleteSnippet {
     name: String,
 }
 
-impl BuiltIn for DeleteSnippet {
-    const NAME: &'static str = "delete_snippet";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        snippet::check_name(&self.name).map_err(invalid)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for DeleteSnippet {
+    fn check(&self) -> Result<(), Refusal> {
+        snippet::check_name(&self.name).map_err(invalid)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let name = &self.name;
         Ok(match tx.delete_snippet(name).await? {
@@ -302,19 +275,14 @@ pub(super) struct CreateTool {
     language: Language,
 }
 
-impl BuiltIn for CreateTool {
-    const NAME: &'static str = "create_tool";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Snippets);
-    // What code asks for, a person would have to decide while the code waits.
-    const IS_FOR_CODE: bool = false;
+/// What guards rely on: as calling the tool runs the code, a person is asked about each.
+fn makes_tool() -> ToolFacts {
+    ToolFacts { asks_each_time: true, ..runs_code() }
+}
 
+impl BuiltIn for CreateTool {
     fn is_available(outside: &Outside) -> bool {
         outside.sandbox.is_some() && outside.snippet_tools > 0
-    }
-
-    fn facts(_: EffectClass) -> ToolFacts {
-        ToolFacts { asks_each_time: true, ..facts() }
     }
 
     fn plan(self, _: &CallContext, outside: &Outside) -> Result<Plan, Refusal> {

@@ -11,7 +11,12 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::prelude::*;
 
-built_in![CreateTable, AddFields, ListTables, DropTable];
+built_in! {
+    CreateTable: "create_table", Idempotent, capability Tables;
+    AddFields: "add_fields", Idempotent, capability Tables;
+    ListTables: "list_tables", Read, capability Tables;
+    DropTable: "drop_table", Idempotent, capability Tables;
+}
 
 /// Creates a table. Written with the step: exactly once.
 #[derive(Deserialize, JsonSchema)]
@@ -49,10 +54,6 @@ fn fields_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl BuiltIn for CreateTable {
-    const NAME: &'static str = "create_table";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let Self { name, description, fields, preset } = self;
         if let Some(name) = &name {
@@ -124,18 +125,11 @@ pub(super) struct AddFields {
     fields: Vec<Field>,
 }
 
-impl BuiltIn for AddFields {
-    const NAME: &'static str = "add_fields";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for AddFields {
+    fn check(&self) -> Result<(), Refusal> {
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let Some(table) = tx.table(&self.table).await? else { return Ok(missing(&self.table)) };
         Ok(match tx.add_fields(&table, &self.fields).await? {
@@ -156,18 +150,11 @@ pub(super) struct ListTables {
     table: Option<String>,
 }
 
-impl BuiltIn for ListTables {
-    const NAME: &'static str = "list_tables";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_deref(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for ListTables {
+    fn check(&self) -> Result<(), Refusal> {
+        line("table", self.table.as_deref(), MAX_NAME_CHARS)
+    }
+
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {
         let stored =
             |table: &CustomTable, text| untrusted::stored(table.untrusted, &table.id.to_string(), text);
@@ -209,18 +196,11 @@ pub(super) struct DropTable {
     table: String,
 }
 
-impl BuiltIn for DropTable {
-    const NAME: &'static str = "drop_table";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Tables);
-
-    fn plan(self, _: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
-        line("table", self.table.as_str(), MAX_NAME_CHARS)?;
-        Ok(Plan::record(self))
-    }
-}
-
 impl Access for DropTable {
+    fn check(&self) -> Result<(), Refusal> {
+        line("table", self.table.as_str(), MAX_NAME_CHARS)
+    }
+
     const HAS_PREVIEW: bool = true;
 
     async fn apply(&self, mut tx: RecordTx<'_>) -> Result<ToolResponse> {

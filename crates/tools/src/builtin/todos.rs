@@ -8,7 +8,10 @@ use houston_store::todo::{NewTodo, Todo, TodoChange, TodoQuery};
 
 use super::prelude::*;
 
-built_in![ManageTodos, ListTodos];
+built_in! {
+    ManageTodos: "manage_todos", Idempotent, capability Todos;
+    ListTodos: "list_todos", Read, capability Todos;
+}
 
 /// What takes away the time at which a todo is due.
 const NO_DUE: &str = "none";
@@ -53,10 +56,6 @@ enum Action {
 }
 
 impl BuiltIn for ManageTodos {
-    const NAME: &'static str = "manage_todos";
-    const EFFECT: EffectClass = EffectClass::Idempotent;
-    const CAPABILITY: Option<Capability> = Some(Capability::Todos);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let action = self.action;
         if action == Action::Add && self.titles.is_empty() {
@@ -229,10 +228,6 @@ pub(super) struct ListTodos {
 }
 
 impl BuiltIn for ListTodos {
-    const NAME: &'static str = "list_todos";
-    const EFFECT: EffectClass = EffectClass::Read;
-    const CAPABILITY: Option<Capability> = Some(Capability::Todos);
-
     fn plan(self, context: &CallContext, _: &Outside) -> Result<Plan, Refusal> {
         let due_by = self.due_by.map(|text| match text.trim() {
             "now" => Ok(context.now),

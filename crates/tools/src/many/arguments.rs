@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use houston_domain::question::schema::is_type;
 use serde_json::{Map, Number, Value, json};
 
 /// Levels of objects within an example.
@@ -69,7 +70,7 @@ pub(crate) fn complaint(schema: &Value, input: &Value) -> Option<String> {
             continue;
         };
         let types = types(property);
-        if !types.is_empty() && !types.iter().any(|wanted| has_type(value, wanted)) {
+        if !types.is_empty() && !types.iter().any(|wanted| is_type(wanted, value)) {
             return Some(format!("`{name}` must be of type {}", types.join(" or ")));
         }
         if let Some(listed) =
@@ -97,19 +98,6 @@ fn types(schema: &Value) -> Vec<&str> {
         Some(Value::String(one)) => vec![one],
         Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
-    }
-}
-
-fn has_type(value: &Value, wanted: &str) -> bool {
-    match wanted {
-        "string" => value.is_string(),
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        _ => true,
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Catalogue, Entry, SEARCH_TOOLS, first_sentence, help};
 use crate::input::Refusal;
 use crate::tool::{CallContext, InvalidInput, Plan, SharedTool, Tool};
-use crate::typed::{BuiltIn, shared};
+use crate::typed::{About, BuiltIn, shared};
 
 /// How many tools find, describe and call the others.
 pub const FINDING_TOOLS: usize = 3;
@@ -59,10 +59,12 @@ struct SearchTools {
     page: Option<usize>,
 }
 
-impl BuiltIn<Arc<Catalogue>> for SearchTools {
+impl About for SearchTools {
     const NAME: &'static str = SEARCH_TOOLS;
     const EFFECT: EffectClass = EffectClass::Read;
+}
 
+impl BuiltIn<Arc<Catalogue>> for SearchTools {
     fn plan(self, context: &CallContext, catalogue: &Arc<Catalogue>) -> Result<Plan, Refusal> {
         Ok(Plan::Answer(ToolResponse::success(self.answer(catalogue, context))))
     }
@@ -125,10 +127,12 @@ struct GetToolHelp {
     tool_name: String,
 }
 
-impl BuiltIn<Arc<Catalogue>> for GetToolHelp {
+impl About for GetToolHelp {
     const NAME: &'static str = "get_tool_help";
     const EFFECT: EffectClass = EffectClass::Read;
+}
 
+impl BuiltIn<Arc<Catalogue>> for GetToolHelp {
     fn plan(self, context: &CallContext, catalogue: &Arc<Catalogue>) -> Result<Plan, Refusal> {
         let name = &self.tool_name;
         let entry = catalogue.get(name.trim(), &context.guards).ok_or_else(|| {
