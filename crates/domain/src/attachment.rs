@@ -14,12 +14,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::id::{AttachmentId, UserId, shard};
+use crate::id::{AttachmentId, UserId};
 pub use crate::image::with_lines as with_references;
-use crate::image::{ImageType, referenced};
+use crate::image::{ImageType, id_of, referenced};
+use crate::setting::settings;
 
 /// Bytes of a file at most.
 pub const MAX_ATTACHMENT_BYTES: usize = 20_000_000;
@@ -52,9 +52,7 @@ impl AttachmentHash {
     /// The id of the file: equal bytes of a user have the same one, so that they are stored once.
     #[must_use]
     pub fn id(self, user: UserId) -> AttachmentId {
-        let mut id = [0; 16];
-        id.copy_from_slice(&self.0.finalize()[..16]);
-        AttachmentId(shard(user).mark(uuid::Builder::from_custom_bytes(id).into_uuid()))
+        AttachmentId(id_of(user, self.0))
     }
 }
 
@@ -279,21 +277,15 @@ pub fn is_encrypted(pdf: &[u8]) -> bool {
     slashes.any(|at| pdf[at..].starts_with(NAME) && is_entry(at))
 }
 
-/// How much of the files of a history a model is sent with one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextAttachments {
-    /// Files, the newest ones: PDFs and texts. Images count with the other images of the history.
-    pub max_files: usize,
-    /// Bytes of PDFs together, before they are encoded.
-    pub max_bytes: usize,
-    /// Bytes of one text, or of the text of one PDF for a model that takes none.
-    pub max_text_bytes: usize,
-}
-
-impl Default for ContextAttachments {
-    fn default() -> Self {
-        Self { max_files: 4, max_bytes: 15_000_000, max_text_bytes: 65_536 }
+settings! {
+    /// How much of the files of a history a model is sent with one request.
+    pub struct ContextAttachments {
+        /// Files, the newest ones: PDFs and texts. Images count with the other images of the history.
+        pub max_files: usize = 4;
+        /// Bytes of PDFs together, before they are encoded.
+        pub max_bytes: usize = 15_000_000;
+        /// Bytes of one text, or of the text of one PDF for a model that takes none.
+        pub max_text_bytes: usize = 65_536;
     }
 }
 
@@ -401,6 +393,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::id::shard;
 
     fn id_of(user: UserId, pieces: &[&[u8]]) -> AttachmentId {
         let mut hash = AttachmentHash::new(user);

@@ -111,8 +111,7 @@ pub fn fingerprint_of(code: &str, message: &str) -> String {
 /// Names a group.
 fn fingerprint(code: &str, message: &str) -> String {
     let hash = Sha256::new().chain_update(code).chain_update([0]).chain_update(message).finalize();
-    let first = hash.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    format!("{first:016x}")
+    hex::encode(&hash[..8])
 }
 
 /// The text with `#` for what differs between failures of the same cause.

@@ -18,10 +18,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use crate::id::{ImageId, UserId, shard};
+use crate::setting::settings;
 
 /// Bytes of an image at most: every provider takes the 5 MB that it has in Base64.
 pub const MAX_IMAGE_BYTES: usize = 3_750_000;
@@ -177,15 +178,18 @@ impl ImageHeader {
     }
 }
 
+/// The id of the bytes of a user with this hash.
+pub(crate) fn id_of(user: UserId, hash: Sha256) -> Uuid {
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash.finalize()[..16]);
+    shard(user).mark(uuid::Builder::from_custom_bytes(id).into_uuid())
+}
+
 impl ImageId {
     /// The id of an image of a user: the same bytes have the same id, so that they are stored once for each user.
     #[must_use]
     pub fn of(user: UserId, bytes: &[u8]) -> Self {
-        let digest = Sha256::new().chain_update(user.0).chain_update(bytes).finalize();
-        let mut id = [0; 16];
-        id.copy_from_slice(&digest[..16]);
-        let id = uuid::Builder::from_custom_bytes(id).into_uuid();
-        Self(shard(user).mark(id))
+        Self(id_of(user, Sha256::new().chain_update(user.0).chain_update(bytes)))
     }
 
     /// The line by which a text refers to it.
@@ -298,19 +302,13 @@ impl fmt::Debug for SentImage {
     }
 }
 
-/// How many images of a history a model is sent with one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextImages {
-    /// The newest ones, at most this many.
-    pub max_images: usize,
-    /// Bytes of them together, before they are encoded.
-    pub max_bytes: usize,
-}
-
-impl Default for ContextImages {
-    fn default() -> Self {
-        Self { max_images: 8, max_bytes: 15_000_000 }
+settings! {
+    /// How many images of a history a model is sent with one request.
+    pub struct ContextImages {
+        /// The newest ones, at most this many.
+        pub max_images: usize = 8;
+        /// Bytes of them together, before they are encoded.
+        pub max_bytes: usize = 15_000_000;
     }
 }
 

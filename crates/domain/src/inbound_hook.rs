@@ -1,6 +1,6 @@
 //! Inbound hooks: what an agent reads of a text that another program has sent.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::frame::escape;
 use crate::id::InboundHookId;
@@ -50,13 +50,10 @@ impl HookMessage<'_> {
     /// The metadata of the message, for clients.
     #[must_use]
     pub fn metadata(&self) -> Value {
-        let mut metadata = Map::new();
-        metadata.insert("type".into(), json!(HOOK_MESSAGE));
-        metadata.insert("hook_id".into(), json!(self.hook));
-        metadata.insert("from".into(), json!(self.name));
-        metadata.insert("webhook_id".into(), json!(self.webhook_id));
-        metadata.insert("untrusted".into(), json!(true));
-        Value::Object(metadata)
+        json!({
+            "type": HOOK_MESSAGE, "hook_id": self.hook, "from": self.name, "webhook_id": self.webhook_id,
+            "untrusted": true,
+        })
     }
 }
 

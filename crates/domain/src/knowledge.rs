@@ -10,10 +10,8 @@
 //! [`KnowledgeLimits`], from `jobs/knowledge.toml`; what enters a prompt is [`PromptLimits`], from
 //! `jobs/orchestrator.toml`.
 
-use serde::{Deserialize, Serialize};
-
 use crate::custom_table::TableLimits;
-use crate::setting::positive;
+use crate::setting::{positive, settings};
 use crate::skill::SkillLimits;
 use crate::workspace::FileLimits;
 
@@ -134,137 +132,95 @@ impl KnowledgeKind {
     }
 }
 
-/// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes
-/// should have the same file.
-///
-/// ```toml
-/// max_notes = 1_000
-/// max_learnings = 500
-/// max_memories = 1_000
-/// max_custom_instructions = 50
-/// max_feed_items = 10_000
-/// max_snippets = 200
-/// max_todos = 1_000
-/// max_profile_entries = 50
-/// excerpt_chars = 200
-///
-/// [files]
-/// max_files = 1_000
-/// max_bytes = 16_777_216
-///
-/// [skills]
-/// max_of_tenant = 100
-/// max_of_user = 50
-///
-/// [tables]
-/// max_tables = 50
-/// max_fields = 40
-/// max_records = 10_000
-/// max_record_bytes = 16_384
-/// max_bytes = 4_194_304
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KnowledgeLimits {
-    /// Notes of one agentable. Calls that create notes at the same moment may exceed it by a few.
-    #[serde(deserialize_with = "positive")]
-    pub max_notes: u32,
-    /// Learnings of one agentable.
-    #[serde(deserialize_with = "positive")]
-    pub max_learnings: u32,
-    /// Memories of one user.
-    #[serde(deserialize_with = "positive")]
-    pub max_memories: u32,
-    /// Custom instructions of one user.
-    #[serde(deserialize_with = "positive")]
-    pub max_custom_instructions: u32,
-    /// Feed items of one user.
-    #[serde(deserialize_with = "positive")]
-    pub max_feed_items: u32,
-    /// Snippets of one user.
-    #[serde(deserialize_with = "positive")]
-    pub max_snippets: u32,
-    /// Todos of one user, those that are done among them.
-    pub max_todos: u32,
-    /// Entries of each of the five lists of a profile.
-    #[serde(deserialize_with = "positive")]
-    pub max_profile_entries: u32,
-    /// Characters of each text in a list that a tool returns; other tools read the whole text.
-    #[serde(deserialize_with = "positive")]
-    pub excerpt_chars: i32,
-    /// Files of one workspace.
-    pub files: FileLimits,
-    /// Skills of tenants and users.
-    pub skills: SkillLimits,
-    /// Custom tables of one user.
-    pub tables: TableLimits,
-}
-
-impl Default for KnowledgeLimits {
-    fn default() -> Self {
-        Self {
-            max_notes: 1_000,
-            max_learnings: 500,
-            max_memories: 1_000,
-            max_custom_instructions: 50,
-            max_feed_items: 10_000,
-            max_snippets: 200,
-            max_todos: 1_000,
-            max_profile_entries: 50,
-            excerpt_chars: 200,
-            files: FileLimits::default(),
-            skills: SkillLimits::default(),
-            tables: TableLimits::default(),
-        }
+settings! {
+    /// `jobs/knowledge.toml`: how many items agents may store, and how much of each a list contains. All processes
+    /// should have the same file.
+    ///
+    /// ```toml
+    /// max_notes = 1_000
+    /// max_learnings = 500
+    /// max_memories = 1_000
+    /// max_custom_instructions = 50
+    /// max_feed_items = 10_000
+    /// max_snippets = 200
+    /// max_todos = 1_000
+    /// max_profile_entries = 50
+    /// excerpt_chars = 200
+    ///
+    /// [files]
+    /// max_files = 1_000
+    /// max_bytes = 16_777_216
+    ///
+    /// [skills]
+    /// max_of_tenant = 100
+    /// max_of_user = 50
+    ///
+    /// [tables]
+    /// max_tables = 50
+    /// max_fields = 40
+    /// max_records = 10_000
+    /// max_record_bytes = 16_384
+    /// max_bytes = 4_194_304
+    /// ```
+    pub struct KnowledgeLimits {
+        /// Notes of one agentable. Calls that create notes at the same moment may exceed it by a few.
+        pub max_notes: u32 = 1_000, "positive";
+        /// Learnings of one agentable.
+        pub max_learnings: u32 = 500, "positive";
+        /// Memories of one user.
+        pub max_memories: u32 = 1_000, "positive";
+        /// Custom instructions of one user.
+        pub max_custom_instructions: u32 = 50, "positive";
+        /// Feed items of one user.
+        pub max_feed_items: u32 = 10_000, "positive";
+        /// Snippets of one user.
+        pub max_snippets: u32 = 200, "positive";
+        /// Todos of one user, those that are done among them.
+        pub max_todos: u32 = 1_000;
+        /// Entries of each of the five lists of a profile.
+        pub max_profile_entries: u32 = 50, "positive";
+        /// Characters of each text in a list that a tool returns; other tools read the whole text.
+        pub excerpt_chars: i32 = 200, "positive";
+        /// Files of one workspace.
+        pub files: FileLimits = FileLimits::default();
+        /// Skills of tenants and users.
+        pub skills: SkillLimits = SkillLimits::default();
+        /// Custom tables of one user.
+        pub tables: TableLimits = TableLimits::default();
     }
 }
 
-/// `[context.prompt]` of `jobs/orchestrator.toml`: what every prompt of a user's agents contains, that is, how many
-/// items of each type, and how many characters of each item. Tools fetch the rest.
-///
-/// ```toml
-/// [context.prompt]
-/// profile_entries = 10
-/// profile_chars = 200
-/// custom_instructions = 20
-/// custom_instruction_chars = 1_000
-/// memories = 10
-/// memory_chars = 200
-/// learning_chars = 500
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PromptLimits {
-    /// Entries of each list of the profile, starting with the first.
-    pub profile_entries: i32,
-    /// Characters of each profile entry.
-    pub profile_chars: i32,
-    /// Custom instructions, starting with the oldest.
-    pub custom_instructions: i32,
-    /// Characters of each custom instruction.
-    pub custom_instruction_chars: i32,
-    /// Memories, starting with the newest.
-    pub memories: i32,
-    /// Characters of each memory.
-    pub memory_chars: i32,
-    /// Characters of each learning.
-    pub learning_chars: i32,
-    /// Conversations of the user that kinds with `reaches` read, starting with the newest.
-    pub conversations: i32,
-}
-
-impl Default for PromptLimits {
-    fn default() -> Self {
-        Self {
-            profile_entries: 10,
-            profile_chars: 200,
-            custom_instructions: 20,
-            custom_instruction_chars: 1_000,
-            memories: 10,
-            memory_chars: 200,
-            learning_chars: 500,
-            conversations: 20,
-        }
+settings! {
+    /// `[context.prompt]` of `jobs/orchestrator.toml`: what every prompt of a user's agents contains, that is, how many
+    /// items of each type, and how many characters of each item. Tools fetch the rest.
+    ///
+    /// ```toml
+    /// [context.prompt]
+    /// profile_entries = 10
+    /// profile_chars = 200
+    /// custom_instructions = 20
+    /// custom_instruction_chars = 1_000
+    /// memories = 10
+    /// memory_chars = 200
+    /// learning_chars = 500
+    /// ```
+    pub struct PromptLimits {
+        /// Entries of each list of the profile, starting with the first.
+        pub profile_entries: i32 = 10;
+        /// Characters of each profile entry.
+        pub profile_chars: i32 = 200;
+        /// Custom instructions, starting with the oldest.
+        pub custom_instructions: i32 = 20;
+        /// Characters of each custom instruction.
+        pub custom_instruction_chars: i32 = 1_000;
+        /// Memories, starting with the newest.
+        pub memories: i32 = 10;
+        /// Characters of each memory.
+        pub memory_chars: i32 = 200;
+        /// Characters of each learning.
+        pub learning_chars: i32 = 500;
+        /// Conversations of the user that kinds with `reaches` read, starting with the newest.
+        pub conversations: i32 = 20;
     }
 }
 

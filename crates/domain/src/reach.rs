@@ -10,11 +10,10 @@
 //! </agent_message>
 //! ```
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::frame::escape;
-use crate::setting::positive;
+use crate::setting::{positive, settings};
 
 /// The `type` in the metadata of a message that an agent posted to another conversation.
 pub const AGENT_MESSAGE: &str = "agent_message";
@@ -22,45 +21,28 @@ pub const AGENT_MESSAGE: &str = "agent_message";
 /// Maximum length of such a message, in bytes: four pages.
 pub const MAX_POST_BYTES: usize = 8 * 1024;
 
-/// `[reach]` of `jobs/orchestrator.toml`: how much agents may post to other conversations, and how many they may make.
-///
-/// ```toml
-/// [reach]
-/// max_posts_per_run = 5
-/// max_posts_per_hour = 30
-/// max_hops = 2
-/// max_made_per_run = 3
-/// max_made_per_hour = 10
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReachLimits {
-    /// Messages that one run may post.
-    #[serde(deserialize_with = "positive")]
-    pub max_posts_per_run: i64,
-    /// Messages that all agents of one user may post within an hour.
-    #[serde(deserialize_with = "positive")]
-    pub max_posts_per_hour: i64,
-    /// How many agents a message may pass: 1, and an agent that was woken by a message of an agent posts none.
-    #[serde(deserialize_with = "positive")]
-    pub max_hops: i32,
-    /// Conversations that one run may make.
-    #[serde(deserialize_with = "positive")]
-    pub max_made_per_run: i64,
-    /// Conversations that all agents of one user may make within an hour.
-    #[serde(deserialize_with = "positive")]
-    pub max_made_per_hour: i64,
-}
-
-impl Default for ReachLimits {
-    fn default() -> Self {
-        Self {
-            max_posts_per_run: 5,
-            max_posts_per_hour: 30,
-            max_hops: 2,
-            max_made_per_run: 3,
-            max_made_per_hour: 10,
-        }
+settings! {
+    /// `[reach]` of `jobs/orchestrator.toml`: how much agents may post to other conversations, and how many they may make.
+    ///
+    /// ```toml
+    /// [reach]
+    /// max_posts_per_run = 5
+    /// max_posts_per_hour = 30
+    /// max_hops = 2
+    /// max_made_per_run = 3
+    /// max_made_per_hour = 10
+    /// ```
+    pub struct ReachLimits {
+        /// Messages that one run may post.
+        pub max_posts_per_run: i64 = 5, "positive";
+        /// Messages that all agents of one user may post within an hour.
+        pub max_posts_per_hour: i64 = 30, "positive";
+        /// How many agents a message may pass: 1, and an agent that was woken by a message of an agent posts none.
+        pub max_hops: i32 = 2, "positive";
+        /// Conversations that one run may make.
+        pub max_made_per_run: i64 = 3, "positive";
+        /// Conversations that all agents of one user may make within an hour.
+        pub max_made_per_hour: i64 = 10, "positive";
     }
 }
 
@@ -171,14 +153,11 @@ impl AgentPost<'_> {
     /// The metadata of the message, for clients.
     #[must_use]
     pub fn metadata(&self) -> Value {
-        let mut metadata = Map::new();
-        metadata.insert("type".into(), json!(AGENT_MESSAGE));
-        metadata.insert("from".into(), json!(self.from));
-        metadata.insert("hops".into(), json!(self.hops));
+        let mut metadata = json!({"type": AGENT_MESSAGE, "from": self.from, "hops": self.hops});
         if self.untrusted {
-            metadata.insert("untrusted".into(), json!(true));
+            metadata["untrusted"] = json!(true);
         }
-        Value::Object(metadata)
+        metadata
     }
 }
 

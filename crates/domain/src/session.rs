@@ -16,91 +16,55 @@ use crate::inner_call::inner_call;
 use crate::local_time::instant;
 use crate::names::names;
 use crate::owner::Owner;
-use crate::setting::positive;
+use crate::setting::{positive, settings};
 use crate::time::Time;
 
-/// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
-/// the same file.
-///
-/// ```toml
-/// quiet_ms = 1_800_000
-/// every_ms = 10_000
-/// batch = 500
-/// summaries_at_once = 4
-/// …
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionArchive {
-    /// How long a session must be without messages before it is closed, in ms.
-    #[serde(deserialize_with = "positive")]
-    pub quiet_ms: u64,
-    /// Interval at which Postgres is searched for sessions to close, in ms.
-    #[serde(deserialize_with = "positive")]
-    pub every_ms: u64,
-    /// Sessions that one sweep closes.
-    #[serde(deserialize_with = "positive")]
-    pub batch: i64,
-    /// Summaries that one worker writes at once.
-    #[serde(deserialize_with = "positive")]
-    pub summaries_at_once: u32,
-    /// Seconds until another worker may write a summary that was not finished.
-    #[serde(deserialize_with = "positive")]
-    pub summary_lease_s: u64,
-    /// Maximum number of attempts at a summary.
-    pub summary_attempts: i32,
-    /// Tokens of the session that the model reads for a summary.
-    #[serde(deserialize_with = "positive")]
-    pub summary_input_tokens: u64,
-    /// Tokens of a summary.
-    #[serde(deserialize_with = "positive")]
-    pub summary_output_tokens: u32,
-    /// Entries, starting with the first, from which an extract is taken.
-    pub extract_entries: i32,
-    /// Texts of the user in an extract.
-    pub extract_texts: i32,
-    /// Characters of each text in an extract.
-    pub extract_chars: i32,
-    /// Characters of each tool input and result that the model reads for a summary.
-    #[serde(deserialize_with = "positive")]
-    pub summary_tool_chars: usize,
-    /// Summaries in each prompt.
-    pub prompt_summaries: i32,
-    /// Characters of each summary in a prompt.
-    #[serde(deserialize_with = "positive")]
-    pub prompt_summary_chars: i32,
-    /// Sessions that one search of an agent finds.
-    #[serde(deserialize_with = "positive")]
-    pub search_sessions: i32,
-    /// Entries of a session that an agent reads at once.
-    #[serde(deserialize_with = "positive")]
-    pub read_entries: u32,
-    /// Characters of each text in those entries.
-    #[serde(deserialize_with = "positive")]
-    pub read_chars: usize,
-}
-
-impl Default for SessionArchive {
-    fn default() -> Self {
-        Self {
-            quiet_ms: 1_800_000,
-            every_ms: 10_000,
-            batch: 500,
-            summaries_at_once: 4,
-            summary_lease_s: 360,
-            summary_attempts: 3,
-            summary_input_tokens: 8_000,
-            summary_output_tokens: 300,
-            extract_entries: 40,
-            extract_texts: 5,
-            extract_chars: 200,
-            summary_tool_chars: 300,
-            prompt_summaries: 5,
-            prompt_summary_chars: 1_000,
-            search_sessions: 5,
-            read_entries: 20,
-            read_chars: 1_000,
-        }
+settings! {
+    /// `jobs/session_archive.toml`: when sessions are closed, and how they are summarised. All processes should have
+    /// the same file.
+    ///
+    /// ```toml
+    /// quiet_ms = 1_800_000
+    /// every_ms = 10_000
+    /// batch = 500
+    /// summaries_at_once = 4
+    /// …
+    /// ```
+    pub struct SessionArchive {
+        /// How long a session must be without messages before it is closed, in ms.
+        pub quiet_ms: u64 = 1_800_000, "positive";
+        /// Interval at which Postgres is searched for sessions to close, in ms.
+        pub every_ms: u64 = 10_000, "positive";
+        /// Sessions that one sweep closes.
+        pub batch: i64 = 500, "positive";
+        /// Summaries that one worker writes at once.
+        pub summaries_at_once: u32 = 4, "positive";
+        /// Seconds until another worker may write a summary that was not finished.
+        pub summary_lease_s: u64 = 360, "positive";
+        /// Maximum number of attempts at a summary.
+        pub summary_attempts: i32 = 3;
+        /// Tokens of the session that the model reads for a summary.
+        pub summary_input_tokens: u64 = 8_000, "positive";
+        /// Tokens of a summary.
+        pub summary_output_tokens: u32 = 300, "positive";
+        /// Entries, starting with the first, from which an extract is taken.
+        pub extract_entries: i32 = 40;
+        /// Texts of the user in an extract.
+        pub extract_texts: i32 = 5;
+        /// Characters of each text in an extract.
+        pub extract_chars: i32 = 200;
+        /// Characters of each tool input and result that the model reads for a summary.
+        pub summary_tool_chars: usize = 300, "positive";
+        /// Summaries in each prompt.
+        pub prompt_summaries: i32 = 5;
+        /// Characters of each summary in a prompt.
+        pub prompt_summary_chars: i32 = 1_000, "positive";
+        /// Sessions that one search of an agent finds.
+        pub search_sessions: i32 = 5, "positive";
+        /// Entries of a session that an agent reads at once.
+        pub read_entries: u32 = 20, "positive";
+        /// Characters of each text in those entries.
+        pub read_chars: usize = 1_000, "positive";
     }
 }
 

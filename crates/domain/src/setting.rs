@@ -68,6 +68,38 @@ where
     })
 }
 
+/// Declares a struct of settings: for each the value without a file, and the function of this module that reads it, if its
+/// type alone is not enough.
+///
+/// ```text
+/// settings! {
+///     /// `[tasks]` of `jobs/orchestrator.toml`: how many tasks are allowed.
+///     pub struct TaskLimits {
+///         /// Open tasks of one agentable.
+///         pub max_open: i32 = 5, "positive";
+///     }
+/// }
+/// ```
+macro_rules! settings {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$of:meta])* pub $field:ident: $type:ty = $usual:expr $(, $read:literal)?;)+
+    }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$of])* $(#[serde(deserialize_with = $read)])? pub $field: $type,)+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $usual,)+ }
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ pub mod trigger;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use crate::setting::settings;
 
 pub use self::disclosure::{SkillSource, SkillSummary};
 pub use self::document::{SkillDocument, SkillError};
@@ -25,19 +25,13 @@ pub use self::document::{SkillDocument, SkillError};
 /// The tool that reads a skill.
 pub const USE_SKILL: &str = "use_skill";
 
-/// How many skills there may be: `[skills]` of `jobs/knowledge.toml`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SkillLimits {
-    /// Skills of a tenant, for all its users.
-    pub max_of_tenant: u32,
-    /// Skills of one user.
-    pub max_of_user: u32,
-}
-
-impl Default for SkillLimits {
-    fn default() -> Self {
-        Self { max_of_tenant: 100, max_of_user: 50 }
+settings! {
+    /// How many skills there may be: `[skills]` of `jobs/knowledge.toml`.
+    pub struct SkillLimits {
+        /// Skills of a tenant, for all its users.
+        pub max_of_tenant: u32 = 100;
+        /// Skills of one user.
+        pub max_of_user: u32 = 50;
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::answering::Output;
 use crate::id::{AgentId, TeamId};
 use crate::names::names;
-use crate::setting::positive;
+use crate::setting::{positive, settings};
 use crate::time::Time;
 
 /// Maximum length of one pattern, in characters.
@@ -16,48 +16,29 @@ pub const MAX_PATTERN_CHARS: usize = 500;
 /// Maximum nesting of groups in a regular expression.
 const MAX_REGEX_DEPTH: u32 = 50;
 
-/// `[limits]` of `jobs/teams.toml`: how many agents and teams there may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TeamLimits {
-    /// Agents of one tenant.
-    #[serde(deserialize_with = "positive")]
-    pub agents_per_tenant: u32,
-    /// Teams of one tenant.
-    #[serde(deserialize_with = "positive")]
-    pub teams_per_tenant: u32,
-    /// Agents of one team.
-    #[serde(deserialize_with = "positive")]
-    pub agents_per_team: usize,
-    /// Rules of one router.
-    #[serde(deserialize_with = "positive")]
-    pub rules_per_team: usize,
-}
-
-impl Default for TeamLimits {
-    fn default() -> Self {
-        Self { agents_per_tenant: 1_000, teams_per_tenant: 200, agents_per_team: 20, rules_per_team: 50 }
+settings! {
+    /// `[limits]` of `jobs/teams.toml`: how many agents and teams there may be.
+    pub struct TeamLimits {
+        /// Agents of one tenant.
+        pub agents_per_tenant: u32 = 1_000, "positive";
+        /// Teams of one tenant.
+        pub teams_per_tenant: u32 = 200, "positive";
+        /// Agents of one team.
+        pub agents_per_team: usize = 20, "positive";
+        /// Rules of one router.
+        pub rules_per_team: usize = 50, "positive";
     }
 }
 
-/// `[rules]` of `jobs/teams.toml`: what trying the rules of one message may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RuleLimits {
-    /// Bytes of one compiled regular expression. The time of a match is in proportion to this times `regex_chars`.
-    #[serde(deserialize_with = "positive")]
-    pub regex_bytes: usize,
-    /// Characters of a message that a regular expression is matched against, from its beginning.
-    #[serde(deserialize_with = "positive")]
-    pub regex_chars: usize,
-    /// CPU time that all rules of one message may take, in ms. It is checked between two rules.
-    #[serde(deserialize_with = "positive")]
-    pub budget_ms: u64,
-}
-
-impl Default for RuleLimits {
-    fn default() -> Self {
-        Self { regex_bytes: 128 * 1024, regex_chars: 1_000, budget_ms: 50 }
+settings! {
+    /// `[rules]` of `jobs/teams.toml`: what trying the rules of one message may cost.
+    pub struct RuleLimits {
+        /// Bytes of one compiled regular expression. The time of a match is in proportion to this times `regex_chars`.
+        pub regex_bytes: usize = 128 * 1024, "positive";
+        /// Characters of a message that a regular expression is matched against, from its beginning.
+        pub regex_chars: usize = 1_000, "positive";
+        /// CPU time that all rules of one message may take, in ms. It is checked between two rules.
+        pub budget_ms: u64 = 50, "positive";
     }
 }
 

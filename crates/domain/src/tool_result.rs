@@ -1,31 +1,23 @@
 //! Large results of tools: the history has a preview, the whole is stored beside it.
 
-use serde::{Deserialize, Serialize};
+use crate::setting::{WrongSetting, settings};
 
-use crate::setting::WrongSetting;
-
-/// `[context.results]` of `jobs/orchestrator.toml`, in bytes.
-///
-/// ```toml
-/// [context.results]
-/// inline_bytes = 16_384
-/// beginning_bytes = 2_048
-/// page_bytes = 8_192
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ResultLimits {
-    /// Longer results are stored beside the history.
-    pub inline_bytes: usize,
-    /// Length of the preview in the history.
-    pub beginning_bytes: usize,
-    /// Length of what the agent reads at once.
-    pub page_bytes: usize,
-}
-
-impl Default for ResultLimits {
-    fn default() -> Self {
-        Self { inline_bytes: 16_384, beginning_bytes: 2_048, page_bytes: 8_192 }
+settings! {
+    /// `[context.results]` of `jobs/orchestrator.toml`, in bytes.
+    ///
+    /// ```toml
+    /// [context.results]
+    /// inline_bytes = 16_384
+    /// beginning_bytes = 2_048
+    /// page_bytes = 8_192
+    /// ```
+    pub struct ResultLimits {
+        /// Longer results are stored beside the history.
+        pub inline_bytes: usize = 16_384;
+        /// Length of the preview in the history.
+        pub beginning_bytes: usize = 2_048;
+        /// Length of what the agent reads at once.
+        pub page_bytes: usize = 8_192;
     }
 }
 

@@ -21,7 +21,7 @@ mod path;
 mod read;
 mod search;
 
-use serde::{Deserialize, Serialize};
+use crate::setting::settings;
 
 pub use self::change::{
     ChangeRefusal, EditRefusal, Expected, FileVersion, InvalidVersion, Present, check_delete, check_write,
@@ -40,24 +40,18 @@ pub use self::search::{
 /// Maximum length of a file, in bytes: what a database row and a model can still handle.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
-/// `[files]` of `jobs/knowledge.toml`: how much the workspace of one agentable may hold.
-///
-/// ```toml
-/// [files]
-/// max_files = 1_000
-/// max_bytes = 16_777_216
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileLimits {
-    /// Files of one workspace.
-    pub max_files: u32,
-    /// Bytes of all its files together.
-    pub max_bytes: u64,
-}
-
-impl Default for FileLimits {
-    fn default() -> Self {
-        Self { max_files: 1_000, max_bytes: 16 * 1024 * 1024 }
+settings! {
+    /// `[files]` of `jobs/knowledge.toml`: how much the workspace of one agentable may hold.
+    ///
+    /// ```toml
+    /// [files]
+    /// max_files = 1_000
+    /// max_bytes = 16_777_216
+    /// ```
+    pub struct FileLimits {
+        /// Files of one workspace.
+        pub max_files: u32 = 1_000;
+        /// Bytes of all its files together.
+        pub max_bytes: u64 = 16 * 1024 * 1024;
     }
 }

@@ -123,6 +123,13 @@ pub(crate) fn created(done: Result<()>, text: impl FnOnce() -> String) -> Result
     }
 }
 
+/// Keeps the first `most` rows of a list that was read with one more. Returns whether there were more.
+pub(crate) fn keep<T>(rows: &mut Vec<T>, most: u32) -> bool {
+    let has_more = rows.len() > most as usize;
+    rows.truncate(most as usize);
+    has_more
+}
+
 /// The response for `id`, which does not exist: `lists` shows the ids that do.
 pub(crate) fn not_found(id: impl Display, lists: &str) -> ToolResponse {
     ToolResponse::failure(

@@ -2,35 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::setting::settings;
+
 /// Percentage of a model's context window that is kept free, because token counts are estimates.
 const RESERVE_PERCENT: u64 = 10;
 
-/// `[context.budget_tokens]` of `jobs/orchestrator.toml`. The answer's share is `limits.max_output_tokens`.
-///
-/// ```toml
-/// [context.budget_tokens]
-/// total = 48_000
-/// system = 12_000
-/// history = 28_000
-/// tool_results = 14_000
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TokenBudget {
-    /// A request and its answer together.
-    pub total: u64,
-    /// The prompt (its parts before and after the history) and the tool definitions. What exceeds this share is taken
-    /// from the history's share, and logged.
-    pub system: u64,
-    /// The history; a longer one is compressed.
-    pub history: u64,
-    /// The tool results within the history.
-    pub tool_results: u64,
-}
-
-impl Default for TokenBudget {
-    fn default() -> Self {
-        Self { total: 48_000, system: 12_000, history: 28_000, tool_results: 14_000 }
+settings! {
+    /// `[context.budget_tokens]` of `jobs/orchestrator.toml`. The answer's share is `limits.max_output_tokens`.
+    ///
+    /// ```toml
+    /// [context.budget_tokens]
+    /// total = 48_000
+    /// system = 12_000
+    /// history = 28_000
+    /// tool_results = 14_000
+    /// ```
+    pub struct TokenBudget {
+        /// A request and its answer together.
+        pub total: u64 = 48_000;
+        /// The prompt (its parts before and after the history) and the tool definitions. What exceeds this share is taken
+        /// from the history's share, and logged.
+        pub system: u64 = 12_000;
+        /// The history; a longer one is compressed.
+        pub history: u64 = 28_000;
+        /// The tool results within the history.
+        pub tool_results: u64 = 14_000;
     }
 }
 

@@ -327,10 +327,7 @@ impl Conversation {
                     format!("is {through}, between a tool call and its result: neither can be sent alone");
                 return invalid(at("through_position"), detail);
             }
-            if compression.summary.trim().is_empty() {
-                return invalid(at("summary"), "must not be empty");
-            }
-            text(&at("summary"), &compression.summary, usize::MAX)?;
+            non_blank_text(&at("summary"), &compression.summary, usize::MAX)?;
             for (field, entries) in
                 [("entries_before", compression.entries_before), ("entries_after", compression.entries_after)]
             {

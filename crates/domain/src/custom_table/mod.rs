@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::setting::settings;
+
 pub use csv::CsvFault;
 pub use fields::{Fault, Field, FieldType, Fields, MAX_NAME_CHARS, Part, check_name, texts};
 pub use query::{Aggregate, Condition, Function, MAX_CONDITIONS, Order, Test, conditions};
@@ -40,40 +42,28 @@ pub const MAX_ADDED: usize = 100;
 /// Maximum number of groups of an aggregate.
 pub const MAX_GROUPS: usize = 100;
 
-/// `[tables]` of `jobs/knowledge.toml`.
-///
-/// ```toml
-/// [tables]
-/// max_tables = 50
-/// max_fields = 40
-/// max_records = 10_000
-/// max_record_bytes = 16_384
-/// max_bytes = 4_194_304
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TableLimits {
-    /// Tables of one user.
-    pub max_tables: u32,
-    /// Fields of one table.
-    pub max_fields: u32,
-    /// Records of one table.
-    pub max_records: u32,
-    /// Bytes of one record, as JSON.
-    pub max_record_bytes: u32,
-    /// Bytes of all records of one table, as JSON.
-    pub max_bytes: u32,
-}
-
-impl Default for TableLimits {
-    fn default() -> Self {
-        Self {
-            max_tables: 50,
-            max_fields: 40,
-            max_records: 10_000,
-            max_record_bytes: 16 * 1024,
-            max_bytes: 4 * 1024 * 1024,
-        }
+settings! {
+    /// `[tables]` of `jobs/knowledge.toml`.
+    ///
+    /// ```toml
+    /// [tables]
+    /// max_tables = 50
+    /// max_fields = 40
+    /// max_records = 10_000
+    /// max_record_bytes = 16_384
+    /// max_bytes = 4_194_304
+    /// ```
+    pub struct TableLimits {
+        /// Tables of one user.
+        pub max_tables: u32 = 50;
+        /// Fields of one table.
+        pub max_fields: u32 = 40;
+        /// Records of one table.
+        pub max_records: u32 = 10_000;
+        /// Bytes of one record, as JSON.
+        pub max_record_bytes: u32 = 16 * 1024;
+        /// Bytes of all records of one table, as JSON.
+        pub max_bytes: u32 = 4 * 1024 * 1024;
     }
 }
 

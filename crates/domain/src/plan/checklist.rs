@@ -92,7 +92,7 @@ pub struct Heading<'h> {
 pub fn checklist(document: &Document, states: &States, heading: Heading<'_>) -> Checklist {
     let mut steps = Vec::new();
     lines(&document.steps, "", 0, states, heading, &mut steps);
-    let counts = |line: &&Line| !["condition", "parallel"].contains(&line.kind.as_str());
+    let counts = |line: &&Line| is_work(&line.kind);
     let is_done = |line: &&Line| matches!(line.status, LineStatus::Done | LineStatus::Skipped);
     Checklist {
         plan_id: heading.plan_id.map(str::to_owned),

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::parse;
 use super::parse::Reader;
 use crate::autonomy::Autonomy;
 use crate::question::schema;
-use crate::setting::{positive, within};
+use crate::setting::{positive, settings, within};
 use crate::tool_call::EffectClass;
 
 /// Maximum size of a document as JSON, in bytes.
@@ -200,52 +200,30 @@ impl Document {
     }
 }
 
-/// `jobs/plans.toml`. Reasons for the values are in that file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Maximum number of steps in a document of a model.
-    #[serde(deserialize_with = "within::<1, { MAX_STEPS as u64 }, _, _>")]
-    pub steps_of_model: usize,
-    /// Maximum number of steps in a document of a request.
-    #[serde(deserialize_with = "within::<1, { MAX_STEPS as u64 }, _, _>")]
-    pub steps_of_request: usize,
-    /// How often a model changes a plan because of a failure.
-    pub replans: u32,
-    /// How often a model corrects a change that was refused.
-    pub repairs: u32,
-    /// Seconds after which a plan fails that its agent waits for.
-    #[serde(deserialize_with = "positive")]
-    pub attached_s: u32,
-    /// Seconds after which any other plan fails.
-    #[serde(deserialize_with = "positive")]
-    pub detached_s: u32,
-    /// Calls of tools and models at the same time.
-    #[serde(deserialize_with = "positive")]
-    pub at_once: usize,
-    /// Executors at the same time.
-    #[serde(deserialize_with = "positive")]
-    pub executors: usize,
-    /// Maximum number of calls of tools by one plan.
-    pub tool_calls: u32,
-    /// Maximum number of calls of models by one plan.
-    pub model_calls: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            steps_of_model: 30,
-            steps_of_request: MAX_STEPS,
-            replans: super::MAX_REPLANS,
-            repairs: super::MAX_REPAIRS,
-            attached_s: 600,
-            detached_s: 86_400,
-            at_once: 5,
-            executors: 5,
-            tool_calls: 2_000,
-            model_calls: 50,
-        }
+settings! {
+    /// `jobs/plans.toml`. Reasons for the values are in that file.
+    #[serde(default)]
+    pub struct Limits {
+        /// Maximum number of steps in a document of a model.
+        pub steps_of_model: usize = 30, "within::<1, { MAX_STEPS as u64 }, _, _>";
+        /// Maximum number of steps in a document of a request.
+        pub steps_of_request: usize = MAX_STEPS, "within::<1, { MAX_STEPS as u64 }, _, _>";
+        /// How often a model changes a plan because of a failure.
+        pub replans: u32 = super::MAX_REPLANS;
+        /// How often a model corrects a change that was refused.
+        pub repairs: u32 = super::MAX_REPAIRS;
+        /// Seconds after which a plan fails that its agent waits for.
+        pub attached_s: u32 = 600, "positive";
+        /// Seconds after which any other plan fails.
+        pub detached_s: u32 = 86_400, "positive";
+        /// Calls of tools and models at the same time.
+        pub at_once: usize = 5, "positive";
+        /// Executors at the same time.
+        pub executors: usize = 5, "positive";
+        /// Maximum number of calls of tools by one plan.
+        pub tool_calls: u32 = 2_000;
+        /// Maximum number of calls of models by one plan.
+        pub model_calls: u32 = 50;
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rust_decimal::Decimal;
 use serde::Serialize;
+use serde_json::json;
 
-use super::compare::{Comparison, Way};
+use super::compare::Comparison;
 
 /// The least, the mean and the most of several replays.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -50,7 +51,7 @@ impl Stability {
     #[must_use]
     pub fn of(replays: &[Comparison]) -> Option<Self> {
         let ways = || replays.iter().map(|comparison| &comparison.replayed);
-        let calls: BTreeSet<String> = ways().map(text_of_calls).collect();
+        let calls: BTreeSet<String> = ways().map(|way| json!(way.calls).to_string()).collect();
         let answers: BTreeSet<&str> = ways().map(|way| way.answer.as_str()).collect();
         let cost = ways().try_fold(Decimal::ZERO, |sum, way| Some(sum.saturating_add(way.cost?)));
         let mut statuses = BTreeMap::new();
@@ -72,10 +73,6 @@ impl Stability {
             statuses,
         })
     }
-}
-
-fn text_of_calls(way: &Way) -> String {
-    serde_json::to_string(&way.calls).unwrap_or_default()
 }
 
 fn range(values: impl Iterator<Item = u64> + Clone) -> Option<Range> {

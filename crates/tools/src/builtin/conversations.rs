@@ -160,9 +160,7 @@ impl Access for List {
             let older = if before.is_some() { "older " } else { "" };
             return Ok(ToolResponse::success(format!("There are no {older}conversations.")));
         }
-        let most = usize::try_from(*limit).unwrap_or(usize::MAX);
-        if lines.len() > most {
-            lines.truncate(most);
+        if keep(&mut lines, *limit) {
             lines.push("There are older ones: ask again with `before` set to the last id here.".to_owned());
         }
         Ok(ToolResponse::success(lines.join("\n")))
@@ -216,9 +214,7 @@ impl Access for Read {
 impl Read {
     /// The conversation's line, then its messages. `messages` has one more than a page, if there are more.
     fn page(&self, line: &str, mut messages: Vec<ReadMessage>) -> ToolResponse {
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let is_more = messages.len() > most;
-        messages.truncate(most);
+        let is_more = keep(&mut messages, self.limit);
         let mut parts = vec![line.to_owned()];
         if messages.is_empty() {
             let is_end = self.before.is_some();

@@ -282,10 +282,8 @@ pub(super) async fn entries(
     guards: &[Arc<Layer>],
 ) -> Result<(Vec<FileEntry>, Option<String>)> {
     let mut entries = tx.files(MAX_LINES + 1).await?;
-    let most = usize::try_from(MAX_LINES).unwrap_or(usize::MAX);
-    let note = (entries.len() > most)
+    let note = keep(&mut entries, MAX_LINES)
         .then(|| format!("The workspace has more than {MAX_LINES} files; the others were not looked at."));
-    entries.truncate(most);
     entries.retain(|entry| is_listed(guards, &entry.path));
     Ok((entries, note))
 }

@@ -352,9 +352,7 @@ fn page<Id>(mut rows: Vec<String>, listing: &ListQuery<Id>, kind: KnowledgeKind)
             (None, None) => format!("There are no {what} yet."),
         });
     }
-    let most = usize::try_from(listing.limit).unwrap_or(usize::MAX);
-    if rows.len() > most {
-        rows.truncate(most);
+    if keep(&mut rows, listing.limit) {
         rows.push(format!("There are older {what}: ask again with `before` set to the last id here."));
     }
     ToolResponse::success(rows.join("\n\n"))

@@ -10,7 +10,7 @@ pub(super) use serde::Deserialize;
 
 pub(super) use crate::input::{Refusal, invalid, limit, line, text};
 pub(super) use crate::outside::Outside;
-pub(super) use crate::record::{Access, created, not_found};
+pub(super) use crate::record::{Access, created, keep, not_found};
 pub(super) use crate::tool::{CallContext, Plan};
 pub(super) use crate::typed::{About, BuiltIn, Needs};
 pub(super) use crate::untrusted;

@@ -103,9 +103,7 @@ fn page(
     mut entries: Vec<SessionEntry>,
     settings: &SessionArchive,
 ) -> ToolResponse {
-    let most = settings.read_entries as usize;
-    let is_more = entries.len() > most;
-    entries.truncate(most);
+    let is_more = keep(&mut entries, settings.read_entries);
     let Some(last) = entries.last().map(|entry| entry.position) else {
         return ToolResponse::failure(
             ToolErrorCode::NotFound,
