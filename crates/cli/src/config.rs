@@ -69,7 +69,7 @@ use self::storage::{AttachmentSettings, WorkspaceSettings};
 use crate::instruments::{Callbacks, Instruments};
 
 pub(crate) use self::cells::CellConfig;
-pub(crate) use self::error::{ConfigError, nearest};
+pub(crate) use self::error::{ConfigError, like};
 pub(crate) use self::folder::{of_user, user_path};
 pub(crate) use self::kinds::Kind;
 pub(crate) use self::models::{AUTO, ModelSelection, Models, ProviderSettings, Routed, USE_CASES};
@@ -86,22 +86,17 @@ pub(crate) struct Settings {
     #[serde(skip)]
     pub(crate) database_url: Option<String>,
     /// `HOUSTON_REDIS_URL`.
-    #[serde(default, skip_serializing)]
+    #[serde(skip_serializing)]
     pub(crate) redis_url: Option<String>,
     /// `HOUSTON_MODEL`: `provider/model`, or several with commas between them, for all use cases.
-    #[serde(default)]
     pub(crate) model: Option<String>,
     /// `HOUSTON_MODEL_TOOLS`: `false` for a model that cannot call tools: its text is the reply.
-    #[serde(default)]
     pub(crate) model_tools: Option<bool>,
     /// `HOUSTON_LOG`: the log filter, e.g. `info,houston_engine=debug`.
-    #[serde(default)]
     pub(crate) log: Option<String>,
     /// `HOUSTON_LOG_FORMAT`: `text` or `json`; by default text on a terminal.
-    #[serde(default)]
     pub(crate) log_format: Option<LogFormat>,
     /// `HOUSTON_METRICS_ADDRESS`: where Prometheus reads `/metrics`; nowhere by default.
-    #[serde(default)]
     pub(crate) metrics_address: Option<String>,
     /// `jobs/orchestrator.toml`.
     pub(crate) orchestrator: Orchestrator,
@@ -311,45 +306,26 @@ impl Loaded {
     /// Every setting, for `houston config show --origin`.
     #[must_use]
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        let mut lines = Vec::new();
-        if let Ok(value) = serde_json::to_value(&self.settings) {
-            flatten(String::new(), &value, &mut lines);
-        }
-        let mut entries: Vec<_> = lines
-            .into_iter()
-            .map(|(key, value)| {
-                let origin = self.layers.origin(&key);
-                Entry { key, value, origin }
-            })
-            .collect();
-        for (kind, Kind { agent_type, origin }) in &self.kinds {
-            let mut lines = Vec::new();
-            flatten(
-                format!("agents.{kind}"),
-                &serde_json::to_value(agent_type).unwrap_or_default(),
-                &mut lines,
-            );
-            entries.extend(lines.into_iter().map(|(key, value)| Entry {
-                key,
-                value,
-                origin: origin.clone(),
-            }));
-        }
-        entries
+        let of_settings = flattened("", &self.settings).into_iter();
+        let of_settings =
+            of_settings.map(|(key, value)| Entry { origin: self.layers.origin(&key), key, value });
+        let of_kinds = self.kinds.iter().flat_map(|(kind, Kind { agent_type, origin })| {
+            let of_kind = flattened(&format!("agents.{kind}"), agent_type).into_iter();
+            of_kind.map(|(key, value)| Entry { key, value, origin: origin.clone() })
+        });
+        of_settings.chain(of_kinds).collect()
     }
 
     /// Switches rate limits off that no file and no variable sets: for one person's own machine, and for programs that embed
     /// Houston.
     pub(crate) fn without_usual_rates(&mut self) {
-        let is_set = |key: &str| self.layers.origin(&format!("rates.{key}.quota")) != RATES_ORIGIN;
-        let (requests, keys, tokens) = (is_set("requests"), is_set("keys"), is_set("tokens"));
-        let rates = &mut self.settings.rates;
-        for (is_set, quota) in [
-            (requests, &mut rates.requests.quota),
-            (keys, &mut rates.keys.quota),
-            (tokens, &mut rates.tokens.quota),
+        let Self { settings: Settings { rates, .. }, layers, .. } = self;
+        for (key, quota) in [
+            ("requests", &mut rates.requests.quota),
+            ("keys", &mut rates.keys.quota),
+            ("tokens", &mut rates.tokens.quota),
         ] {
-            if !is_set {
+            if layers.origin(&format!("rates.{key}.quota")) == RATES_ORIGIN {
                 *quota = 0;
             }
         }
@@ -372,6 +348,13 @@ impl Loaded {
         let built_in = kinds::BUILT_IN.iter().filter_map(|(name, _)| self.kinds.get(*name));
         built_in.chain(self.kinds.values()).map(|kind| &kind.agent_type).find(|kind| kind.user_creatable())
     }
+}
+
+/// Each value with its key; what is not set is left out.
+fn flattened(prefix: &str, of: &impl Serialize) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    flatten(prefix.to_owned(), &serde_json::to_value(of).unwrap_or_default(), &mut lines);
+    lines
 }
 
 fn flatten(prefix: String, value: &serde_json::Value, lines: &mut Vec<(String, String)>) {

@@ -97,12 +97,6 @@ impl Error {
         Self(Box::new(Fault { parts: Vec::new(), origin: None, reason, hidden }))
     }
 
-    fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
-        let like =
-            nearest(given, allowed).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-        format!("there is no {what} `{given}`; there are: {}{like}", allowed.join(", "))
-    }
-
     /// The parser quotes the line with the error: if it may be secret, only its position and the error are kept.
     pub(super) fn of_file(error: &toml::de::Error, origin: Origin) -> Self {
         let reason = error.to_string();
@@ -148,11 +142,11 @@ impl serde::de::Error for Error {
 
     fn unknown_variant(variant: &str, allowed: &'static [&'static str]) -> Self {
         let hidden = format!("the value (hidden) is invalid, allowed are {}", allowed.join(", "));
-        Self::new(Self::unknown("value", variant, allowed), hidden)
+        Self::new(unknown("value", variant, allowed), hidden)
     }
 
     fn unknown_field(field: &str, allowed: &'static [&'static str]) -> Self {
-        Self::custom(Self::unknown("key", field, allowed))
+        Self::custom(unknown("key", field, allowed))
     }
 }
 
@@ -180,8 +174,18 @@ impl From<Error> for ConfigError {
     }
 }
 
+/// That there is no such thing, and which there are.
+pub(super) fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
+    format!("there is no {what} `{given}`; there are: {}{}", allowed.join(", "), like(given, allowed))
+}
+
+/// `; did you mean …?` with the most similar word, or empty.
+pub(crate) fn like(given: &str, words: &[&str]) -> String {
+    nearest(given, words).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
+}
+
 /// The word most similar to `given`, if one differs in at most a third of its letters.
-pub(crate) fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
+fn nearest<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
     let typos = |word: &str| match given.chars().count() {
         3.. if word.starts_with(given) => 1,
         _ => strsim::damerau_levenshtein(&word.to_lowercase(), &given.to_lowercase()),

@@ -5,14 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::nearest;
+use super::error::like;
 use super::outside::ENDPOINTS;
 use super::skills::FOLDER as SKILLS;
 use super::templates::FOLDER as PLANS;
 use super::{ConfigError, FILES};
 
 /// The folder of agent types.
-const AGENTS: &str = "agents";
+pub(super) const AGENTS: &str = "agents";
 /// Extensions of files that are allowed beside the settings: notes.
 const NOTES: [&str; 2] = ["md", "txt"];
 
@@ -43,14 +43,10 @@ pub(super) fn check(folder: &Path) -> Result<(), ConfigError> {
     for (path, name) in entries(folder)? {
         let is_allowed = allowed.contains(&name.as_str())
             && path.is_dir() == [AGENTS, ENDPOINTS, SKILLS, PLANS].contains(&name.as_str());
-        let like = nearest(&name, &allowed).filter(|_| !is_note(&name));
+        let like = if is_note(&name) { String::new() } else { like(&name, &allowed) };
         let looks_like_settings = name.ends_with(".toml") || path.is_dir() && holds_toml(&path);
-        if !is_allowed && (looks_like_settings || like.is_some()) {
-            return Err(ConfigError::UnknownFile {
-                path,
-                allowed: allowed.join(", "),
-                like: suggested(like),
-            });
+        if !is_allowed && (looks_like_settings || !like.is_empty()) {
+            return Err(ConfigError::UnknownFile { path, allowed: allowed.join(", "), like });
         }
     }
     only(&folder.join(AGENTS), &[".toml"], "files like goal.toml, one for each kind")?;
@@ -72,6 +68,33 @@ fn only(folder: &Path, endings: &[&str], allowed: &str) -> Result<(), ConfigErro
         }
     }
     Ok(())
+}
+
+/// A file of settings beside those that are merged.
+pub(super) struct File {
+    /// Its name without the ending.
+    pub(super) stem: String,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// The files with these endings in the folder `within` of each of `folders`, without hidden ones.
+pub(super) fn files<'f>(
+    folders: impl IntoIterator<Item = &'f Path>,
+    within: &str,
+    endings: &[&str],
+) -> Result<Vec<File>, ConfigError> {
+    let mut files = Vec::new();
+    for folder in folders.into_iter().map(|folder| folder.join(within)).filter(|folder| folder.is_dir()) {
+        for (path, name) in entries(&folder)? {
+            let Some(stem) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
+            match std::fs::read_to_string(&path) {
+                Ok(text) => files.push(File { stem: stem.to_owned(), path, text }),
+                Err(source) => return Err(ConfigError::Folder { path, source }),
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// Paths and names of the entries, sorted, without hidden ones.
@@ -96,10 +119,6 @@ fn holds_toml(folder: &Path) -> bool {
 
 fn is_note(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, extension)| NOTES.contains(&extension))
-}
-
-fn suggested(like: Option<&str>) -> String {
-    like.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 #[cfg(test)]

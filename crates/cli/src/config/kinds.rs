@@ -20,7 +20,8 @@ use houston_tools::builtin::{CREATE_PLAN, CREATE_TASK, needs};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::error::nearest;
+use super::error::{like, unknown};
+use super::folder::{self, AGENTS};
 use super::layers::Layers;
 use super::mcp::Servers;
 use super::{ConfigError, Loaded, ModelSelection, USE_CASES};
@@ -49,9 +50,7 @@ impl Loaded {
         let kinds = kinds.map(|(name, _)| name.clone()).collect();
         Archiving { kinds, settings: self.settings.session_archive }
     }
-}
 
-impl Loaded {
     /// Which kinds reach which.
     #[must_use]
     pub(crate) fn reach(&self) -> Reach {
@@ -73,61 +72,40 @@ pub(super) fn load(
 ) -> Result<BTreeMap<String, Kind>, ConfigError> {
     let patterns = servers.patterns();
     let tools: &[&str] = &tools.iter().chain(&patterns).map(String::as_str).collect::<Vec<_>>();
-    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
-    for (kind, text) in BUILT_IN {
-        let path = PathBuf::from(format!("jobs/agents/{kind}.toml"));
-        kinds.insert((*kind).to_owned(), File { path: &path, text }.read(kind, tools, packs)?);
+    let built_in = BUILT_IN.iter().map(|(kind, text)| folder::File {
+        stem: (*kind).to_owned(),
+        path: PathBuf::from(format!("jobs/agents/{kind}.toml")),
+        text: (*text).to_owned(),
+    });
+    let of_folders = folder::files(folders.iter().map(PathBuf::as_path), AGENTS, &[".toml"])?;
+    let mut files: BTreeMap<String, File> = BTreeMap::new();
+    for file in built_in.chain(of_folders) {
+        let stem = file.stem.clone();
+        files.insert(stem, File::read(file, tools, packs)?);
     }
-    let mut texts = BTreeMap::new();
-    for folder in folders.iter().map(|folder| folder.join("agents")).filter(|folder| folder.is_dir()) {
-        let fail = |source| ConfigError::Folder { path: folder.clone(), source };
-        for entry in std::fs::read_dir(&folder).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
-            let Some(kind) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-            if path.extension().is_some_and(|extension| extension == "toml") && !kind.starts_with('.') {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
-                kinds.insert(kind.to_owned(), File { path: &path, text: &text }.read(kind, tools, packs)?);
-                texts.insert(kind.to_owned(), (path, text));
-            }
-        }
-    }
-    kinds.values_mut().for_each(|kind| packs.add_to(&mut kind.agent_type));
-    check_created(&kinds, &texts)?;
-    kinds.values_mut().for_each(|kind| servers.add_to(&mut kind.agent_type));
-    Ok(kinds)
+    files.values_mut().for_each(|file| packs.add_to(&mut file.agent_type));
+    check_created(&files)?;
+    let kind = |(name, File { path, mut agent_type, .. }): (String, File)| {
+        servers.add_to(&mut agent_type);
+        (name, Kind { agent_type, origin: path.display().to_string() })
+    };
+    Ok(files.into_iter().map(kind).collect())
 }
 
 /// Checks references between kinds: `creates` may list only kinds that agents create, and a kind with the tool
-/// `create_task` must list some; `reaches` may list only conversational kinds, and the tools for them need it. `texts` are the files of the folders.
-fn check_created(
-    kinds: &BTreeMap<String, Kind>,
-    texts: &BTreeMap<String, (PathBuf, String)>,
-) -> Result<(), ConfigError> {
-    let reachable: Vec<&str> = kinds
-        .values()
-        .filter(|kind| kind.agent_type.conversational)
-        .map(|kind| kind.agent_type.kind.as_str())
-        .collect();
-    let begun_by_agents = |kind: &AgentType| !kind.conversational && !kind.made_with_user;
-    let allowed: Vec<&str> = kinds
-        .values()
-        .filter(|kind| begun_by_agents(&kind.agent_type))
-        .map(|kind| kind.agent_type.kind.as_str())
-        .collect();
-    let plans: Vec<&str> = kinds
-        .values()
-        .filter(|kind| kind.agent_type.is_plan())
-        .map(|kind| kind.agent_type.kind.as_str())
-        .collect();
-    for (name, Kind { agent_type, .. }) in kinds {
-        let built_in = BUILT_IN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| *text);
-        let shipped = (PathBuf::from(format!("jobs/agents/{name}.toml")), built_in.to_owned());
-        let (path, text) = texts.get(name).unwrap_or(&shipped);
-        File { path, text }.check_created(agent_type, &allowed, &plans)?;
-        File { path, text }.check_reached(agent_type, &reachable)?;
-    }
-    Ok(())
+/// `create_task` must list some; `reaches` may list only conversational kinds, and the tools for them need it.
+fn check_created(files: &BTreeMap<String, File>) -> Result<(), ConfigError> {
+    let names = |is_meant: fn(&AgentType) -> bool| -> Vec<&str> {
+        let types = files.values().map(|file| &file.agent_type).filter(|kind| is_meant(kind));
+        types.map(|kind| kind.kind.as_str()).collect()
+    };
+    let reachable = names(|kind| kind.conversational);
+    let begun_by_agents = names(|kind| !kind.conversational && !kind.made_with_user);
+    let plans = names(AgentType::is_plan);
+    files.values().try_for_each(|file| {
+        file.check_created(&begun_by_agents, &plans)?;
+        file.check_reached(&reachable)
+    })
 }
 
 /// The positions of names that are checked after parsing.
@@ -148,136 +126,122 @@ struct SpannedNames {
 }
 
 /// An agent type's file.
-struct File<'f> {
-    path: &'f Path,
-    text: &'f str,
+struct File {
+    path: PathBuf,
+    text: String,
+    agent_type: AgentType,
+    names: SpannedNames,
 }
 
-impl File<'_> {
-    fn read(&self, stem: &str, tools: &[&str], packs: &Packs) -> Result<Kind, ConfigError> {
-        let agent_type: AgentType = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
-        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
+impl File {
+    fn parse(folder::File { path, text, .. }: folder::File) -> Result<Self, ConfigError> {
+        let agent_type = toml::from_str(&text).map_err(|error| unreadable(&path, &text, &error))?;
+        let names = toml::from_str(&text).map_err(|error| unreadable(&path, &text, &error))?;
+        Ok(Self { path, text, agent_type, names })
+    }
+
+    /// Reads a file, and checks what no other kind decides.
+    fn read(file: folder::File, tools: &[&str], packs: &Packs) -> Result<Self, ConfigError> {
+        let stem = file.stem.clone();
+        let file = Self::parse(file)?;
+        let Self { agent_type, names, text, .. } = &file;
+        let at_kind = names.kind.span().start;
         if agent_type.kind != stem {
             let reason = format!("kind is `{}`, but the file's name is {stem}.toml", agent_type.kind);
-            return Err(self.refuse(named.kind.span().start, reason));
+            return Err(file.refuse(at_kind, reason));
         }
-        check_kind(stem).map_err(|error| self.refuse(named.kind.span().start, error.to_string()))?;
-        for tool in named.tools.iter().chain(&named.direct) {
-            self.check_name("tool", tool, tools)?;
-        }
-        for pack in &named.packs {
-            self.check_name("pack", pack, &packs.names())?;
-        }
-        if let Some(use_case) = &named.use_case {
-            self.check_use_case(use_case)?;
+        check_kind(&stem).map_err(|error| file.refuse(at_kind, error.to_string()))?;
+        file.check_names(&names.tools, tools, no("tool"))?;
+        file.check_names(&names.direct, tools, no("tool"))?;
+        file.check_names(&names.packs, &packs.names(), no("pack"))?;
+        if let Some(use_case) = &names.use_case {
+            file.check_use_case(use_case)?;
         }
         if let Some(Err(reason)) = agent_type.state.as_ref().map(|state| state.check_declaration()) {
-            return Err(self.refuse(self.text.find("[state").unwrap_or(0), reason));
+            return Err(file.refuse(text.find("[state").unwrap_or(0), reason));
         }
         // The history of a session may be without a limit.
         let limits = LimitChanges { max_history_entries: None, ..agent_type.limits };
         if let Err(wrong) = limits.check(None) {
             let reason = format!("limits.{}: {}", wrong.key(), wrong.reason);
-            return Err(self.refuse(self.text.find("[limits").unwrap_or(0), reason));
+            return Err(file.refuse(text.find("[limits").unwrap_or(0), reason));
         }
-        Ok(Kind { agent_type, origin: self.path.display().to_string() })
+        Ok(file)
     }
 
-    fn check_name(&self, what: &str, name: &Spanned<String>, existing: &[&str]) -> Result<(), ConfigError> {
-        let given = name.get_ref().as_str();
-        if existing.contains(&given) {
-            return Ok(());
-        }
-        let (allowed, like) = (existing.join(", "), like(given, existing));
-        Err(self
-            .refuse(name.span().start, format!("there is no {what} `{given}`; there are: {allowed}{like}")))
-    }
-
-    fn check_created(
+    /// Refuses the first name that is not allowed; `wrong` begins what is said of it.
+    fn check_names(
         &self,
-        agent_type: &AgentType,
+        names: &[Spanned<String>],
         allowed: &[&str],
-        plans: &[&str],
+        wrong: impl Fn(&str) -> String,
     ) -> Result<(), ConfigError> {
-        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
-        for kind in &named.creates {
-            let given = kind.get_ref().as_str();
-            if !allowed.contains(&given) {
-                let (known, like) = (allowed.join(", "), like(given, allowed));
-                let reason =
-                    format!("tasks of kind `{given}` cannot be created; allowed kinds are: {known}{like}");
-                return Err(self.refuse(kind.span().start, reason));
-            }
+        let Some(name) = names.iter().find(|name| !allowed.contains(&name.get_ref().as_str())) else {
+            return Ok(());
+        };
+        let given = name.get_ref();
+        let reason = format!("{}: {}{}", wrong(given), allowed.join(", "), like(given, allowed));
+        Err(self.refuse(name.span().start, reason))
+    }
+
+    /// Refuses a tool that needs more than the file says. One that a pack has brought is refused where the packs are.
+    fn refuse_tool(&self, tool: &str, reason: String) -> Result<(), ConfigError> {
+        let in_tools = self.names.tools.iter().find(|name| name.get_ref() == tool);
+        let at = in_tools.or(self.names.packs.first()).map_or(0, |name| name.span().start);
+        Err(self.refuse(at, reason))
+    }
+
+    fn check_created(&self, allowed: &[&str], plans: &[&str]) -> Result<(), ConfigError> {
+        let Self { agent_type, names, .. } = self;
+        self.check_names(&names.creates, allowed, |given| {
+            format!("tasks of kind `{given}` cannot be created; allowed kinds are")
+        })?;
+        if agent_type.creates.is_empty() && agent_type.tools.iter().any(|tool| tool == CREATE_TASK) {
+            let allowed = allowed.join(", ");
+            let reason = format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {allowed}");
+            return self.refuse_tool(CREATE_TASK, reason);
         }
-        let lacks_kinds =
-            agent_type.tools.iter().any(|tool| tool == CREATE_TASK) && agent_type.creates.is_empty();
-        if lacks_kinds {
-            let in_tools = named.tools.iter().find(|tool| tool.get_ref() == CREATE_TASK);
-            let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
-            let reason =
-                format!("{CREATE_TASK} needs `creates = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
-            return Err(self.refuse(at, reason));
-        }
-        self.check_planning(agent_type, &named, plans)?;
-        let writes_feeds = agent_type.modes.contains(&Mode::FeedGeneration);
-        if writes_feeds && !agent_type.made_with_user {
-            let at = self.text.find("modes").unwrap_or(0);
+        self.check_planning(plans)?;
+        if agent_type.modes.contains(&Mode::FeedGeneration) && !agent_type.made_with_user {
             let reason =
                 "only a kind with `made_with_user = true` has the mode feed_generation: it is one per user";
-            return Err(self.refuse(at, reason.to_owned()));
+            return Err(self.refuse(self.text.find("modes").unwrap_or(0), reason.to_owned()));
         }
         Ok(())
     }
 
     /// The tools for plans, and plans for each message, need a kind of plans. `plans`: the kinds there are.
-    fn check_planning(
-        &self,
-        agent_type: &AgentType,
-        named: &SpannedNames,
-        plans: &[&str],
-    ) -> Result<(), ConfigError> {
-        let creates_plans = agent_type.creates.iter().any(|kind| plans.contains(&kind.as_str()));
-        let tool = agent_type.tools.iter().find(|tool| needs(tool) == Some(Needs::Plans));
+    fn check_planning(&self, plans: &[&str]) -> Result<(), ConfigError> {
+        let AgentType { creates, tools, plans: planning, .. } = &self.agent_type;
+        let creates_plans = creates.iter().any(|kind| plans.contains(&kind.as_str()));
+        let tool = tools.iter().find(|tool| needs(tool) == Some(Needs::Plans));
+        let plans = plans.join(", ");
         if let Some(tool) = tool.filter(|_| !creates_plans) {
-            let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
-            let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
-            let reason =
-                format!("{tool} needs a kind of plans in `creates`; there are: {}", plans.join(", "));
-            return Err(self.refuse(at, reason));
+            let reason = format!("{tool} needs a kind of plans in `creates`; there are: {plans}");
+            return self.refuse_tool(tool, reason);
         }
-        let makes_plans = agent_type.tools.iter().any(|tool| tool == CREATE_PLAN);
-        if let Some(at) = named.plans.as_ref().filter(|_| agent_type.plans == Planning::Force && !makes_plans)
-        {
+        let lacks_tool = *planning == Planning::Force && !tools.iter().any(|tool| tool == CREATE_PLAN);
+        if let Some(at) = self.names.plans.as_ref().filter(|_| lacks_tool) {
             let reason = format!(
-                "plans = \"force\" needs {CREATE_PLAN} in `tools`, and a kind of plans in `creates`; there are: {}",
-                plans.join(", ")
+                "plans = \"force\" needs {CREATE_PLAN} in `tools`, and a kind of plans in `creates`; there are: {plans}"
             );
             return Err(self.refuse(at.span().start, reason));
         }
         Ok(())
     }
 
-    fn check_reached(&self, agent_type: &AgentType, allowed: &[&str]) -> Result<(), ConfigError> {
-        let named: SpannedNames = toml::from_str(self.text).map_err(|error| self.unreadable(&error))?;
-        for kind in &named.reaches {
-            let given = kind.get_ref().as_str();
-            if !allowed.contains(&given) {
-                let (known, like) = (allowed.join(", "), like(given, allowed));
-                let reason = format!(
-                    "`{given}` is no kind with conversations; kinds that have them are: {known}{like}"
-                );
-                return Err(self.refuse(kind.span().start, reason));
-            }
-        }
-        let tool = agent_type.tools.iter().find(|tool| needs(tool) == Some(Needs::Reach));
-        match tool.filter(|_| agent_type.reaches.is_empty()) {
+    fn check_reached(&self, allowed: &[&str]) -> Result<(), ConfigError> {
+        self.check_names(&self.names.reaches, allowed, |given| {
+            format!("`{given}` is no kind with conversations; kinds that have them are")
+        })?;
+        let AgentType { tools, reaches, .. } = &self.agent_type;
+        let tool = tools.iter().find(|tool| needs(tool) == Some(Needs::Reach));
+        match tool.filter(|_| reaches.is_empty()) {
             None => Ok(()),
             Some(tool) => {
-                let in_tools = named.tools.iter().find(|name| name.get_ref() == tool);
-                let at = in_tools.or(named.packs.first()).map_or(0, |name| name.span().start);
-                let reason =
-                    format!("{tool} needs `reaches = [\"…\"]`; allowed kinds are: {}", allowed.join(", "));
-                Err(self.refuse(at, reason))
+                let allowed = allowed.join(", ");
+                let reason = format!("{tool} needs `reaches = [\"…\"]`; allowed kinds are: {allowed}");
+                self.refuse_tool(tool, reason)
             }
         }
     }
@@ -295,31 +259,33 @@ impl File<'_> {
         Err(self.refuse(use_case.span().start, reason))
     }
 
-    /// The parser's error; for an unknown key with the most similar one.
-    fn unreadable(&self, error: &toml::de::Error) -> ConfigError {
-        let message = error.message();
-        let mut quoted = message.split('`').skip(1).step_by(2);
-        let reason = match quoted.next().filter(|_| message.starts_with("unknown ")) {
-            Some(given) => {
-                let allowed: Vec<&str> = quoted.collect();
-                format!("{message}{}", like(given, &allowed))
-            }
-            None => message.to_owned(),
-        };
-        self.refuse(error.span().map_or(0, |span| span.start), reason)
-    }
-
     fn refuse(&self, at: usize, reason: String) -> ConfigError {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-        ConfigError::AgentType { path: self.path.to_owned(), line, column, reason }
+        refusal(&self.path, &self.text, at, reason)
     }
 }
 
-/// `; did you mean …?` with the most similar name, or empty.
-fn like(given: &str, allowed: &[&str]) -> String {
-    nearest(given, allowed).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
+/// What is said of a name of nothing.
+fn no(what: &str) -> impl Fn(&str) -> String {
+    move |given| format!("there is no {what} `{given}`; there are")
+}
+
+/// The parser's error; for an unknown key with the most similar one.
+fn unreadable(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    let message = error.message();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let reason = match quoted.next().filter(|_| message.starts_with("unknown ")) {
+        Some(given) => format!("{message}{}", like(given, &quoted.collect::<Vec<_>>())),
+        None => message.to_owned(),
+    };
+    refusal(path, text, error.span().map_or(0, |span| span.start), reason)
+}
+
+/// The error of a file at this byte of its text.
+fn refusal(path: &Path, text: &str, at: usize, reason: String) -> ConfigError {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+    ConfigError::AgentType { path: path.to_owned(), line, column, reason }
 }
 
 impl Loaded {
@@ -385,11 +351,7 @@ impl Packs {
             let reason = match wrong {
                 None if pack.tools.is_empty() => "a pack lists at least one tool".to_owned(),
                 None => continue,
-                Some(wrong) => {
-                    let like = nearest(wrong, &allowed).map(|like| format!("; did you mean `{like}`?"));
-                    let (like, allowed) = (like.unwrap_or_default(), allowed.join(", "));
-                    format!("there is no tool `{wrong}`; there are: {allowed}{like}")
-                }
+                Some(wrong) => unknown("tool", wrong, &allowed),
             };
             return Err(layers.refuse(format!("packs.{name}.tools"), reason));
         }
@@ -419,18 +381,21 @@ mod tests {
     use crate::config::load;
     use crate::config::tests::tools;
 
+    fn file(stem: &str, text: &str) -> folder::File {
+        let path = PathBuf::from(format!("agents/{stem}.toml"));
+        folder::File { stem: stem.to_owned(), path, text: text.to_owned() }
+    }
+
     fn refused(stem: &str, text: &str) -> String {
         let tools = ["create_note", "send_message"];
-        let path = PathBuf::from(format!("agents/{stem}.toml"));
-        File { path: &path, text }.read(stem, &tools, &Packs::default()).map(drop).unwrap_err().to_string()
+        File::read(file(stem, text), &tools, &Packs::default()).map(drop).unwrap_err().to_string()
     }
 
     #[test]
     fn tools_for_plans_and_forced_plans_need_a_kind_of_plans() {
         let refused = |text: String| {
-            let agent_type: AgentType = toml::from_str(&text).unwrap();
-            let file = File { path: Path::new("agents/project.toml"), text: &text };
-            file.check_created(&agent_type, &["plan", "task"], &["plan"]).map_err(|error| error.to_string())
+            let file = File::parse(file("project", &text)).unwrap();
+            file.check_created(&["plan", "task"], &["plan"]).map_err(|error| error.to_string())
         };
         let with_tool = PROJECT.replacen("create_note", CREATE_PLAN, 1);
         let error = refused(with_tool.clone()).unwrap_err();

@@ -24,17 +24,11 @@ pub(crate) const USE_CASES: [&str; 7] =
 pub(crate) struct Models {
     /// Drives runs; also used for every use case that is not set.
     pub(crate) agent: ModelSelection,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) summaries: Option<ModelSelection>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) titles: Option<ModelSelection>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) planner: Option<ModelSelection>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) routing: Option<ModelSelection>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<ModelSelection>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vision: Option<ModelSelection>,
     /// A quality from 1 to 100 by the beginning of a model's name; strategies compare it.
     #[serde(default)]

@@ -1,7 +1,8 @@
 //! Settings of the tools that act outside Houston: `web.toml`, `sandbox.toml`, `endpoints/*`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use houston_domain::setting::{WrongSetting, positive, within};
@@ -12,6 +13,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
+use super::folder::{self, File};
 use crate::environment::environment;
 
 /// The folder of endpoints.
@@ -135,24 +137,12 @@ impl WebSettings {
 pub(crate) fn endpoints<'f>(
     folders: impl IntoIterator<Item = &'f Path>,
 ) -> Result<Vec<Endpoint>, ConfigError> {
-    let mut files: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
-    for folder in folders.into_iter().map(|folder| folder.join(ENDPOINTS)).filter(|folder| folder.is_dir()) {
-        let fail = |source| ConfigError::Folder { path: folder.clone(), source };
-        for entry in std::fs::read_dir(&folder).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            files.insert(entry.file_name(), entry.path());
-        }
-    }
+    let files = folder::files(folders, ENDPOINTS, &[".toml", ".json"])?;
+    let files = files.into_iter().map(|file| (file.path.file_name().map(OsStr::to_owned), file));
     let mut endpoints = Vec::new();
-    for (name, path) in files {
-        let is = |extension: &str| path.extension().is_some_and(|of_path| of_path == extension);
-        if name.to_string_lossy().starts_with('.') || !(is("toml") || is("json")) {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
+    for File { path, text, .. } in files.collect::<BTreeMap<_, _>>().into_values() {
         let file = path.display().to_string();
-        if is("toml") {
+        if path.extension().is_some_and(|extension| extension == "toml") {
             endpoints.extend(from_toml(&text, &file).map_err(ConfigError::Endpoint)?);
             continue;
         }

@@ -8,7 +8,7 @@ use houston_domain::skill::BundledSkill;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::error::nearest;
+use super::error;
 use super::layers::Layers;
 use crate::skill_source::{self, SkillSource};
 
@@ -61,10 +61,7 @@ impl SkillSettings {
         }
         let names: Vec<&str> = skills.keys().map(String::as_str).collect();
         if let Some(unknown) = self.bundled.iter().find(|name| !names.contains(&name.as_str())) {
-            let like =
-                nearest(unknown, &names).map(|like| format!("; did you mean `{like}`?")).unwrap_or_default();
-            let reason = format!("there is no skill `{unknown}`; there are: {}{like}", names.join(", "));
-            return Err(layers.refuse("skills.bundled", reason));
+            return Err(layers.refuse("skills.bundled", error::unknown("skill", unknown, &names)));
         }
         Ok(skills.into_values().collect())
     }

@@ -7,6 +7,7 @@ use houston_domain::custom_table::{TableLimits, TablePresets, texts};
 use houston_domain::plan::{Template, Templates};
 
 use super::ConfigError;
+use super::folder::{File, files};
 use super::layers::Layers;
 
 /// The folder of templates.
@@ -28,17 +29,8 @@ pub(super) fn load(folders: &[PathBuf], tools: &[String]) -> Result<Templates, C
     for (name, text) in BUILT_IN {
         templates.push(read(Path::new(&format!("jobs/{FOLDER}/{name}.json")), name, text, &tools)?);
     }
-    for folder in folders.iter().map(|folder| folder.join(FOLDER)).filter(|folder| folder.is_dir()) {
-        let fail = |source| ConfigError::Folder { path: folder.clone(), source };
-        for entry in std::fs::read_dir(&folder).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
-            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-            if path.extension().is_some_and(|extension| extension == "json") && !name.starts_with('.') {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|source| ConfigError::Folder { path: path.clone(), source })?;
-                templates.push(read(&path, name, &text, &tools)?);
-            }
-        }
+    for File { stem, path, text } in files(folders.iter().map(PathBuf::as_path), FOLDER, &[".json"])? {
+        templates.push(read(&path, &stem, &text, &tools)?);
     }
     Ok(Templates::new(templates))
 }

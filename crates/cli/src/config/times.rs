@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{ConfigError, flatten};
+use super::{ConfigError, flattened};
 
 /// A hundred years.
 const DAYS: u64 = 36_500;
@@ -16,9 +16,7 @@ const UNITS: [(&str, u64); 4] =
 /// # Errors
 /// [`ConfigError::Setting`] for the first that is too long.
 pub(super) fn check(settings: &impl Serialize, origin: impl Fn(&str) -> String) -> Result<(), ConfigError> {
-    let mut lines = Vec::new();
-    flatten(String::new(), &serde_json::to_value(settings).unwrap_or_default(), &mut lines);
-    for (key, value) in lines {
+    for (key, value) in flattened("", settings) {
         let Some((_, most)) = UNITS.into_iter().find(|(unit, _)| key.ends_with(unit)) else { continue };
         // Whatever is no whole number is no time.
         if value.parse::<u64>().is_ok_and(|value| value > most) {

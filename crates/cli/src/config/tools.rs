@@ -3,7 +3,7 @@
 use houston_domain::fallback::Fallbacks;
 
 use super::ConfigError;
-use super::error::nearest;
+use super::error::like;
 use super::layers::Layers;
 
 /// Checks that both tools of each fallback exist, except those that the settings call a tenant's own: tenants add and remove
@@ -14,9 +14,8 @@ use super::layers::Layers;
 pub(super) fn check(fallbacks: &Fallbacks, tools: &[String], layers: &Layers) -> Result<(), ConfigError> {
     let names: Vec<&str> = tools.iter().map(String::as_str).collect();
     let missing = |name: &str| {
-        let like = nearest(name, &names)
-            .map(|like| format!("; did you mean `{like}`?"))
-            .unwrap_or_else(|| ".".to_owned());
+        let like = like(name, &names);
+        let like = if like.is_empty() { "." } else { &like };
         format!(
             "there is no tool `{name}`; there are: {}{like} A tool of a tenant's own, or a snippet of a user, is named with \
              `own = true`",
