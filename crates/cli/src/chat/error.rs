@@ -1,8 +1,11 @@
 //! Errors of `houston chat` and their exit codes.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use houston_protocol::problem::ProblemCode;
+
+use crate::output::print_stderr;
 
 /// An error that ends the chat. Beyond the exit codes of the crate: 3 (no server), 4 (no valid key), 5 (no such goal).
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +95,19 @@ pub(crate) enum ChatError {
 }
 
 impl ChatError {
+    /// Prints it to stderr; returns the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        print_stderr(&format!("houston: {self}"));
+        ExitCode::from(self.exit_code())
+    }
+
     /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unreachable { .. } | Self::NotHouston { .. } => 3,
             Self::NoKey { .. } | Self::KeyRefused { .. } => 4,
             Self::GoalNotFound { .. } => 5,
-            Self::NoPlan { .. } => 2,
-            Self::BadUrl { .. } | Self::NoMessage | Self::Image { .. } => 2,
+            Self::NoPlan { .. } | Self::BadUrl { .. } | Self::NoMessage | Self::Image { .. } => 2,
             Self::Refused { .. } | Self::Client(_) | Self::Signals(_) => 1,
         }
     }

@@ -1,7 +1,7 @@
 //! `houston plan show`, `list` and `run`: plans over the API.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,42 +14,24 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::DEFAULT_URL;
+use super::ServerArg;
 use super::checklist::{all, head};
 use super::error::ChatError;
 use super::follow::{StreamEvent, follow};
-use super::goals::{Demo, address};
 use super::output::one_line;
-use super::server::{Key, Server, path_of};
+use super::server::path_of;
 use crate::output::{print, print_json, print_stderr};
-
-/// The server to ask, as the options name it.
-#[derive(Debug)]
-pub(crate) struct At {
-    pub(crate) url: Option<String>,
-    pub(crate) key: Option<String>,
-    pub(crate) folder: PathBuf,
-}
-
-impl At {
-    fn server(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Server, ChatError> {
-        let demo = || Demo::read(&self.folder).map(|demo| demo.url);
-        let url = self.url.as_deref().map(address).or_else(demo).unwrap_or_else(|| DEFAULT_URL.to_owned());
-        Server::new(url, Key::find(self.key.clone(), environment, &self.folder)?)
-    }
-}
 
 /// Prints a plan: its steps, what it asks, its output.
 ///
 /// # Errors
 /// [`ChatError`] when the server does not answer with it.
 pub(crate) async fn show(
-    at: &At,
-    environment: impl Fn(&str) -> Option<String>,
+    (at, folder): (&ServerArg, &Path),
     id: &str,
     json: bool,
 ) -> Result<ExitCode, ChatError> {
-    let plan = at.server(environment)?.plan(id).await?;
+    let plan = at.client(folder)?.plan(id).await?;
     if json {
         print_json(&plan);
         return Ok(ExitCode::SUCCESS);
@@ -69,12 +51,11 @@ pub(crate) async fn show(
 
 /// Prints the plans of a goal, newest first.
 pub(crate) async fn list(
-    at: &At,
-    environment: impl Fn(&str) -> Option<String>,
+    (at, folder): (&ServerArg, &Path),
     goal: &str,
     json: bool,
 ) -> Result<ExitCode, ChatError> {
-    let plans = at.server(environment)?.plans(goal).await?;
+    let plans = at.client(folder)?.plans(goal).await?;
     if json {
         print_json(&plans);
         return Ok(ExitCode::SUCCESS);
@@ -91,12 +72,11 @@ pub(crate) async fn list(
 
 /// Makes a plan and prints how it gets on, to its end. Exit code 1 if it is not completed.
 pub(crate) async fn run(
-    at: &At,
-    environment: impl Fn(&str) -> Option<String>,
+    (at, folder): (&ServerArg, &Path),
     (goal, plan): (&str, &CreatePlan),
     json: bool,
 ) -> Result<ExitCode, ChatError> {
-    let server = at.server(environment)?;
+    let server = at.client(folder)?;
     let key = Ids::new(Arc::new(SystemClock)).next::<Uuid>().simple().to_string();
     let made = server.make_plan(goal, plan, &key).await?;
     print_stderr(&format!("made {}", made.id));

@@ -5,11 +5,12 @@ use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use houston_api::Local;
 use houston_domain::agentable::AgentType;
 use houston_domain::cell::Cells;
-use houston_domain::id::{AgentableId, RunId, parse_prefixed};
+use houston_domain::id::{AgentableId, RunId, UserId, parse_prefixed};
 use houston_store::{Error, Store};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -20,7 +21,7 @@ use super::{Context, Failure, audit, runtime};
 use crate::config::Loaded;
 use crate::connect::{self, CellAddresses};
 use crate::explain::Explainer;
-use crate::output::sanitized;
+use crate::output::{print, sanitized};
 use crate::system::System;
 
 /// What lists users.
@@ -246,6 +247,61 @@ pub(crate) fn table<C: AsRef<str>, R: AsRef<[C]>>(heads: &[&str], rows: &[R]) ->
     };
     let body = rows.iter().map(|row| line(&mut row.as_ref().iter().map(AsRef::as_ref)));
     std::iter::once(line(&mut heads.iter().copied())).chain(body).collect()
+}
+
+/// Prints a table with these rows.
+pub(crate) fn print_table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [String; N]>) {
+    let rows: Vec<[String; N]> = rows.into_iter().collect();
+    table(&heads, &rows).iter().for_each(|line| print(line));
+}
+
+/// Prints a table with a row for each item; without one, it prints `none`.
+pub(crate) fn print_rows<T, const N: usize>(
+    items: &[T],
+    none: &str,
+    heads: [&str; N],
+    row: impl Fn(&T) -> [String; N],
+) {
+    match items {
+        [] => print(none),
+        items => print_table(heads, items.iter().map(row)),
+    }
+}
+
+/// An instant in tables: to the second, in UTC.
+pub(crate) fn at(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// A switch in tables.
+pub(crate) fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+/// The user whose things a command lists.
+#[derive(Debug, Args)]
+pub(crate) struct OfUser {
+    /// `user_…`
+    user: UserId,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl OfUser {
+    /// Runs `work` with the API of the user's tenant, the path before what the user has, and whether JSON is wanted.
+    pub(crate) fn with_api(
+        self,
+        context: Context,
+        work: impl AsyncFnOnce(Local, &str, bool) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let Self { user, json, database } = self;
+        database.with_api(context, async |api| {
+            work(api.of(user, USERS).await?, &format!("/v1/users/{user}"), json).await
+        })
+    }
 }
 
 /// A name as a segment of a path.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_domain::cell::Cells;
 use houston_domain::guard::GrantScope;
@@ -20,7 +19,7 @@ use houston_store::answer::AskedQuestion;
 use reqwest::Method;
 use serde_json::{Number, Value, json};
 
-use super::agentable::{Api, Database, one_line, table};
+use super::agentable::{Api, Database, at, one_line, print_table};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -204,30 +203,23 @@ async fn list(stores: &Cells<Store>, limit: i64, json: bool) -> Result<ExitCode,
     open.sort_by_key(|asked| std::cmp::Reverse(asked.question.created_at));
     open.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     if json {
-        let rows: Vec<Value> = open.iter().map(row).collect();
-        print_json(&json!({"approvals": rows}));
+        print_json(&json!({"approvals": open.iter().map(row).collect::<Value>()}));
     } else if open.is_empty() {
         print("nothing waits for a person");
     } else {
-        let lines = open.iter().map(|asked| {
-            let call = asked.question.asked.approval.as_deref();
-            let time = |at: chrono::DateTime<chrono::Utc>| at.to_rfc3339_opts(SecondsFormat::Secs, true);
-            vec![
-                asked.question.asked.id.to_string(),
+        let rows = open.iter().map(|asked| {
+            let (question, call) = (&asked.question, asked.question.asked.approval.as_deref());
+            let what_for = call.map_or_else(|| question.asked.text.clone(), |call| call.input.to_string());
+            [
+                question.asked.id.to_string(),
                 asked.agentable.public_id(&asked.kind),
-                time(asked.question.created_at),
-                asked.question.asked.expires_at.map_or_else(|| "never".to_owned(), time),
+                at(question.created_at),
+                question.asked.expires_at.map_or_else(|| "never".to_owned(), at),
                 call.map_or_else(|| what(asked).to_owned(), |call| call.tool.clone()),
-                one_line(
-                    &call.map_or_else(|| asked.question.asked.text.clone(), |call| call.input.to_string()),
-                    80,
-                ),
+                one_line(&what_for, 80),
             ]
         });
-        let lines: Vec<Vec<String>> = lines.collect();
-        table(&["ID", "OF", "ASKED", "EXPIRES", "TOOL", "ARGUMENTS"], &lines)
-            .iter()
-            .for_each(|line| print(line));
+        print_table(["ID", "OF", "ASKED", "EXPIRES", "TOOL", "ARGUMENTS"], rows);
         for asked in &open {
             let asked = &asked.question.asked;
             if let Some(preview) = asked.approval.as_deref().and_then(|call| call.preview.as_deref()) {

@@ -39,7 +39,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let schema = self.schema.as_deref().map(read_schema).transpose().map_err(Failure::Usage)?;
         let entries = [Entry::user(vec![Block::text(self.question.join(" "))])];
         let request = Request {

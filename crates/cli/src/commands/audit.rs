@@ -13,11 +13,11 @@ use houston_store::audit::NewRecord;
 use houston_store::{Error, Store};
 use serde_json::json;
 
-use super::agentable::{Api, Database, one_line, segment, table};
+use super::agentable::{Api, Database, one_line, print_table, segment};
 use super::dev::DEMO;
 use super::{Context, Failure};
 use crate::environment::environment;
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_json, print_stderr};
 
 /// The tenant of `houston key create`.
 const DEFAULT: &str = "default";
@@ -59,9 +59,7 @@ impl Audit {
                 print_json(&json!({"data": records}));
                 return Ok(());
             }
-            let rows: Vec<[String; 5]> = records.iter().map(row).collect();
-            let heads = ["AT", "ACTOR", "OPERATION", "TARGET", "OUTCOME"];
-            table(&heads, &rows).iter().for_each(|line| print(line));
+            print_table(["AT", "ACTOR", "OPERATION", "TARGET", "OUTCOME"], records.iter().map(row));
             if records.is_empty() {
                 print_stderr("nothing was changed");
             }

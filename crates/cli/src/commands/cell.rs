@@ -17,7 +17,7 @@ use houston_store::worker_list::RegisteredWorker;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::agentable::table;
+use super::agentable::print_table;
 use super::{Context, Failure, audit, runtime};
 use crate::connect::{self, CellAddresses};
 use crate::output::{print, print_json, print_stderr};
@@ -68,11 +68,11 @@ struct Listed {
 }
 
 impl Cell {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let json = match self.action {
             Action::List { json } => json,
-            Action::Add(command) => return command.run(context),
-            Action::Move(command) => return command.run(context),
+            Action::Add(command) => return command.run(&context),
+            Action::Move(command) => return command.run(&context),
         };
         let addresses = connect::database(&context.loaded.settings, &context.folder)?;
         let cells = runtime()?.block_on(async {
@@ -146,9 +146,7 @@ fn show(cells: &[Listed]) {
             cell.state.clone(),
         ]
     };
-    let rows: Vec<[String; 6]> = cells.iter().map(row).collect();
-    let heads = ["CELL", "SHARDS", "POSTGRES", "USERS", "WORKERS", "STATE"];
-    table(&heads, &rows).iter().for_each(|line| print(line));
+    print_table(["CELL", "SHARDS", "POSTGRES", "USERS", "WORKERS", "STATE"], cells.iter().map(row));
 }
 
 /// Prepare a cell that was added to cells.toml.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::Context;
+use super::{Context, Failure};
 use crate::config::Entry;
 use crate::output::{print, print_json};
 
@@ -29,7 +29,7 @@ enum Action {
 }
 
 impl Config {
-    pub(crate) fn run(self, context: &Context) -> ExitCode {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Action::Show { origin, json } = self.action;
         let entries = context.loaded.entries();
         if json {
@@ -41,11 +41,11 @@ impl Config {
                 })
                 .collect();
             print_json(&object);
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
         for Entry { key, value, origin: from } in entries {
             print(&if origin { format!("{key} = {value}  # {from}") } else { format!("{key} = {value}") });
         }
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 }

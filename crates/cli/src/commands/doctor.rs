@@ -17,7 +17,7 @@ use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use super::agentable::table;
+use super::agentable::print_table;
 use super::{Context, Failure, runtime};
 use crate::config::ShellProgram;
 use crate::connect;
@@ -53,7 +53,8 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let context = &context;
         let mut findings = vec![settings(context), running(context)];
         let addresses = connect::database_and_redis(&context.loaded.settings, &context.folder);
         runtime()?.block_on(async {
@@ -114,8 +115,7 @@ fn show(findings: &[Finding], worst: Status) {
     };
     let row =
         |finding: &Finding| [word(finding.status).to_owned(), finding.id.to_owned(), finding.detail.clone()];
-    let rows: Vec<[String; 3]> = findings.iter().map(row).collect();
-    table(&["STATUS", "CHECK", "DETAIL"], &rows).iter().for_each(|line| print(line));
+    print_table(["STATUS", "CHECK", "DETAIL"], findings.iter().map(row));
     let todo: Vec<&Finding> = findings.iter().filter(|finding| !finding.todo.is_empty()).collect();
     if !todo.is_empty() {
         print("");

@@ -102,7 +102,7 @@ impl Outcome {
 }
 
 impl Eval {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let prompt = self.prompt.as_deref().map(PromptFiles::read).transpose()?;
         let (prompt, tools) = (prompt.as_ref(), self.tools);
         let with = With { model: &self.model, prompt, agent: None, tools, from: None };
@@ -112,7 +112,7 @@ impl Eval {
         let mut outcomes = runtime()?.block_on(async {
             let mut outcomes = Vec::new();
             for file in &files {
-                outcomes.push(outcome(context, &self.cases, file, &with, &mut judge).await?);
+                outcomes.push(outcome(&context, &self.cases, file, &with, &mut judge).await?);
             }
             Ok::<_, Failure>(outcomes)
         })?;

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
-use houston_domain::id::{GrantId, UserId};
+use houston_domain::id::GrantId;
 use houston_protocol::grant::GrantResponse;
 use serde_json::json;
 
-use super::agentable::{Database, USERS, one_line, table};
+use super::agentable::{Database, OfUser, at, one_line, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -22,15 +21,7 @@ pub(crate) struct Grants {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print the grants of a user
-    List {
-        /// `user_…`
-        user: UserId,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        database: Database,
-    },
+    List(OfUser),
     /// Revoke a grant: calls that it covered are asked about again
     Revoke {
         /// `grant_…`
@@ -43,9 +34,8 @@ enum Action {
 impl Grants {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with_api(context, async |api| {
-                let api = api.of(user, USERS).await?;
-                show(&api.list(&format!("/v1/users/{user}/grants"), usize::MAX).await?.data, json);
+            Action::List(of) => of.with_api(context, async |api, path, json| {
+                show(&api.list(&format!("{path}/grants"), usize::MAX).await?.data, json);
                 Ok(())
             }),
             Action::Revoke { id, database } => database.with_api(context, async |api| {
@@ -62,21 +52,14 @@ fn show(grants: &[GrantResponse], json: bool) {
     if json {
         return print_json(&json!({"grants": grants}));
     }
-    if grants.is_empty() {
-        return print("nothing is allowed for good");
-    }
-    let rows: Vec<[String; 5]> = grants
-        .iter()
-        .map(|grant| {
-            let when = serde_json::to_string(&grant.when).unwrap_or_default();
-            [
-                grant.id.to_string(),
-                grant.agentable.clone().unwrap_or_else(|| "all of the user's".to_owned()),
-                grant.created_at.0.to_rfc3339_opts(SecondsFormat::Secs, true),
-                grant.tool.clone(),
-                if grant.when.is_empty() { "any arguments".to_owned() } else { one_line(&when, 80) },
-            ]
-        })
-        .collect();
-    table(&["ID", "FOR", "SINCE", "TOOL", "WHEN"], &rows).iter().for_each(|line| print(line));
+    print_rows(grants, "nothing is allowed for good", ["ID", "FOR", "SINCE", "TOOL", "WHEN"], |grant| {
+        let when = serde_json::to_string(&grant.when).unwrap_or_default();
+        [
+            grant.id.to_string(),
+            grant.agentable.clone().unwrap_or_else(|| "all of the user's".to_owned()),
+            at(grant.created_at.0),
+            grant.tool.clone(),
+            if grant.when.is_empty() { "any arguments".to_owned() } else { one_line(&when, 80) },
+        ]
+    });
 }

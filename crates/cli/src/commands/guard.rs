@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::agentable::{AgentArg, Database, parse, table};
+use super::agentable::{AgentArg, Database, parse, print_table};
 use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
@@ -231,16 +231,12 @@ fn explain(
 
 fn show(preview: &GuardPreview) {
     let GuardPreview { tool, lowered, explanation, .. } = preview;
-    let rows: Vec<[String; 4]> = explanation
-        .steps
-        .iter()
-        .map(|taken| {
-            let layer = taken.name.clone().or_else(|| taken.layer.map(|layer| layer.to_string()));
-            let outcome = format!("{:?}", taken.outcome).to_lowercase();
-            [taken.step.to_string(), layer.unwrap_or_default(), outcome, taken.why.clone()]
-        })
-        .collect();
-    table(&["STEP", "LAYER", "OUTCOME", "WHY"], &rows).iter().for_each(|line| print(line));
+    let rows = explanation.steps.iter().map(|taken| {
+        let layer = taken.name.clone().or_else(|| taken.layer.map(|layer| layer.to_string()));
+        let outcome = format!("{:?}", taken.outcome).to_lowercase();
+        [taken.step.to_string(), layer.unwrap_or_default(), outcome, taken.why.clone()]
+    });
+    print_table(["STEP", "LAYER", "OUTCOME", "WHY"], rows);
     print("");
     lowered.iter().for_each(|note| print(note));
     let verdict = &explanation.verdict;

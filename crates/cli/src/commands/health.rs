@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use chrono::SecondsFormat;
 use clap::Args;
 use houston_protocol::health::HealthChangeResponse;
 use houston_protocol::time::Time;
 
-use super::agentable::table;
+use super::agentable::{at, print_table};
 use super::{Context, Failure, runtime};
 use crate::connect;
 use crate::output::{print, print_json};
@@ -43,12 +42,12 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         if self.worker {
-            return worker(context);
+            return worker(&context);
         }
         if self.history {
-            return history(context, self.json);
+            return history(&context, self.json);
         }
         let address = self.address.as_ref().unwrap_or(&context.loaded.settings.server.address);
         let address = reachable(address).map_err(Failure::Usage)?;
@@ -130,8 +129,7 @@ fn history(context: &Context, is_json: bool) -> Result<ExitCode, Failure> {
         if is_json {
             print_json(&serde_json::json!({"data": changes}));
         } else {
-            let rows: Vec<[String; 4]> = changes.into_iter().map(row).collect();
-            table(&["AT", "STATUS", "CHECK", "FOUND"], &rows).iter().for_each(|line| print(line));
+            print_table(["AT", "STATUS", "CHECK", "FOUND"], changes.into_iter().map(row));
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -142,8 +140,7 @@ fn row(change: HealthChangeResponse) -> [String; 4] {
         Some(cell) => format!("{} ({cell})", change.check),
         None => change.check,
     };
-    let at = change.at.0.to_rfc3339_opts(SecondsFormat::Secs, true);
-    [at, change.status.as_str().to_owned(), check, change.detail.unwrap_or_default()]
+    [at(change.at.0), change.status.as_str().to_owned(), check, change.detail.unwrap_or_default()]
 }
 
 #[cfg(test)]

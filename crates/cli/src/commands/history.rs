@@ -9,9 +9,9 @@ use houston_domain::runtime_state::RuntimeStateView;
 use houston_protocol::session::HistoryEntryResponse;
 use serde_json::json;
 
-use super::agentable::{AgentArg, one_line, table};
+use super::agentable::{AgentArg, one_line, print_table};
 use super::{Context, Failure};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_json, print_stderr};
 
 /// Calls of one tool in a row that are reported.
 const SAME_TOOL: usize = 3;
@@ -46,8 +46,7 @@ impl History {
                 print_json(&json!({"data": entries, "closed_entries": closed, "has_more": page.has_more}));
                 return Ok(());
             }
-            let rows: Vec<[String; 4]> = entries.iter().map(row).collect();
-            table(&["POSITION", "ROLE", "COMMITTED", "CONTENT"], &rows).iter().for_each(|line| print(line));
+            print_table(["POSITION", "ROLE", "COMMITTED", "CONTENT"], entries.iter().map(row));
             if page.has_more {
                 let last = entries.last().map_or(after, |placed| placed.position);
                 print_stderr(&format!("more entries exist: use --after {last}"));

@@ -15,7 +15,7 @@ use houston_store::copies::Copies;
 use houston_store::{Error, Store};
 use houston_web::ListedHost;
 
-use super::agentable::{one_line, table};
+use super::agentable::{one_line, print_table};
 use super::{Context, Failure, audit, runtime};
 use crate::connect;
 use crate::keys::{KeyLimits, MadeKey, add};
@@ -52,7 +52,7 @@ enum Action {
 }
 
 impl Key {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
         let addresses = connect::database(settings, &context.folder)?;
         runtime()?.block_on(async {
@@ -121,9 +121,8 @@ fn list(keys: &[ApiKey], json: bool) {
             one_line(&key.name, 60),
         ]
     };
-    let rows: Vec<[String; 7]> = keys.iter().map(row).collect();
     let heads = ["ID", "BEGINS WITH", "STATUS", "SCOPES", "LAST USED", "TENANT", "NAME"];
-    table(&heads, &rows).iter().for_each(|line| print(line));
+    print_table(heads, keys.iter().map(row));
 }
 
 /// What a new key is for.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::agentable::{Database, one_line, table};
 use super::{Context, Failure};
-use crate::config::{Loaded, nearest};
+use crate::config::{Loaded, like};
 use crate::output::{print, print_json, print_stderr};
 
 /// What can be listed beside kinds of agents.
@@ -68,13 +68,9 @@ impl What {
                     let known: Vec<String> =
                         kinds().map(|kind| format!("{kind}s")).chain(NOUNS.map(str::to_owned)).collect();
                     let words: Vec<&str> = known.iter().map(String::as_str).collect();
-                    let like = nearest(given, &words).map(|word| format!("; did you mean `{word}`?"));
                     let shown: String = given.chars().take(80).collect();
-                    anyhow::bail!(
-                        "`{shown}` cannot be listed; allowed are: {}{}",
-                        known.join(", "),
-                        like.unwrap_or_default()
-                    );
+                    let (allowed, like) = (known.join(", "), like(given, &words));
+                    anyhow::bail!("`{shown}` cannot be listed; allowed are: {allowed}{like}");
                 }
             },
         })

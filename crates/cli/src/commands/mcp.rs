@@ -15,7 +15,7 @@ use houston_mcp::server::Look;
 use houston_mcp::{Catalogue, Listed, McpSettings, Pins, ServerSettings, trust};
 use serde::Serialize;
 
-use super::agentable::table;
+use super::agentable::{print_table, yes_or_no};
 use super::{Context, Failure, runtime};
 use crate::config::user_path;
 use crate::environment::environment;
@@ -108,30 +108,16 @@ fn look(context: &Context, settings: &McpSettings, name: &str) -> Result<Look, F
     })
 }
 
-fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Approved => "approved",
-        Standing::Changed => "changed",
-        Standing::New => "new",
-        Standing::Gone => "gone",
-        Standing::Refused => "refused",
-    }
-}
-
 fn catalogue(json: bool) -> Result<ExitCode, Failure> {
     let catalogue = Catalogue::built_in().context("jobs/catalogue.toml cannot be read")?;
     if json {
         print_json(&catalogue);
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<[String; 4]> = catalogue
-        .servers
-        .iter()
-        .map(|(name, entry)| {
-            [name.clone(), entry.categories.join(", "), entry.server.env.join(", "), entry.about.clone()]
-        })
-        .collect();
-    table(&["SERVER", "FOR", "NEEDS", "ABOUT"], &rows).iter().for_each(|line| print(line));
+    let rows = catalogue.servers.iter().map(|(name, entry)| {
+        [name.clone(), entry.categories.join(", "), entry.server.env.join(", "), entry.about.clone()]
+    });
+    print_table(["SERVER", "FOR", "NEEDS", "ABOUT"], rows);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,17 +150,11 @@ fn servers(context: &Context, json: bool) -> ExitCode {
         print_json(&serde_json::json!({"data": rows}));
         return ExitCode::SUCCESS;
     }
-    let lines: Vec<[String; 5]> = rows
-        .iter()
-        .map(|row| {
-            let enabled = if row.enabled { "yes" } else { "no" };
-            let count = row.tools.len().to_string();
-            [row.name.to_owned(), enabled.to_owned(), count, row.kinds.join(", "), row.command.clone()]
-        })
-        .collect();
-    table(&["SERVER", "ENABLED", "TOOLS", "KINDS", "COMMAND OR ADDRESS"], &lines)
-        .iter()
-        .for_each(|line| print(line));
+    let lines = rows.iter().map(|row| {
+        let count = row.tools.len().to_string();
+        [row.name.to_owned(), yes_or_no(row.enabled), count, row.kinds.join(", "), row.command.clone()]
+    });
+    print_table(["SERVER", "ENABLED", "TOOLS", "KINDS", "COMMAND OR ADDRESS"], lines);
     if rows.is_empty() {
         print_stderr("there are no MCP servers; `houston mcp list --catalogue` shows some to add");
     }
@@ -207,8 +187,7 @@ fn doctor(context: &Context, only: Option<&str>, json: bool) -> Result<ExitCode,
     } else {
         let row =
             |finding: &Finding| [finding.status.to_owned(), finding.name.clone(), finding.detail.clone()];
-        let rows: Vec<[String; 3]> = findings.iter().map(row).collect();
-        table(&["STATUS", "SERVER", "DETAIL"], &rows).iter().for_each(|line| print(line));
+        print_table(["STATUS", "SERVER", "DETAIL"], findings.iter().map(row));
         for finding in &findings {
             finding.printed.iter().for_each(|line| print(&format!("  {}: {line}", finding.name)));
         }
@@ -234,7 +213,7 @@ fn finding(context: &Context, name: &str, look: Look) -> Finding {
     for wanted in [Standing::Changed, Standing::New, Standing::Gone, Standing::Refused] {
         let names = of(wanted);
         if !names.is_empty() {
-            parts.push(format!("{}: {}", word(wanted), names.join(", ")));
+            parts.push(format!("{}: {}", wanted.as_str(), names.join(", ")));
         }
     }
     let is_fine = of(Standing::Changed).is_empty() && of(Standing::New).is_empty();
@@ -310,17 +289,14 @@ fn write_pins(path: &Path, server: &str, mut approved: Pins) -> Result<(), Failu
 
 /// Prints tools as guards see them.
 fn show_tools(server: &ServerSettings, tools: &[Listed], standing: &BTreeMap<String, Standing>) {
-    let rows: Vec<[String; 5]> = tools
-        .iter()
-        .map(|tool| {
-            let said = server.tools.get(&tool.name).cloned().unwrap_or_default();
-            let (effect, facts) = trust::judged(server.trust, tool.pin.hints, &said);
-            let about = tool.refused.clone().unwrap_or_else(|| first_line(&tool.pin.description));
-            let was = standing.get(&tool.name).map_or("", |standing| word(*standing));
-            [&tool.name, was, effect.as_str(), facts.risk.as_str(), &about].map(str::to_owned)
-        })
-        .collect();
-    table(&["TOOL", "WAS", "EFFECT", "RISK", "ABOUT"], &rows).iter().for_each(|line| print(line));
+    let rows = tools.iter().map(|tool| {
+        let said = server.tools.get(&tool.name).cloned().unwrap_or_default();
+        let (effect, facts) = trust::judged(server.trust, tool.pin.hints, &said);
+        let about = tool.refused.clone().unwrap_or_else(|| first_line(&tool.pin.description));
+        let was = standing.get(&tool.name).map_or("", |standing| standing.as_str());
+        [&tool.name, was, effect.as_str(), facts.risk.as_str(), &about].map(str::to_owned)
+    });
+    print_table(["TOOL", "WAS", "EFFECT", "RISK", "ABOUT"], rows);
 }
 
 fn first_line(text: &str) -> String {

@@ -20,7 +20,7 @@ pub(crate) struct Migrate {
 }
 
 impl Migrate {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let settings = &context.loaded.settings;
         let addresses = match settings.cells().iter().all(|cell| cell.database_url.is_some()) {
             true => connect::database(settings, &context.folder)?,

@@ -89,9 +89,26 @@ stdout (with --json one JSON value) and messages to stderr. They use the databas
 `houston dev` in this folder. Exit codes: 0 success, 1 failure, 2 wrong usage or settings; `houston chat --help` lists \
 more.";
 
-/// The commands, in the order in which a new user needs them.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+/// A command for each kind of arguments, which runs it.
+macro_rules! commands {
+    ($($(#[$about:meta])* $name:ident($arguments:ty),)*) => {
+        /// The commands, in the order in which a new user needs them.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$about])* $name($arguments),)*
+        }
+
+        impl Command {
+            pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+                match self {
+                    $(Self::$name(command) => command.run(context),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Run everything on this machine: API, worker, and, where no URLs are set, Postgres and Redis
     Dev(dev::Dev),
     /// Talk with an agent in the terminal
@@ -179,53 +196,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
-        match self {
-            Self::Dev(command) => command.run(context),
-            Self::Chat(command) => command.run(&context),
-            Self::Ask(command) => command.run(&context),
-            Self::Doctor(command) => command.run(&context),
-            Self::Models(command) => command.run(&context),
-            Self::List(command) => command.run(context),
-            Self::State(command) => command.run(context),
-            Self::Why(command) => command.run(context),
-            Self::History(command) => command.run(context),
-            Self::Tools(command) => command.run(context),
-            Self::Prompt(command) => command.run(context),
-            Self::Stats(command) => command.run(context),
-            Self::Grants(command) => command.run(context),
-            Self::Guard(command) => command.run(context),
-            Self::Snippets(command) => command.run(context),
-            Self::Tables(command) => command.run(context),
-            Self::Plan(command) => command.run(&context),
-            Self::Triggers(command) => command.run(context),
-            Self::Trace(command) => command.run(context),
-            Self::Replay(command) => command.run(context),
-            Self::Eval(command) => command.run(&context),
-            Self::Skills(command) => command.run(context),
-            Self::Mcp(command) => command.run(context),
-            Self::Approvals(command) => command.run(context),
-            Self::Cancel(command) => command.run(context),
-            Self::Reset(command) => command.run(context),
-            Self::Fork(command) => command.run(context),
-            Self::Export(command) => command.run(context),
-            Self::Import(command) => command.run(context),
-            Self::Serve(command) => command.run(context),
-            Self::Work(command) => command.run(context),
-            Self::Migrate(command) => command.run(&context),
-            Self::Monitor(command) => command.run(context),
-            Self::Queues(command) => command.run(context),
-            Self::Workers(command) => command.run(context),
-            Self::Cell(command) => command.run(&context),
-            Self::Audit(command) => command.run(context),
-            Self::Key(command) => command.run(&context),
-            Self::Config(command) => Ok(command.run(&context)),
-            Self::Completions(command) => Ok(command.run(&context)),
-            Self::Health(command) => command.run(&context),
-            Self::Man(command) => command.run(&context),
-        }
-    }
-
     /// Whether the process drives runs, so that it executes tools.
     pub(crate) fn drives_runs(&self) -> bool {
         matches!(self, Self::Dev(_) | Self::Work(_))

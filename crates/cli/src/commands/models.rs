@@ -10,7 +10,7 @@ use houston_llm::Price;
 use houston_llm::doctor::{Finding, MOST_REQUESTS, Report, examine, most_usage};
 use serde_json::{Value, json};
 
-use super::agentable::table;
+use super::agentable::print_table;
 use super::{Context, Failure, runtime};
 use crate::environment::environment;
 use crate::models::{Reached, reach};
@@ -41,7 +41,7 @@ enum Action {
 }
 
 impl Models {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let Action::Doctor { model, yes, json } = self.action;
         runtime()?.block_on(async {
             let reached = reach(&context.loaded, model.as_deref());
@@ -107,15 +107,14 @@ fn show(report: &Report, as_json: bool) {
         let mark = if finding.differs() { "differs" } else { "" };
         let why = finding.why.as_deref().filter(|_| finding.differs() || finding.found.is_none());
         let why: String = why.unwrap_or_default().chars().take(100).collect();
-        vec![
+        [
             finding.field.to_owned(),
             shown(Some(&finding.table)),
             shown(finding.found.as_ref()),
             format!("{mark} {why}").trim().to_owned(),
         ]
     };
-    let rows: Vec<Vec<String>> = report.fields.iter().map(row).collect();
-    table(&["FIELD", "TABLE", "FOUND", ""], &rows).iter().for_each(|line| print(line));
+    print_table(["FIELD", "TABLE", "FOUND", ""], report.fields.iter().map(row));
     match lines {
         None => print_stderr(&format!("{}: the table is right ({} requests)", report.model, report.requests)),
         Some(lines) => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use houston_domain::clock::{Clock, SystemClock};
 use houston_domain::health::{Check, HealthStatus, worst};
@@ -17,11 +16,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::agentable::table;
+use super::agentable::{at, print_table};
 use super::{Context, Failure, audit, runtime};
 use crate::config::{Kind, Loaded};
 use crate::connect;
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_json, print_stderr};
 
 /// The most passes of `--now`, and the pause between two.
 const PASSES: u32 = 5;
@@ -158,16 +157,12 @@ async fn run_passes(monitor: &HealthMonitor, passes: u32) -> houston_store::Resu
     Ok(MonitorResult { checks, earlier })
 }
 
-fn rfc3339(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
 /// Like the body of `GET /v1/health`, with the details, which only operators may see.
 fn json(checks: &[Check], earlier: &[Check]) -> Value {
     let list = |checks: &[Check]| -> Vec<Value> {
         let one = |check: &Check| {
             serde_json::json!({
-                "id": check.id, "status": check.status, "detail": check.detail, "since": rfc3339(check.since),
+                "id": check.id, "status": check.status, "detail": check.detail, "since": at(check.since),
             })
         };
         checks.iter().map(one).collect()
@@ -180,8 +175,7 @@ fn show(checks: &[Check]) {
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.status);
     let row = |check: &&Check| {
-        [check.status.as_str().to_owned(), check.id.clone(), rfc3339(check.since), check.detail.clone()]
+        [check.status.as_str().to_owned(), check.id.clone(), at(check.since), check.detail.clone()]
     };
-    let rows: Vec<[String; 4]> = sorted.iter().map(row).collect();
-    table(&["STATUS", "CHECK", "SINCE", "DETAIL"], &rows).iter().for_each(|line| print(line));
+    print_table(["STATUS", "CHECK", "SINCE", "DETAIL"], sorted.iter().map(row));
 }

@@ -12,9 +12,8 @@ use houston_protocol::plan::CreatePlan;
 use serde_json::{Map, Value, json};
 
 use super::{Context, Failure, runtime};
-use crate::chat::{self, ChatError, PlanServer};
-use crate::environment::environment;
-use crate::output::{print, print_json, print_stderr};
+use crate::chat::{self, ChatError, ServerArg};
+use crate::output::{print, print_json};
 
 /// Check, show, list and run plans.
 #[derive(Debug, Args)]
@@ -28,21 +27,46 @@ enum Action {
     /// Check a document without a server: one problem a line, each with its place. Exits 1 if there is one
     Check(Check),
     /// Show a plan: its steps, what it asks, its output
-    Show(Show),
+    Show {
+        /// The plan, `plan_…`
+        id: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
     /// List the plans of a goal, newest first
-    List(List),
+    List {
+        /// The goal, `goal_…`
+        #[arg(long)]
+        goal: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
     /// Run a document for a goal, and print how it gets on. Exits 1 if it is not completed
     Run(Run),
 }
 
 impl Plan {
-    pub(crate) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        match self.action {
-            Action::Check(check) => check.run(context),
-            Action::Show(show) => show.run(context),
-            Action::List(list) => list.run(context),
-            Action::Run(run) => run.run(context),
-        }
+    pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
+        let at = |server| (server, context.folder.as_path());
+        let done = match self.action {
+            Action::Check(check) => return check.run(&context),
+            Action::Show { id, json, server } => runtime()?.block_on(chat::show_plan(at(&server), &id, json)),
+            Action::List { goal, json, server } => {
+                runtime()?.block_on(chat::list_plans(at(&server), &goal, json))
+            }
+            Action::Run(run) => {
+                let plan = run.plan().map_err(Failure::Usage)?;
+                let ran = chat::run_plan(at(&run.server), (&run.goal, &plan), run.json);
+                runtime()?.block_on(Box::pin(ran))
+            }
+        };
+        Ok(done.unwrap_or_else(ChatError::report))
     }
 }
 
@@ -113,47 +137,6 @@ fn report(file: &str, problems: &[Problem], json: bool) {
     }
 }
 
-/// The server to ask.
-#[derive(Debug, Args)]
-struct Server {
-    /// Address of the server [default: that of `houston dev` in this folder, else http://127.0.0.1:8080]
-    #[arg(long, env = "HOUSTON_URL", hide_env_values = true)]
-    url: Option<String>,
-    /// API key (also HOUSTON_API_KEY) [default: the one that `houston dev` wrote to this folder]
-    #[arg(long)]
-    key: Option<String>,
-}
-
-impl Server {
-    fn at(self, context: &Context) -> PlanServer {
-        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-        PlanServer { url: given(self.url), key: given(self.key), folder: context.folder.clone() }
-    }
-}
-
-#[derive(Debug, Args)]
-struct Show {
-    /// The plan, `plan_…`
-    id: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    server: Server,
-}
-
-#[derive(Debug, Args)]
-struct List {
-    /// The goal, `goal_…`
-    #[arg(long)]
-    goal: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    server: Server,
-}
-
 #[derive(Debug, Args)]
 struct Run {
     /// A JSON file with the document
@@ -172,31 +155,10 @@ struct Run {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    server: Server,
-}
-
-impl Show {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let at = self.server.at(context);
-        Ok(said(runtime()?.block_on(chat::show_plan(&at, environment, &self.id, self.json))))
-    }
-}
-
-impl List {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let at = self.server.at(context);
-        Ok(said(runtime()?.block_on(chat::list_plans(&at, environment, &self.goal, self.json))))
-    }
+    server: ServerArg,
 }
 
 impl Run {
-    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let plan = self.plan().map_err(Failure::Usage)?;
-        let at = self.server.at(context);
-        let ran = chat::run_plan(&at, environment, (&self.goal, &plan), self.json);
-        Ok(said(runtime()?.block_on(Box::pin(ran))))
-    }
-
     fn plan(&self) -> anyhow::Result<CreatePlan> {
         let document = self.file.as_deref().map(document).transpose()?;
         let input = self.input.as_deref().map(object).transpose().context("--input")?;
@@ -215,11 +177,4 @@ fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
         Value::Object(fields) => Ok(fields),
         _ => Err(anyhow!("it must be a JSON object")),
     }
-}
-
-fn said(done: Result<ExitCode, ChatError>) -> ExitCode {
-    done.unwrap_or_else(|error| {
-        print_stderr(&format!("houston: {error}"));
-        ExitCode::from(error.exit_code())
-    })
 }

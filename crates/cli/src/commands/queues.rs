@@ -9,7 +9,7 @@ use houston_api::{Local, LocalError};
 use houston_protocol::queue::{QueueResponse, QueuesResponse};
 use serde_json::json;
 
-use super::agentable::{Database, table};
+use super::agentable::{Database, print_table};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -198,6 +198,6 @@ async fn list(api: &Local, as_json: bool) -> Result<ExitCode, Failure> {
         ]
     });
     let heads = ["LANE", "DEPTH", "OLDEST", "RUNNING", "RETRYING", "PUT OFF", "FOR PEOPLE"];
-    table(&heads, &rows.collect::<Vec<_>>()).iter().for_each(|line| print(line));
+    print_table(heads, rows);
     Ok(ExitCode::SUCCESS)
 }

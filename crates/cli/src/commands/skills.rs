@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use houston_api::{Local, LocalError};
 use houston_domain::skill::{SkillDocument, SkillSource as Source, SkillSummary, file};
@@ -14,7 +13,7 @@ use houston_protocol::skill::{SkillEntryResponse, SkillRequest, SkillResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{one_line, segment, table};
+use super::agentable::{at, one_line, print_table, segment, yes_or_no};
 use super::owner::OwnerArg;
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
@@ -147,16 +146,13 @@ fn list(skills: &[SkillEntryResponse], bundled: &[SkillSummary], json: bool) {
         return print("there are no skills; `houston skills import PATH` creates some");
     }
     let row = |[name, source, brief]: [&str; 3], enabled: bool, changed: String| {
-        let enabled = if enabled { "yes" } else { "no" };
-        [name.to_owned(), source.to_owned(), enabled.to_owned(), changed, one_line(brief, 80)]
+        [name.to_owned(), source.to_owned(), yes_or_no(enabled), changed, one_line(brief, 80)]
     };
-    let stored = skills.iter().map(|skill| {
-        let changed = skill.updated_at.0.to_rfc3339_opts(SecondsFormat::Secs, true);
-        row([&skill.name, &skill.source, &skill.brief], skill.enabled, changed)
-    });
+    let stored = skills
+        .iter()
+        .map(|skill| row([&skill.name, &skill.source, &skill.brief], skill.enabled, at(skill.updated_at.0)));
     let bundled = bundled
         .iter()
         .map(|skill| row([&skill.name, skill.source.as_str(), &skill.brief], skill.enabled, String::new()));
-    let rows: Vec<[String; 5]> = stored.chain(bundled).collect();
-    table(&["NAME", "OF", "ENABLED", "CHANGED", "WHAT FOR"], &rows).iter().for_each(|line| print(line));
+    print_table(["NAME", "OF", "ENABLED", "CHANGED", "WHAT FOR"], stored.chain(bundled));
 }

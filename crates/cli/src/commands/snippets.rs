@@ -8,7 +8,7 @@ use houston_domain::id::UserId;
 use houston_domain::snippet::SnippetEntry;
 use serde_json::json;
 
-use super::agentable::{Database, USERS, one_line, segment, table};
+use super::agentable::{Database, OfUser, USERS, one_line, print_rows, segment};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -22,15 +22,7 @@ pub(crate) struct Snippets {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print the snippets of a user
-    List {
-        /// `user_…`
-        user: UserId,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        database: Database,
-    },
+    List(OfUser),
     /// Delete a snippet, and the tool that it is
     Delete {
         /// `user_…`
@@ -45,9 +37,8 @@ enum Action {
 impl Snippets {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with_api(context, async |api| {
-                let api = api.of(user, USERS).await?;
-                show(&api.list(&format!("/v1/users/{user}/snippets"), usize::MAX).await?.data, json);
+            Action::List(of) => of.with_api(context, async |api, path, json| {
+                show(&api.list(&format!("{path}/snippets"), usize::MAX).await?.data, json);
                 Ok(())
             }),
             Action::Delete { user, name, database } => database.with_api(context, async |api| {
@@ -70,22 +61,14 @@ fn show(snippets: &[SnippetEntry], json: bool) {
     if json {
         return print_json(&json!({"snippets": snippets}));
     }
-    if snippets.is_empty() {
-        return print("there are no snippets");
-    }
-    let rows: Vec<[String; 5]> = snippets
-        .iter()
-        .map(|entry| {
-            [
-                entry.name.clone(),
-                entry.language.clone(),
-                entry.chars.to_string(),
-                entry.tool.clone().unwrap_or_else(|| "-".to_owned()),
-                one_line(&entry.description, 80),
-            ]
-        })
-        .collect();
-    table(&["NAME", "LANGUAGE", "CHARACTERS", "TOOL", "WHAT IT DOES"], &rows)
-        .iter()
-        .for_each(|line| print(line));
+    let heads = ["NAME", "LANGUAGE", "CHARACTERS", "TOOL", "WHAT IT DOES"];
+    print_rows(snippets, "there are no snippets", heads, |entry| {
+        [
+            entry.name.clone(),
+            entry.language.clone(),
+            entry.chars.to_string(),
+            entry.tool.clone().unwrap_or_else(|| "-".to_owned()),
+            one_line(&entry.description, 80),
+        ]
+    });
 }

@@ -8,12 +8,12 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use houston_api::LocalError;
 use houston_domain::custom_table::Field;
-use houston_domain::id::{TableId, UserId};
+use houston_domain::id::TableId;
 use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, USERS, one_line, table};
+use super::agentable::{Database, OfUser, one_line, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_data, print_json, print_stderr};
 
@@ -27,15 +27,7 @@ pub(crate) struct Tables {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print the tables of a user
-    List {
-        /// `user_…`
-        user: UserId,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        database: Database,
-    },
+    List(OfUser),
     /// Export the records of a table as CSV
     Export {
         /// `table_…`
@@ -77,9 +69,8 @@ fn field(json: &str) -> Result<Field, String> {
 impl Tables {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with_api(context, async |api| {
-                let api = api.of(user, USERS).await?;
-                show(&api.list(&format!("/v1/users/{user}/tables"), usize::MAX).await?.data, json);
+            Action::List(of) => of.with_api(context, async |api, path, json| {
+                show(&api.list(&format!("{path}/tables"), usize::MAX).await?.data, json);
                 Ok(())
             }),
             Action::Export { table, output, database } => database.with_api(context, async |api| {
@@ -160,24 +151,15 @@ fn read(file: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
 
 fn show(tables: &[TableResponse], json: bool) {
     if json {
-        let rows: Vec<Value> = tables
-            .iter()
-            .map(|one| {
-                json!({
-                    "id": one.id, "name": one.name, "description": one.description, "fields": one.fields,
-                    "records": one.records, "bytes": one.bytes, "untrusted": one.untrusted,
-                    "created_at": one.created_at,
-                })
+        let row = |one: &TableResponse| {
+            json!({
+                "id": one.id, "name": one.name, "description": one.description, "fields": one.fields,
+                "records": one.records, "bytes": one.bytes, "untrusted": one.untrusted, "created_at": one.created_at,
             })
-            .collect();
-        return print_json(&json!({"tables": rows}));
+        };
+        return print_json(&json!({"tables": tables.iter().map(row).collect::<Value>()}));
     }
-    if tables.is_empty() {
-        return print("there are no tables");
-    }
-    let rows: Vec<[String; 4]> = tables
-        .iter()
-        .map(|one| [one.id.to_string(), one.name.clone(), one.records.to_string(), one_line(&names(one), 80)])
-        .collect();
-    table(&["ID", "NAME", "RECORDS", "FIELDS"], &rows).iter().for_each(|line| print(line));
+    print_rows(tables, "there are no tables", ["ID", "NAME", "RECORDS", "FIELDS"], |one| {
+        [one.id.to_string(), one.name.clone(), one.records.to_string(), one_line(&names(one), 80)]
+    });
 }

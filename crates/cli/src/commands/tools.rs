@@ -6,9 +6,9 @@ use clap::Args;
 use houston_engine::prompt::preview::ToolStatus;
 use serde::{Deserialize, Serialize};
 
-use super::agentable::{AgentArg, table};
+use super::agentable::{AgentArg, print_table};
 use super::{Context, Failure};
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_json, print_stderr};
 
 /// List the tools, whether an agent may call each, and why.
 #[derive(Debug, Args)]
@@ -37,15 +37,12 @@ impl Tools {
                 return Ok(());
             }
             let tools = listed.data;
-            let rows: Vec<[String; 5]> = tools
-                .iter()
-                .map(|tool| {
-                    let offered = if tool.offered { "yes" } else { "no" };
-                    let capability = tool.capability.map_or("", |capability| capability.as_str());
-                    [&tool.name, offered, capability, tool.effect.as_str(), &tool.reason].map(str::to_owned)
-                })
-                .collect();
-            table(&["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], &rows).iter().for_each(|line| print(line));
+            let rows = tools.iter().map(|tool| {
+                let offered = if tool.offered { "yes" } else { "no" };
+                let capability = tool.capability.map_or("", |capability| capability.as_str());
+                [&tool.name, offered, capability, tool.effect.as_str(), &tool.reason].map(str::to_owned)
+            });
+            print_table(["TOOL", "OFFERED", "FOR", "EFFECT", "WHY"], rows);
             let offered = tools.iter().filter(|tool| tool.offered).count();
             print_stderr(&format!("{offered} of {} tools are offered to the agent{packs}", tools.len()));
             Ok(())

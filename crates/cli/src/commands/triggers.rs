@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
+use houston_api::Local;
 use houston_domain::id::{TriggerId, UserId};
 use houston_protocol::trigger::{
     CreateTrigger, TriggerFiring, TriggerFiringList, TriggerList, TriggerResponse, TriggerThen, UpdateTrigger,
@@ -14,7 +14,7 @@ use houston_protocol::trigger::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, USERS, one_line, table};
+use super::agentable::{Database, OfUser, USERS, at, one_line, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -31,15 +31,7 @@ pub(crate) struct Triggers {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print the triggers of a user
-    List {
-        /// `user_…`
-        user: UserId,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        database: Database,
-    },
+    List(OfUser),
     /// Add a trigger for a user, as `POST /v1/users/{id}/triggers` does
     Add {
         /// `user_…`
@@ -50,44 +42,60 @@ enum Action {
         database: Database,
     },
     /// Switch a trigger off: it does not fire until it is resumed
-    Pause {
-        /// `trigger_…`
-        id: TriggerId,
-        #[command(flatten)]
-        database: Database,
-    },
+    Pause(TriggerArg),
     /// Switch a trigger on: times and events from before now are left out
-    Resume {
-        /// `trigger_…`
-        id: TriggerId,
-        #[command(flatten)]
-        database: Database,
-    },
+    Resume(TriggerArg),
     /// Delete a trigger
-    Delete {
-        /// `trigger_…`
-        id: TriggerId,
-        #[command(flatten)]
-        database: Database,
-    },
+    Delete(TriggerArg),
     /// Print the last 20 times that a trigger was due: what it has made, or why it did not fire
     Firings {
-        /// `trigger_…`
-        id: TriggerId,
+        #[command(flatten)]
+        of: TriggerArg,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
-        #[command(flatten)]
-        database: Database,
     },
+}
+
+/// The trigger of a command.
+#[derive(Debug, Args)]
+struct TriggerArg {
+    /// `trigger_…`
+    id: TriggerId,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl TriggerArg {
+    /// Runs `work` with the API of the trigger's tenant, and the path of the trigger.
+    fn with_api(
+        self,
+        context: Context,
+        work: impl AsyncFnOnce(Local, &str) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        let Self { id, database } = self;
+        database.with_api(context, async |api| {
+            work(api.of(id, TRIGGERS).await?, &format!("/v1/triggers/{id}")).await
+        })
+    }
+
+    /// Switches it on or off.
+    fn switch(self, context: Context, enabled: bool) -> Result<ExitCode, Failure> {
+        let id = self.id;
+        self.with_api(context, async |api, path| {
+            let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
+            api.change::<TriggerResponse>(Method::PATCH, path, &change).await?;
+            print(&format!("{id}: {}", if enabled { "resumed" } else { "paused" }));
+            Ok(())
+        })
+    }
 }
 
 impl Triggers {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::List { user, json, database } => database.with_api(context, async |api| {
-                let api = api.of(user, USERS).await?;
-                show(&api.get::<TriggerList>(&format!("/v1/users/{user}/triggers")).await?.data, json);
+            Action::List(of) => of.with_api(context, async |api, path, json| {
+                show(&api.get::<TriggerList>(&format!("{path}/triggers")).await?.data, json);
                 Ok(())
             }),
             Action::Add { user, file, database } => database.with_api(context, async |api| {
@@ -96,16 +104,18 @@ impl Triggers {
                 print(&format!("{}: added", added.id));
                 Ok(())
             }),
-            Action::Pause { id, database } => switch(context, database, id, false),
-            Action::Resume { id, database } => switch(context, database, id, true),
-            Action::Delete { id, database } => database.with_api(context, async |api| {
-                api.of(id, TRIGGERS).await?.delete(&format!("/v1/triggers/{id}")).await?;
-                print(&format!("{id}: deleted"));
-                Ok(())
-            }),
-            Action::Firings { id, json, database } => database.with_api(context, async |api| {
-                let api = api.of(id, TRIGGERS).await?;
-                let firings: TriggerFiringList = api.get(&format!("/v1/triggers/{id}/firings")).await?;
+            Action::Pause(of) => of.switch(context, false),
+            Action::Resume(of) => of.switch(context, true),
+            Action::Delete(of) => {
+                let id = of.id;
+                of.with_api(context, async |api, path| {
+                    api.delete(path).await?;
+                    print(&format!("{id}: deleted"));
+                    Ok(())
+                })
+            }
+            Action::Firings { of, json } => of.with_api(context, async |api, path| {
+                let firings: TriggerFiringList = api.get(&format!("{path}/firings")).await?;
                 show_firings(&firings.data, json);
                 Ok(())
             }),
@@ -115,16 +125,6 @@ impl Triggers {
 
 /// What lists triggers.
 const TRIGGERS: &str = "`houston triggers list USER` prints the triggers of a user";
-
-fn switch(context: Context, database: Database, id: TriggerId, enabled: bool) -> Result<ExitCode, Failure> {
-    database.with_api(context, async |api| {
-        let (api, path) = (api.of(id, TRIGGERS).await?, format!("/v1/triggers/{id}"));
-        let change = UpdateTrigger { enabled: Some(enabled), ..UpdateTrigger::default() };
-        api.change::<TriggerResponse>(Method::PATCH, &path, &change).await?;
-        print(&format!("{id}: {}", if enabled { "resumed" } else { "paused" }));
-        Ok(())
-    })
-}
 
 fn read(file: &std::path::Path) -> Result<CreateTrigger, Failure> {
     let mut text = String::new();
@@ -145,70 +145,48 @@ fn show(triggers: &[TriggerResponse], json: bool) {
             format!("task of {agentable_id}")
         }
     };
-    let next =
-        |trigger: &TriggerResponse| trigger.next_at.map(|at| at.0.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let next = |trigger: &TriggerResponse| trigger.next_at.map(|next| at(next.0));
     if json {
-        let rows: Vec<Value> = triggers
-            .iter()
-            .map(|one| {
-                json!({
-                    "id": one.id, "name": one.name, "when": one.when, "then": does(one),
-                    "enabled": one.enabled, "next_at": next(one), "fired": one.fired, "refused": one.refused,
-                    "refusal": one.refusal,
-                })
+        let row = |one: &TriggerResponse| {
+            json!({
+                "id": one.id, "name": one.name, "when": one.when, "then": does(one), "enabled": one.enabled,
+                "next_at": next(one), "fired": one.fired, "refused": one.refused, "refusal": one.refusal,
             })
-            .collect();
-        return print_json(&json!({"triggers": rows}));
+        };
+        return print_json(&json!({"triggers": triggers.iter().map(row).collect::<Value>()}));
     }
-    if triggers.is_empty() {
-        return print("the user has no triggers");
-    }
-    let rows: Vec<[String; 7]> = triggers
-        .iter()
-        .map(|one| {
-            let refused = match one.refused {
-                0 => "0".to_owned(),
-                count => format!("{count} ({})", one_line(one.refusal.as_deref().unwrap_or_default(), 60)),
-            };
-            let state = if one.enabled {
-                next(one).unwrap_or_else(|| "listens".to_owned())
-            } else {
-                "paused".to_owned()
-            };
-            [
-                one.id.to_string(),
-                one_line(&one.name, 40),
-                one_line(&serde_json::to_string(&one.when).unwrap_or_default(), 80),
-                does(one),
-                state,
-                one.fired.to_string(),
-                refused,
-            ]
-        })
-        .collect();
     let heads = ["ID", "NAME", "WHEN", "THEN", "NEXT", "FIRED", "REFUSED"];
-    table(&heads, &rows).iter().for_each(|line| print(line));
+    print_rows(triggers, "the user has no triggers", heads, |one| {
+        let refused = match one.refused {
+            0 => "0".to_owned(),
+            count => format!("{count} ({})", one_line(one.refusal.as_deref().unwrap_or_default(), 60)),
+        };
+        [
+            one.id.to_string(),
+            one_line(&one.name, 40),
+            one_line(&serde_json::to_string(&one.when).unwrap_or_default(), 80),
+            does(one),
+            match one.enabled {
+                true => next(one).unwrap_or_else(|| "listens".to_owned()),
+                false => "paused".to_owned(),
+            },
+            one.fired.to_string(),
+            refused,
+        ]
+    });
 }
 
 fn show_firings(firings: &[TriggerFiring], json: bool) {
     if json {
         return print_json(&json!({"firings": firings}));
     }
-    if firings.is_empty() {
-        return print("it was never due");
-    }
-    let rows: Vec<[String; 4]> = firings
-        .iter()
-        .map(|firing| {
-            let refused =
-                || format!("refused: {}", one_line(firing.refusal.as_deref().unwrap_or_default(), 80));
-            [
-                firing.at.0.to_rfc3339_opts(SecondsFormat::Secs, true),
-                firing.topic.clone().unwrap_or_else(|| "its time".to_owned()),
-                firing.agentable_id.clone().unwrap_or_default(),
-                firing.made.clone().unwrap_or_else(refused),
-            ]
-        })
-        .collect();
-    table(&["AT", "WHY", "OF", "MADE"], &rows).iter().for_each(|line| print(line));
+    print_rows(firings, "it was never due", ["AT", "WHY", "OF", "MADE"], |firing| {
+        let refused = || format!("refused: {}", one_line(firing.refusal.as_deref().unwrap_or_default(), 80));
+        [
+            at(firing.at.0),
+            firing.topic.clone().unwrap_or_else(|| "its time".to_owned()),
+            firing.agentable_id.clone().unwrap_or_default(),
+            firing.made.clone().unwrap_or_else(refused),
+        ]
+    });
 }

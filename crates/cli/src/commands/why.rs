@@ -9,7 +9,7 @@ use houston_domain::id::{AgentableId, MessageId, RunId};
 use houston_domain::message::Message;
 use houston_protocol::why::{WhyReason, WhyResponse};
 
-use super::agentable::{Database, missing, one_line, parse};
+use super::agentable::{Database, at, missing, one_line, parse};
 use super::{Context, Failure};
 use crate::config::Loaded;
 use crate::output::{print, print_json};
@@ -82,7 +82,7 @@ async fn of_run(api: &Local, run: RunId) -> Result<WhyResponse, LocalError> {
 fn lines(reason: &WhyReason) -> Vec<String> {
     let mut lines = vec![format!("  {}  {}", reason.cause, one_line(&reason.text, 300))];
     if let Some(until) = reason.until {
-        lines.push(format!("      until {}", until.0.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)));
+        lines.push(format!("      until {}", at(until.0)));
     }
     if let Some(question) = reason.question_id {
         lines.push(format!("      {question}"));

@@ -8,7 +8,7 @@ use houston_domain::id::WorkerId;
 use houston_protocol::worker::{WorkerResponse, WorkersResponse};
 use serde_json::{Value, json};
 
-use super::agentable::{Database, table};
+use super::agentable::{Database, print_table};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_stderr};
 
@@ -56,12 +56,10 @@ impl Workers {
 
 fn list(workers: &[WorkerResponse], is_json: bool) -> Result<(), Failure> {
     if is_json {
-        let data: Vec<Value> = workers.iter().map(as_json).collect();
-        print_json(&json!({"data": data}));
+        print_json(&json!({"data": workers.iter().map(as_json).collect::<Value>()}));
         return Ok(());
     }
-    let rows: Vec<[String; 6]> = workers.iter().map(row).collect();
-    table(&["ID", "NAME", "STATUS", "BUSY", "VERSION", "STARTED"], &rows).iter().for_each(|line| print(line));
+    print_table(["ID", "NAME", "STATUS", "BUSY", "VERSION", "STARTED"], workers.iter().map(row));
     if workers.is_empty() {
         print_stderr("no worker is registered: start one with `houston work`");
     }

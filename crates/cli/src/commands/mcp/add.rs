@@ -10,6 +10,7 @@ use houston_mcp::{Catalogue, ServerSettings};
 
 use super::{Context, Failure, approve, folder};
 use crate::commands::mcp;
+use crate::config::like;
 use crate::output::print_stderr;
 
 /// The beginning of a path that the reader must replace.
@@ -120,8 +121,7 @@ fn kinds(context: &Context, named: &[String]) -> anyhow::Result<Vec<String>> {
     let existing = &context.loaded.kinds;
     if let Some(wrong) = named.iter().find(|kind| !existing.contains_key(*kind)) {
         let names: Vec<&str> = existing.keys().map(String::as_str).collect();
-        let like = crate::config::nearest(wrong, &names).map(|like| format!("; did you mean `{like}`?"));
-        let like = like.unwrap_or_default();
+        let like = like(wrong, &names);
         bail!("--kind: there is no agent type `{wrong}`{like}; there are: {}", names.join(", "));
     }
     match context.loaded.first_kind() {
@@ -148,11 +148,10 @@ fn program(name: &str, command: Vec<String>) -> anyhow::Result<(ServerSettings, 
     let mut catalogue = Catalogue::built_in()?;
     let entry = catalogue.servers.remove(name).ok_or_else(|| {
         let names: Vec<&str> = catalogue.servers.keys().map(String::as_str).collect();
-        let like = crate::config::nearest(name, &names).map(|like| format!("; did you mean `{like}`?"));
         anyhow!(
             "the catalogue has no server `{name}`{}; it has: {}. A server of your own needs its command: \
              houston mcp add {name} -- <command> <arguments>",
-            like.unwrap_or_default(),
+            like(name, &names),
             names.join(", ")
         )
     })?;

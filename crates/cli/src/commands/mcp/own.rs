@@ -14,9 +14,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Context, Failure};
-use crate::commands::agentable::{one_line, segment, table};
+use crate::commands::agentable::{one_line, print_rows, print_table, segment, yes_or_no};
 use crate::commands::owner::OwnerArg;
-use crate::output::{print, print_json, print_stderr};
+use crate::output::{print_json, print_stderr};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Action {
@@ -126,26 +126,19 @@ fn list(servers: &[McpServerResponse], json: bool) {
                 "headers": server.headers, "tools": server.offered, "withheld": server.withheld,
             })
         };
-        return print_json(&json!({"data": servers.iter().map(row).collect::<Vec<Value>>()}));
+        return print_json(&json!({"data": servers.iter().map(row).collect::<Value>()}));
     }
-    if servers.is_empty() {
-        return print("there are no MCP servers; PUT /v1/mcp-servers/{name} adds one");
-    }
-    let row = |server: &McpServerResponse| {
-        let enabled = if server.enabled { "yes" } else { "no" };
+    let heads = ["SERVER", "ENABLED", "TOOLS", "CHANGED", "KINDS", "ADDRESS"];
+    print_rows(servers, "there are no MCP servers; PUT /v1/mcp-servers/{name} adds one", heads, |server| {
         [
             server.name.clone(),
-            enabled.to_owned(),
+            yes_or_no(server.enabled),
             server.offered.len().to_string(),
             server.withheld.len().to_string(),
             server.kinds.join(", "),
             one_line(&server.url, 80),
         ]
-    };
-    let rows: Vec<[String; 6]> = servers.iter().map(row).collect();
-    table(&["SERVER", "ENABLED", "TOOLS", "CHANGED", "KINDS", "ADDRESS"], &rows)
-        .iter()
-        .for_each(|line| print(line));
+    });
 }
 
 fn show(tools: &[McpToolResponse], json: bool) {
@@ -160,12 +153,11 @@ fn show(tools: &[McpToolResponse], json: bool) {
                 "changed": tool.changed, "approved": tool.approved,
             })
         };
-        return print_json(&json!({"data": tools.iter().map(row).collect::<Vec<Value>>()}));
+        return print_json(&json!({"data": tools.iter().map(row).collect::<Value>()}));
     }
     let row = |tool: &McpToolResponse| {
         let about = tool.refused.as_ref().unwrap_or(&tool.description);
         [one_line(&tool.name, 64), tool.state.clone(), tool.changed.join(", "), one_line(about, 200)]
     };
-    let rows: Vec<[String; 4]> = tools.iter().map(row).collect();
-    table(&["TOOL", "WAS", "CHANGED", "ABOUT"], &rows).iter().for_each(|line| print(line));
+    print_table(["TOOL", "WAS", "CHANGED", "ABOUT"], tools.iter().map(row));
 }
