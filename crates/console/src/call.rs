@@ -21,9 +21,9 @@ use crate::viewer::Viewer;
 const MAX_ENTRIES: usize = 50;
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Place {
     /// The number of the first entry on the page; 0: the newest entries.
-    #[serde(default)]
     from: usize,
 }
 

@@ -16,11 +16,10 @@ use crate::show::{self, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
     /// `all`: those that have ended, too.
-    #[serde(default)]
     show: String,
-    #[serde(default)]
     cursor: String,
 }
 
@@ -59,12 +58,11 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
     }))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Asked {
-    #[serde(default)]
     name: String,
     /// Whether the question was answered.
-    #[serde(default)]
     confirmed: bool,
 }
 

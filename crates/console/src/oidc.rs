@@ -71,10 +71,9 @@ impl SignIn {
 
 /// What the provider sends the browser back with.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Returned {
-    #[serde(default)]
     code: String,
-    #[serde(default)]
     state: String,
     iss: Option<String>,
     error: Option<String>,

@@ -53,9 +53,9 @@ struct Tile {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Whose {
     /// `tenant`: also for viewers who may see the numbers of all.
-    #[serde(default)]
     of: String,
 }
 

@@ -41,9 +41,9 @@ fn detail(text: &str) -> String {
 
 /// Where a page of a list begins.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Place {
     /// Empty: at the beginning of the list.
-    #[serde(default)]
     pub(crate) cursor: String,
 }
 
@@ -71,11 +71,10 @@ impl Pages {
 
 /// A page of a list that can be searched.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
-    #[serde(default)]
     pub(crate) q: String,
     /// See [`Place::cursor`].
-    #[serde(default)]
     pub(crate) cursor: String,
 }
 

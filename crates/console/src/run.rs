@@ -29,15 +29,13 @@ use crate::waterfall::{Part, Waterfall, part};
 use crate::why::{Reason, reasons};
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Options {
     /// Whether texts of models and tools are on the page.
-    #[serde(default)]
     contents: bool,
     /// The number of the first step on the page.
-    #[serde(default)]
     from: usize,
     /// Why it was not tried again, as the API says it.
-    #[serde(default)]
     left: String,
 }
 
@@ -290,7 +288,6 @@ pub(crate) async fn trace(viewer: Viewer, Path(id): Path<String>) -> Answer {
 #[derive(Debug, Deserialize)]
 pub(crate) struct EventsFrom {
     /// From which position on; without, from the beginning of the run.
-    #[serde(default)]
     after: Option<i64>,
 }
 

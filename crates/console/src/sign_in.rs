@@ -30,8 +30,8 @@ const VALID_FOR: TimeDelta = TimeDelta::minutes(10);
 const MAX_LINKS: usize = 16;
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Wanted {
-    #[serde(default)]
     pub(crate) next: String,
 }
 

@@ -43,12 +43,10 @@ pub(crate) fn status(name: Option<&str>) -> Status {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
     user: String,
-    #[serde(default)]
     cursor: String,
 }
 

@@ -18,8 +18,8 @@ use crate::viewer::Viewer;
 const WINDOWS: [(&str, &str); 4] = [("1", "hour"), ("24", "24 hours"), ("168", "7 days"), ("720", "30 days")];
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Window {
-    #[serde(default)]
     hours: String,
 }
 

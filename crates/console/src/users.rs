@@ -17,10 +17,9 @@ use crate::show::{self, Fact, When, fact, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
-    #[serde(default)]
     external_id: String,
-    #[serde(default)]
     cursor: String,
 }
 

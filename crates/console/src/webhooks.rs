@@ -39,13 +39,11 @@ pub(crate) async fn list(viewer: Viewer) -> Answer {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
-    #[serde(default)]
     state: String,
-    #[serde(default)]
     cursor: String,
     /// What a test said.
-    #[serde(default)]
     tested: String,
 }
 

@@ -24,8 +24,8 @@ struct Queues {
 
 /// The lane that the viewer drains.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Draining {
-    #[serde(default)]
     drain: String,
 }
 

@@ -25,12 +25,11 @@ use crate::why::{self, Reason};
 use crate::{runs, threads};
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Cursors {
     /// Of the messages.
-    #[serde(default)]
     cursor: String,
     /// Of the runs.
-    #[serde(default)]
     runs: String,
 }
 
