@@ -13,19 +13,15 @@ use serde_json::{Map, Value};
 
 use crate::failure::{Answer, html};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::show::{self, Fact, fact, segment};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
 #[template(path = "agent.html")]
 struct Agent<'a> {
     shell: Shell,
-    name: &'a str,
-    status: Status,
-    href: String,
+    of: &'a AgentResponse,
     facts: Vec<Fact>,
-    tools: String,
-    at: When,
     /// Why the API has refused what was sent.
     problem: String,
     can_change: bool,
@@ -100,9 +96,7 @@ fn page<'a>(
     let limits = of.limits.iter().map(|(name, value)| format!("{name} {value}"));
     Agent {
         shell: viewer.shell(Section::Agents, show::line(&of.name, 80)),
-        name: &of.name,
-        status: show::switch(of.enabled, "enabled", "disabled"),
-        href: viewer.path(&format!("/agents/{}", of.id)),
+        of,
         facts: vec![
             fact("Kind", of.kind.as_str()),
             fact("Default of its kind", if of.is_default { "yes" } else { "no" }),
@@ -110,8 +104,6 @@ fn page<'a>(
             fact("Limits of its own", limits.collect::<Vec<_>>().join(", ")),
             fact("Version", of.version.to_string()),
         ],
-        tools: of.tools.join(", "),
-        at: show::when(of.updated_at, viewer.console.now()),
         problem,
         can_change: viewer.may(Scope::ManageAgents),
         fields: settings(of).into_iter().map(filled).collect(),

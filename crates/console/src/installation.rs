@@ -5,15 +5,14 @@ use futures_util::future::try_join;
 use houston_domain::team::Team;
 use houston_protocol::agent::AgentResponse;
 use houston_protocol::mcp_server::{McpServerList, McpServerResponse};
-use houston_protocol::model::{ModelResponse, ModelsResponse};
+use houston_protocol::model::{ModelResponse, ModelRoute, ModelsResponse};
 use houston_protocol::page::Page;
 use houston_protocol::tool_source::{EndpointsList, EndpointsResponse};
-use rust_decimal::Decimal;
 
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, with_query};
+use crate::show::with_query;
 use crate::viewer::Viewer;
 
 #[derive(Template)]
@@ -45,61 +44,15 @@ pub(crate) async fn agents(viewer: Viewer, Query(Place { cursor }): Query<Place>
 #[template(path = "models.html")]
 struct Models {
     shell: Shell,
-    models: Vec<Model>,
-    routes: Vec<Route>,
-}
-
-struct Model {
-    id: String,
-    simulated: bool,
-    use_cases: String,
-    input: String,
-    output: String,
-    context: String,
-    calls: String,
-    first: String,
-    speed: String,
-    retires: String,
-}
-
-struct Route {
-    use_case: String,
-    strategy: String,
-    models: String,
+    models: Vec<ModelResponse>,
+    routes: Vec<ModelRoute>,
 }
 
 /// `GET {prefix}/models`.
 pub(crate) async fn models(viewer: Viewer) -> Answer {
     let all: ModelsResponse = viewer.api.get("/v1/models").await?;
-    let route = |of: houston_protocol::model::ModelRoute| Route {
-        use_case: of.use_case,
-        strategy: format!("{:?}", of.strategy).to_lowercase(),
-        models: of.models.join(", "),
-    };
-    Ok(html(&Models {
-        shell: viewer.shell(Section::Models, "Models"),
-        models: all.data.into_iter().map(model).collect(),
-        routes: all.routes.into_iter().map(route).collect(),
-    }))
-}
-
-fn model(of: ModelResponse) -> Model {
-    let price = |price: fn(&houston_protocol::model::ModelPrice) -> Decimal| {
-        of.price.as_ref().map(|all| format!("${}", price(all).normalize())).unwrap_or_default()
-    };
-    let measured = of.measured.as_ref();
-    Model {
-        input: price(|price| price.input),
-        output: price(|price| price.output),
-        simulated: of.simulated,
-        use_cases: of.use_cases.join(", "),
-        context: of.limits.context_window.map(show::count).unwrap_or_default(),
-        calls: measured.map(|of| show::count(of.calls)).unwrap_or_default(),
-        first: measured.map(|of| milliseconds(of.first_event_ms)).unwrap_or_default(),
-        speed: measured.map(|of| speed(of.tokens_per_s)).unwrap_or_default(),
-        retires: of.retires_on.unwrap_or_default(),
-        id: of.id,
-    }
+    let shell = viewer.shell(Section::Models, "Models");
+    Ok(html(&Models { shell, models: all.data, routes: all.routes }))
 }
 
 /// A measured time.

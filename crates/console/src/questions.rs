@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Place, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment, with_query};
+use crate::show::{self, Fact, Status, fact, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
@@ -55,19 +55,12 @@ pub(crate) async fn list(viewer: Viewer, Query(Place { cursor }): Query<Place>) 
 
 #[derive(Template)]
 #[template(path = "question.html")]
-struct Question {
+struct Question<'q> {
     shell: Shell,
     href: String,
-    text: String,
-    state: Status,
+    of: &'q QuestionResponse,
     problem: String,
-    run_href: String,
-    run_short: String,
-    for_href: String,
-    for_short: String,
     facts: Vec<Fact>,
-    asked: When,
-    expires: When,
     input: String,
     preview: String,
     answer: String,
@@ -85,9 +78,7 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
     Ok(html(&page(&viewer, &question, "")))
 }
 
-fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question {
-    let now = viewer.console.now();
-    let owner = question.owner.id.public_id(&question.owner.kind);
+fn page<'q>(viewer: &Viewer, question: &'q QuestionResponse, problem: &str) -> Question<'q> {
     let call = question.approval.as_ref();
     let has_plain = fields_asked(question).plain_answer(true, None).is_some();
     let (yes, no) = match (call.is_some(), question.kind) {
@@ -100,16 +91,9 @@ fn page(viewer: &Viewer, question: &QuestionResponse, problem: &str) -> Question
     Question {
         shell: viewer.shell(Section::Waiting, "Question"),
         href: viewer.path(&format!("/waiting/{}", question.id)),
-        text: visible(&question.text),
-        state: state(question.state),
+        of: question,
         problem: visible(problem),
-        run_href: viewer.path(&format!("/runs/{}", question.run_id)),
-        run_short: show::short(question.run_id),
-        for_href: viewer.path(&format!("/threads/{}/{owner}", question.owner.kind)),
-        for_short: show::short(owner),
         facts: facts(question),
-        asked: show::when(question.created_at, now),
-        expires: show::when_if(question.expires_at, now),
         input: call.map(|call| pretty(&call.input)).unwrap_or_default(),
         preview: call.and_then(|call| call.preview.as_deref()).map(visible).unwrap_or_default(),
         answer: question.answer.as_ref().map(pretty).unwrap_or_default(),

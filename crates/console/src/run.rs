@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect};
 use chrono::{DateTime, SecondsFormat, Utc};
-use futures_util::future::{join, join3, try_join};
+use futures_util::future::{OptionFuture, join, join3, try_join};
 use houston_domain::id::RunId;
 use houston_domain::run::RunStatus;
 use houston_domain::scope::Scope;
@@ -16,6 +16,7 @@ use houston_protocol::page::Page;
 use houston_protocol::question::QuestionResponse;
 use houston_protocol::run::{ModelCallResponse, ModelCallsResponse, RunResponse};
 use houston_protocol::run_list::{ChangeRuns, ChangedRunsResponse};
+use houston_protocol::why::WhyReason;
 use serde::Deserialize;
 
 use crate::api::Refused;
@@ -23,10 +24,10 @@ use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::runs::took;
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
+use crate::show::{self, Fact, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
 use crate::waterfall::{Part, Waterfall, part};
-use crate::why::{Reason, reasons};
+use crate::why::reasons;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -43,26 +44,14 @@ pub(crate) struct Options {
 #[template(path = "run.html")]
 struct Run {
     shell: Shell,
-    id: String,
     href: String,
-    thread_href: String,
-    thread_id: String,
-    trace_href: String,
-    tail_href: String,
-    status: Status,
+    run: RunResponse,
     can_cancel: bool,
     /// What the button says that tries it again; empty: it is not offered.
     retry_label: &'static str,
-    cancelling: bool,
-    error_code: String,
-    error_text: String,
-    retry: When,
-    waits: When,
     facts: Vec<Fact>,
-    created: When,
-    ended: When,
     questions: Vec<QuestionResponse>,
-    reasons: Vec<Reason>,
+    reasons: Vec<WhyReason>,
     contents: bool,
     fall: Waterfall,
     calls: Vec<ModelCallResponse>,
@@ -87,53 +76,24 @@ pub(crate) async fn show(
     let is_open = !run.status.is_terminal();
     let fall = waterfall(&viewer, (&path, is_open), outline, Part { contents, from }, now).await;
     let fall = fall.unwrap_or_else(|refused| Waterfall::without(refused.detail));
-    let mut page = page(&viewer, &run, calls, (fall, contents), now);
-    page.shell = page.shell.noting("warn", why_left(&left));
-    if is_open {
-        (page.questions, page.reasons) = join(questions(&viewer, &run), reasons(&viewer, &path, now)).await;
-    } else if matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered) {
-        page.reasons = reasons(&viewer, &path, now).await;
-    }
-    Ok(html(&page))
-}
-
-fn page(
-    viewer: &Viewer,
-    run: &RunResponse,
-    calls: Vec<ModelCallResponse>,
-    (fall, contents): (Waterfall, bool),
-    now: DateTime<Utc>,
-) -> Run {
-    let id = run.id.to_string();
-    let href = viewer.path(&format!("/runs/{id}"));
-    let thread_id = run.owner.id.public_id(&run.owner.kind);
-    let is_open = !run.status.is_terminal();
-    let shell = viewer.shell(Section::Runs, format!("Run {}", show::short(&id)));
-    Run {
-        shell: shell.live_if(is_open),
-        thread_href: viewer.path(&format!("/threads/{}/{thread_id}", run.owner.kind)),
-        thread_id,
-        trace_href: format!("{href}/trace"),
-        tail_href: if is_open { format!("{href}/events") } else { String::new() },
-        status: show::run_status(run.status),
+    let questions = if is_open { Some(questions(&viewer, &run)) } else { None };
+    let has_reasons = is_open || matches!(run.status, RunStatus::Failed | RunStatus::DeadLettered);
+    let reasons = if has_reasons { Some(reasons(&viewer, &path)) } else { None };
+    let (questions, reasons) = join(OptionFuture::from(questions), OptionFuture::from(reasons)).await;
+    let shell = viewer.shell(Section::Runs, format!("Run {}", show::short(run.id)));
+    Ok(html(&Run {
+        shell: shell.live_if(is_open).noting("warn", why_left(&left)),
+        href: viewer.path(&format!("/runs/{}", run.id)),
         can_cancel: is_open && viewer.may(Scope::Post),
-        retry_label: retry_label(viewer, run.status),
-        cancelling: run.cancel_requested,
-        error_code: run.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
-        error_text: run.error.as_ref().and_then(|error| error.message.clone()).unwrap_or_default(),
-        retry: show::when_if(run.retry_at, now),
-        waits: show::when_if(run.waits_until, now),
-        facts: facts(run, now),
-        created: show::when(run.created_at, now),
-        ended: show::when_if(run.ended_at, now),
-        questions: Vec::new(),
-        reasons: Vec::new(),
+        retry_label: retry_label(&viewer, run.status),
+        facts: facts(&run, now),
+        questions: questions.unwrap_or_default(),
+        reasons: reasons.unwrap_or_default(),
         contents,
         fall,
         calls,
-        href,
-        id,
-    }
+        run,
+    }))
 }
 
 fn facts(run: &RunResponse, now: DateTime<Utc>) -> Vec<Fact> {

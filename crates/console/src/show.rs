@@ -31,6 +31,14 @@ pub(crate) struct Fact {
     pub(crate) value: String,
 }
 
+/// Something to choose: a link, unless it is chosen.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) href: String,
+    pub(crate) name: String,
+    pub(crate) current: bool,
+}
+
 pub(crate) fn fact(name: &'static str, value: impl Into<String>) -> Fact {
     Fact { name, value: value.into() }
 }

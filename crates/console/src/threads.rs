@@ -16,7 +16,7 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{Status, line, plural, with_query};
+use crate::show::{Choice, Status, line, plural, with_query};
 use crate::viewer::Viewer;
 
 pub(crate) fn title(of: &AgentableResponse) -> String {
@@ -54,19 +54,12 @@ pub(crate) struct Search {
 #[template(path = "threads.html")]
 struct Threads {
     shell: Shell,
-    kinds: Vec<Kind>,
+    kinds: Vec<Choice>,
     user: String,
     user_href: String,
     all_href: String,
     threads: Vec<AgentableResponse>,
     pages: Pages,
-}
-
-/// A kind to choose.
-struct Kind {
-    href: String,
-    current: bool,
-    name: String,
 }
 
 /// The kinds of the installation, by name.
@@ -135,7 +128,7 @@ async fn list_page(viewer: &Viewer, Search { kind, user, cursor }: Search) -> Re
     let path = with_query(&path, &[("limit", "50"), ("user_id", &user), ("cursor", &cursor)]);
     let page: Page<AgentableResponse> = viewer.api.get(&path).await?;
     let choice =
-        |name: &String| Kind { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
+        |name: &String| Choice { href: of(name, &user, ""), current: *name == kind, name: name.clone() };
     Ok(Threads {
         shell: viewer.shell(Section::Threads, "Threads").live_if(cursor.is_empty()),
         kinds: kinds.iter().map(choice).collect(),

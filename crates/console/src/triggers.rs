@@ -18,7 +18,7 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::runs;
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::show::{self, Status, segment};
 use crate::viewer::Viewer;
 
 /// When it is due next.
@@ -88,19 +88,8 @@ async fn schedules(viewer: &Viewer) -> Result<Schedules, Refused> {
 #[template(path = "trigger.html")]
 struct Trigger {
     shell: Shell,
-    name: String,
-    status: Status,
-    href: String,
-    enabled: bool,
+    of: TriggerResponse,
     can_change: bool,
-    facts: Vec<Fact>,
-    user_href: String,
-    user_short: String,
-    for_href: String,
-    for_short: String,
-    next: When,
-    last: When,
-    text: String,
     firings: Vec<TriggerFiring>,
 }
 
@@ -115,31 +104,8 @@ async fn page(viewer: &Viewer, id: &str) -> Result<Trigger, Refused> {
     let (of, firings) =
         try_join(viewer.api.get::<TriggerResponse>(&path), viewer.api.get::<TriggerFiringList>(&firings))
             .await?;
-    let (now, user) = (viewer.console.now(), of.user_id.to_string());
-    let Effect { what, agentable, text } = then(&of.then);
-    Ok(Trigger {
-        shell: viewer.shell(Section::Users, show::line(&of.name, 80)).live(),
-        status: show::switch(of.enabled, "enabled", "paused"),
-        href: viewer.path(&format!("/triggers/{}", of.id)),
-        enabled: of.enabled,
-        can_change: viewer.may(Scope::Post),
-        facts: vec![
-            fact("Fires", when(&of.when)),
-            fact("Does", what),
-            fact("Fired", of.fired.to_string()),
-            fact("Refused", of.refused.to_string()),
-            fact("Why it was refused last", of.refusal.clone().unwrap_or_default()),
-        ],
-        user_href: viewer.path(&format!("/users/{user}")),
-        user_short: show::short(&user),
-        for_href: made_href(&viewer.path(""), agentable),
-        for_short: show::short(agentable),
-        next: show::when_if(due(&of), now),
-        last: show::when_if(of.last_at, now),
-        text: text.to_owned(),
-        firings: firings.data,
-        name: of.name,
-    })
+    let shell = viewer.shell(Section::Users, show::line(&of.name, 80)).live();
+    Ok(Trigger { shell, of, can_change: viewer.may(Scope::Post), firings: firings.data })
 }
 
 /// What a trigger does.

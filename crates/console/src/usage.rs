@@ -11,7 +11,7 @@ use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::query::Query;
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, fact, with_query};
+use crate::show::{self, Choice, Fact, fact, with_query};
 use crate::viewer::Viewer;
 
 /// Windows to choose: hours, and their name.
@@ -25,31 +25,25 @@ pub(crate) struct Window {
 
 #[derive(Template)]
 #[template(path = "usage.html")]
-struct Usage {
+struct Usage<'u> {
     shell: Shell,
     windows: Vec<Choice>,
     capped: bool,
     total: Vec<Fact>,
     budgets: Vec<Fact>,
-    groups: Vec<Group>,
+    groups: Vec<Group<'u>>,
     chart: Chart,
 }
 
-struct Choice {
-    href: String,
-    name: &'static str,
-    current: bool,
-}
-
 /// Rows of one kind: users, agents, models or days.
-struct Group {
+struct Group<'u> {
     title: &'static str,
     of: &'static str,
     order: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<Row<'u>>,
 }
 
-struct Row {
+struct Row<'u> {
     name: String,
     /// What its budget of the day has left; empty: it has none.
     budget: String,
@@ -59,12 +53,7 @@ struct Row {
     runs_href: String,
     /// Its part of the cost of all rows, for a bar: `42.0%`.
     share: String,
-    cost: String,
-    runs: String,
-    calls: String,
-    input: String,
-    cached: String,
-    output: String,
+    spent: &'u Spent,
 }
 
 /// `GET {prefix}/usage`.
@@ -74,7 +63,7 @@ pub(crate) async fn show(viewer: Viewer, Query(Window { hours }): Query<Window>)
     let here = viewer.path("/usage");
     let choice = |(value, name): (&'static str, &'static str)| Choice {
         href: with_query(&here, &[("hours", value)]),
-        name,
+        name: name.to_owned(),
         current: hours == value,
     };
     // One day is no course.
@@ -126,10 +115,10 @@ fn of_today(today: Option<Decimal>, limit: Option<Decimal>) -> (String, &'static
     (format!("{} of {} today", show::dollars(Some(today)), show::dollars(Some(limit))), tone)
 }
 
-fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
+fn groups<'u>(viewer: &Viewer, usage: &'u UsageResponse) -> Vec<Group<'u>> {
     let runs = |term: String| with_query(&viewer.path("/runs"), &[("q", &term)]);
     let all = &usage.total;
-    let user = |of: &UserSpent| {
+    let user = |of: &'u UserSpent| {
         let (budget, tone) = of_today(of.today, usage.budgets.per_user_day);
         let name = if of.name.is_empty() { of.user_id.to_string() } else { show::line(&of.name, 80) };
         Row { budget, tone, ..row(name, &of.spent, all) }
@@ -163,11 +152,11 @@ fn groups(viewer: &Viewer, usage: &UsageResponse) -> Vec<Group> {
 }
 
 /// What the chart shows, in figures: days with runs.
-fn days(usage: &UsageResponse) -> Vec<Row> {
+fn days(usage: &UsageResponse) -> Vec<Row<'_>> {
     usage.days.iter().rev().map(|of| row(of.day.to_string(), &of.spent, &usage.total)).collect()
 }
 
-fn row(name: String, of: &Spent, all: &Spent) -> Row {
+fn row<'u>(name: String, of: &'u Spent, all: &Spent) -> Row<'u> {
     let part =
         |cost: f64| cost / all.cost.and_then(|all| all.to_f64()).filter(|all| *all > 0.0).unwrap_or(1.0);
     let share = of.cost.and_then(|cost| cost.to_f64()).map_or(0.0, part).clamp(0.0, 1.0);
@@ -178,12 +167,7 @@ fn row(name: String, of: &Spent, all: &Spent) -> Row {
         href: String::new(),
         runs_href: String::new(),
         share: format!("{:.1}%", share * 100.0),
-        cost: cost(of),
-        runs: show::count(of.runs),
-        calls: show::count(of.model_calls),
-        input: show::count(of.input_tokens),
-        cached: cached(of),
-        output: show::count(of.output_tokens),
+        spent: of,
     }
 }
 
@@ -210,10 +194,15 @@ mod tests {
     #[test]
     fn rows_have_their_share_of_the_cost() {
         let all = spent("4", 100, 25);
-        let of = row("Ada".to_owned(), &spent("1", 100, 25), &all);
-        assert_eq!((of.share.as_str(), of.cost.as_str(), of.cached.as_str()), ("25.0%", "$1.00", "25 %"));
-        let free = row("Bob".to_owned(), &spent("0", 0, 0), &spent("0", 0, 0));
-        assert_eq!((free.share.as_str(), free.cached.as_str()), ("0.0%", ""));
+        let ada = spent("1", 100, 25);
+        let of = row("Ada".to_owned(), &ada, &all);
+        assert_eq!(
+            (of.share.as_str(), cost(&ada).as_str(), cached(&ada).as_str()),
+            ("25.0%", "$1.00", "25 %")
+        );
+        let nothing = spent("0", 0, 0);
+        let free = row("Bob".to_owned(), &nothing, &nothing);
+        assert_eq!((free.share.as_str(), cached(&nothing).as_str()), ("0.0%", ""));
     }
 
     #[test]

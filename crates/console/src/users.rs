@@ -5,7 +5,7 @@ use axum::extract::Path;
 use futures_util::future::try_join4;
 use houston_protocol::page::Page;
 use houston_protocol::trigger::{TriggerList, TriggerResponse};
-use houston_protocol::user::{DayCostResponse, UserCostsResponse, UserResponse};
+use houston_protocol::user::{UserCostsResponse, UserResponse};
 use serde::Deserialize;
 
 use crate::api::Refused;
@@ -13,7 +13,7 @@ use crate::chart::Chart;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, When, fact, segment, with_query};
+use crate::show::{self, Choice, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Debug, Default, Deserialize)]
@@ -49,20 +49,11 @@ pub(crate) async fn list(viewer: Viewer, Query(search): Query<Search>) -> Answer
 #[template(path = "user.html")]
 struct User {
     shell: Shell,
-    id: String,
-    name: String,
-    facts: Vec<Fact>,
-    created: When,
-    kinds: Vec<OfKind>,
+    user: UserResponse,
+    costs: UserCostsResponse,
+    kinds: Vec<Choice>,
     triggers: Vec<TriggerResponse>,
-    days: Vec<DayCostResponse>,
     chart: Chart,
-}
-
-/// The threads of the user of one kind.
-struct OfKind {
-    name: String,
-    href: String,
 }
 
 /// `GET {prefix}/users/{id}`.
@@ -80,23 +71,18 @@ async fn page(viewer: &Viewer, id: &str) -> Result<User, Refused> {
         viewer.api.get::<TriggerList>(&triggers_path),
     )
     .await?;
-    let now = viewer.console.now();
     let threads = viewer.path("/threads");
-    let of_kind =
-        |name: String| OfKind { href: with_query(&threads, &[("kind", &name), ("user", id)]), name };
+    let of_kind = |name: String| Choice {
+        href: with_query(&threads, &[("kind", &name), ("user", id)]),
+        name,
+        current: false,
+    };
     Ok(User {
         shell: viewer.shell(Section::Users, show::line(&user.name, 80)).with_charts(),
-        id: user.id.to_string(),
-        name: user.name,
-        facts: vec![
-            fact("External id", user.external_id.unwrap_or_default()),
-            fact("Time zone", user.time_zone),
-            fact("Cost of all model calls", show::cost(costs.total_llm_cost, costs.unpriced_calls)),
-        ],
-        created: show::when(user.created_at, now),
         kinds: kinds.into_iter().map(of_kind).collect(),
         triggers: triggers.data,
         chart: Chart::of_costs(costs.days.iter().map(|of| (of.day, of.cost))),
-        days: costs.days,
+        costs,
+        user,
     })
 }

@@ -14,7 +14,7 @@ use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, fact, segment, with_query};
+use crate::show::{self, Choice, Fact, Status, fact, segment, with_query};
 use crate::viewer::Viewer;
 
 #[derive(Template)]
@@ -52,19 +52,11 @@ pub(crate) struct Search {
 struct Webhook {
     shell: Shell,
     href: String,
-    url: String,
-    status: Status,
+    of: WebhookResponse,
     facts: Vec<Fact>,
-    states: Vec<State>,
+    states: Vec<Choice>,
     deliveries: Vec<Delivery>,
     pages: Pages,
-}
-
-/// A state of deliveries to choose.
-struct State {
-    href: String,
-    current: bool,
-    name: &'static str,
 }
 
 /// `GET {prefix}/webhooks/{id}`.
@@ -81,22 +73,21 @@ async fn page(viewer: &Viewer, id: &str, search: &Search) -> Result<Webhook, Ref
             .await?;
     let href = viewer.path(&format!("/webhooks/{id}"));
     let at = |state: &str, cursor: &str| with_query(&href, &[("state", state), ("cursor", cursor)]);
-    let state = |name: &'static str| {
+    let state = |name: &str| {
         let value = if name == "all" { "" } else { name };
-        State { href: at(value, ""), current: search.state == value, name }
+        Choice { href: at(value, ""), current: search.state == value, name: name.to_owned() }
     };
     let said = Some(search.tested.as_str()).filter(|said| !said.is_empty()).map(|said| show::line(said, 300));
     Ok(Webhook {
         shell: viewer.shell(Section::Webhooks, "Webhook").noting("", said.as_deref()),
-        status: status(&of),
         facts: vec![
             fact("Topics", of.topics.join(", ")),
-            fact("Description", of.description),
+            fact("Description", of.description.clone()),
             fact("Only of user", of.user_id.map(|user| user.to_string()).unwrap_or_default()),
-            fact("Only of kind", of.kind.unwrap_or_default()),
-            fact("Only of", of.agentable_id.unwrap_or_default()),
+            fact("Only of kind", of.kind.clone().unwrap_or_default()),
+            fact("Only of", of.agentable_id.clone().unwrap_or_default()),
         ],
-        url: of.url,
+        of,
         states: ["all", "pending", "delivered", "dead"].map(state).into(),
         deliveries: page.data,
         pages: Pages::new(page.next_cursor, &search.cursor, |cursor| at(&search.state, cursor)),

@@ -4,15 +4,15 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use futures_util::future::join;
 use houston_protocol::plan::{PlanResponse, PlanStepResponse};
-use houston_protocol::question::QuestionResponse;
+use houston_protocol::why::WhyReason;
 use serde_json::Value;
 
 use super::kind_of;
 use crate::api::Refused;
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, segment};
+use crate::show::{self, Fact, Status, fact, segment};
 use crate::viewer::Viewer;
-use crate::why::{self, Reason};
+use crate::why;
 
 /// The kind of plans, which have a shape of their own in the API.
 pub(super) const KIND: &str = "plan";
@@ -25,57 +25,27 @@ const MAX_RESULT: usize = 20_000;
 #[template(path = "plan.html")]
 pub(super) struct Plan {
     shell: Shell,
-    id: String,
-    title: String,
-    status: Status,
-    user_href: String,
-    user_short: String,
-    parent_href: String,
-    parent_short: String,
-    /// Empty: it has no run yet.
-    run_href: String,
-    run_short: String,
+    of: PlanResponse,
     facts: Vec<Fact>,
-    created: When,
-    due: When,
-    ended: When,
-    reasons: Vec<Reason>,
-    questions: Vec<QuestionResponse>,
-    done: String,
-    steps: Vec<PlanStepResponse>,
+    reasons: Vec<WhyReason>,
     output: String,
 }
 
 /// The page of a plan.
 pub(super) async fn page(viewer: &Viewer, id: &str) -> Result<Plan, Refused> {
     let path = format!("/v1/plans/{}", segment(id));
-    let now = viewer.console.now();
-    let (of, reasons) = join(viewer.api.get::<PlanResponse>(&path), why::reasons(viewer, &path, now)).await;
+    let (of, reasons) = join(viewer.api.get::<PlanResponse>(&path), why::reasons(viewer, &path)).await;
     let of = of?;
     let title = of.document["goal"].as_str().map(|goal| show::line(goal, 120)).unwrap_or_default();
     let title = if title.trim().is_empty() { "Without a title".to_owned() } else { title };
-    let (user, run) = (of.user_id.to_string(), of.run_id.map(|run| run.to_string()).unwrap_or_default());
+    let is_open = of.ended_at.is_none();
     Ok(Plan {
-        shell: viewer.shell(Section::Threads, title.clone()).live_if(of.ended_at.is_none()),
-        title,
-        status: super::status(Some(&of.status)),
-        user_href: viewer.path(&format!("/users/{user}")),
-        user_short: show::short(&user),
-        parent_href: viewer.path(&format!("/threads/{}/{}", kind_of(&of.parent_id), of.parent_id)),
-        parent_short: show::short(&of.parent_id),
-        run_href: if run.is_empty() { String::new() } else { viewer.path(&format!("/runs/{run}")) },
-        run_short: show::short(&run),
+        shell: viewer.shell(Section::Threads, title).live_if(is_open),
         facts: facts(&of),
-        created: show::when(of.created_at, now),
-        due: if of.ended_at.is_none() { show::when(of.deadline_at, now) } else { When::default() },
-        ended: show::when_if(of.ended_at, now),
         // One that has ended takes no messages: there is nothing to do.
-        reasons: if of.ended_at.is_none() { reasons } else { Vec::new() },
-        done: done(&of.checklist),
-        steps: of.steps,
+        reasons: if is_open { reasons } else { Vec::new() },
         output: of.output.as_ref().map(|output| text(output, MAX_RESULT)).unwrap_or_default(),
-        questions: of.questions,
-        id: of.id,
+        of,
     })
 }
 

@@ -4,24 +4,24 @@ use askama::Template;
 use axum::Form;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
-use chrono::{DateTime, Utc};
 use futures_util::future::join4;
-use houston_domain::message::{self, MessageType, Source};
+use houston_domain::message::{Message, MessageType, Source};
 use houston_domain::scope::Scope;
 use houston_protocol::agentable::AgentableResponse;
 use houston_protocol::page::Page;
 use houston_protocol::run::RunResponse;
+use houston_protocol::why::WhyReason;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{kind_of, plan};
+use super::plan;
 use crate::api::Refused;
 use crate::failure::{Answer, html};
 use crate::query::{Pages, Query};
 use crate::shell::{Section, Shell};
-use crate::show::{self, Fact, Status, When, fact, plural, segment, with_query};
+use crate::show::{self, Fact, fact, plural, segment, with_query};
 use crate::viewer::Viewer;
-use crate::why::{self, Reason};
+use crate::why;
 use crate::{runs, threads};
 
 #[derive(Debug, Default, Deserialize)]
@@ -38,22 +38,13 @@ pub(crate) struct Cursors {
 struct Thread {
     shell: Shell,
     kind: String,
-    id: String,
     href: String,
-    title: String,
-    description: String,
-    status: Status,
-    user_href: String,
-    user_short: String,
-    parent_href: String,
-    parent_short: String,
+    of: AgentableResponse,
     facts: Vec<Fact>,
-    reasons: Vec<Reason>,
+    reasons: Vec<WhyReason>,
     doing: Vec<Fact>,
-    created: When,
     rows: Vec<runs::Row>,
     older_runs: Pages,
-    conversational: bool,
     messages: Vec<Message>,
     earlier: String,
     latest: String,
@@ -62,40 +53,22 @@ struct Thread {
     form_key: String,
 }
 
-/// A message of the thread.
-struct Message {
-    look: &'static str,
-    id: String,
-    from: String,
-    at: When,
-    run_href: String,
-    state: String,
-    text: String,
+/// How a message looks, and who says it.
+fn look(of: &Message) -> (&'static str, &'static str) {
+    match (of.source, of.message_type) {
+        (_, MessageType::Tool) => ("tool", "tool"),
+        (Source::User, _) => ("user", "user"),
+        (Source::Agent, _) => ("agent", "agent"),
+        (Source::Error, _) => ("error", "error"),
+        (Source::System, _) => ("tool", "Houston"),
+    }
 }
 
-impl Message {
-    fn new(viewer: &Viewer, message: message::Message, now: DateTime<Utc>) -> Self {
-        let (look, from) = match (message.source, message.message_type) {
-            (_, MessageType::Tool) => ("tool", "tool"),
-            (Source::User, _) => ("user", "user"),
-            (Source::Agent, _) => ("agent", "agent"),
-            (Source::Error, _) => ("error", "error"),
-            (Source::System, _) => ("tool", "Houston"),
-        };
-        let of_tool = message.metadata["status"].as_str().filter(|_| look == "tool").map(str::to_owned);
-        let of_user = message.status.and_then(|status| serde_json::to_value(status).ok());
-        let state = of_tool.or(of_user.as_ref().and_then(Value::as_str).map(str::to_owned));
-        let run = message.run_id.map(|run| viewer.path(&format!("/runs/{run}")));
-        Self {
-            look,
-            id: message.id.to_string(),
-            from: from.to_owned(),
-            at: show::when(message.created_at, now),
-            run_href: run.unwrap_or_default(),
-            state: state.unwrap_or_default(),
-            text: message.content,
-        }
-    }
+/// What became of it.
+fn state(of: &Message) -> String {
+    let of_tool = of.metadata["status"].as_str().filter(|_| look(of).0 == "tool").map(str::to_owned);
+    let of_user = of.status.and_then(|status| serde_json::to_value(status).ok());
+    of_tool.or(of_user.as_ref().and_then(Value::as_str).map(str::to_owned)).unwrap_or_default()
 }
 
 /// `GET {prefix}/threads/{kind}/{id}`.
@@ -116,25 +89,23 @@ pub(crate) async fn show(
 
 async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Result<Thread, Refused> {
     let path = format!("/v1/{}/{}", plural(kind), segment(id));
-    let now = viewer.console.now();
     let query = [("limit", "20"), ("cursor", cursors.runs.as_str())];
     let runs = with_query(&format!("{path}/runs"), &query);
     let (of, runs, reasons, doing) = join4(
         viewer.api.get::<AgentableResponse>(&path),
         viewer.api.get::<Page<RunResponse>>(&runs),
-        why::reasons(viewer, &path, now),
+        why::reasons(viewer, &path),
         doing(viewer, &path),
     )
     .await;
     let (of, runs) = (of?, runs?);
     let conversational = of.read_seq.is_some();
     let query = [("limit", "50"), ("cursor", cursors.cursor.as_str())];
-    let messages: Option<Page<message::Message>> = match conversational {
+    let messages: Option<Page<Message>> = match conversational {
         true => Some(viewer.api.get(&with_query(&format!("{path}/messages"), &query)).await?),
         false => None,
     };
     let here = viewer.path(&format!("/threads/{kind}/{}", segment(id)));
-    let (user, parent) = (of.user_id.to_string(), of.parent_id.clone().unwrap_or_default());
     let earlier = messages.as_ref().and_then(|page| page.next_cursor.clone());
     let is_newest = cursors.cursor.is_empty() && cursors.runs.is_empty();
     let mut messages = messages.map(|page| page.data).unwrap_or_default();
@@ -142,30 +113,18 @@ async fn page(viewer: &Viewer, kind: &str, id: &str, cursors: &Cursors) -> Resul
     Ok(Thread {
         shell: viewer.shell(Section::Threads, super::title(&of)).live_if(is_newest),
         kind: kind.to_owned(),
-        id: of.id.clone(),
-        title: super::title(&of),
-        description: show::line(&of.description, 400),
-        status: super::status(of.status.as_deref()),
-        user_href: viewer.path(&format!("/users/{user}")),
-        user_short: show::short(&user),
-        parent_href: match parent.as_str() {
-            "" => String::new(),
-            parent => viewer.path(&format!("/threads/{}/{parent}", kind_of(parent))),
-        },
-        parent_short: show::short(&parent),
         facts: facts(&of),
         reasons,
         doing,
-        created: show::when(of.created_at, now),
         rows: runs.data.into_iter().map(runs::Row::of).collect(),
         older_runs: Pages::new(runs.next_cursor, "", |next| with_query(&here, &[("runs", next)])),
-        conversational,
-        messages: messages.into_iter().map(|message| Message::new(viewer, message, now)).collect(),
+        messages,
         earlier: earlier.map(|next| with_query(&here, &[("cursor", &next)])).unwrap_or_default(),
         latest: if cursors.cursor.is_empty() { String::new() } else { here.clone() },
         can_say: conversational && viewer.may(Scope::Post),
         form_key: viewer.console.form_key(),
         href: here,
+        of,
     })
 }
 
