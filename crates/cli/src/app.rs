@@ -90,15 +90,9 @@ impl App {
         let verbosity = arguments.command.verbosity(arguments.verbose);
         crate::telemetry::start(loaded.settings.log.as_deref(), loaded.settings.log_format, verbosity);
         apply_mutation()?;
-        let mut outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
-        outside.plan_templates = Arc::clone(&loaded.templates);
+        let outside = crate::toolbox::outside(&loaded.settings, arguments.command.drives_runs());
         loaded.pdf = PdfReader::new(outside.sandbox.clone());
-        let mut registry = toolbox.registry(&outside).map_err(usage)?;
-        let pool = loaded.pool(&loaded.settings.mcp, &arguments.folder);
-        for tool in pool.tools() {
-            registry.add(tool).map_err(usage)?;
-        }
-        loaded.mcp.pool = Some(pool);
+        let mut registry = toolbox.fill(&mut loaded, outside, &arguments.folder).map_err(usage)?;
         registry.set_skills(loaded.skills.clone());
         let Arguments { command, jobs, folder, .. } = arguments;
         command.run(Context { loaded, registry, folder, jobs })

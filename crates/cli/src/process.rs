@@ -236,14 +236,8 @@ fn load(plan: &Plan) -> Result<(Loaded, Registry), ProcessError> {
             .map_err(|error| settings(anyhow::anyhow!("the model `{name}` cannot be used: {error}")))?;
         given.model = Some(name.clone());
     }
-    let mut outside = outside_without_sandbox(given);
-    outside.plan_templates = Arc::clone(&loaded.templates);
-    let mut registry = toolbox.registry(&outside).map_err(settings)?;
-    let pool = loaded.pool(&loaded.settings.mcp, &plan.folder);
-    for tool in pool.tools() {
-        registry.add(tool).map_err(settings)?;
-    }
-    loaded.mcp.pool = Some(pool);
+    let outside = outside_without_sandbox(given);
+    let registry = toolbox.fill(&mut loaded, outside, &plan.folder).map_err(settings)?;
     let AgentType { kind, tools, .. } = &plan.agent;
     check_kind(kind).map_err(settings)?;
     registry.offer(tools).map_err(settings)?;

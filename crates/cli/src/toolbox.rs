@@ -10,7 +10,7 @@ use houston_tools::{Outside, Registry, SharedTool, builtin};
 use houston_web::json_api::Endpoint;
 use secrecy::SecretString;
 
-use crate::config::{ConfigError, SandboxSettings, Settings, ShellProgram, endpoints};
+use crate::config::{ConfigError, Loaded, SandboxSettings, Settings, ShellProgram, endpoints};
 use crate::environment::environment;
 
 /// The tools before the settings are loaded, which name them.
@@ -64,6 +64,26 @@ impl Toolbox {
         }
         Ok(registry)
     }
+
+    /// The tools of a process: these, and those of MCP servers, whose pool gets its place in the settings.
+    ///
+    /// # Errors
+    /// [`NameTaken`] if two tools have one name.
+    pub(crate) fn fill(
+        &self,
+        loaded: &mut Loaded,
+        mut outside: Outside,
+        folder: &Path,
+    ) -> Result<Registry, NameTaken> {
+        outside.plan_templates = Arc::clone(&loaded.templates);
+        let mut registry = self.registry(&outside)?;
+        let pool = loaded.pool(&loaded.settings.mcp, folder);
+        for tool in pool.tools() {
+            registry.add(tool)?;
+        }
+        loaded.mcp.pool = Some(pool);
+        Ok(registry)
+    }
 }
 
 /// The names of Houston's own tools.
@@ -82,15 +102,10 @@ pub(crate) fn outside(settings: &Settings, drives_runs: bool) -> Outside {
         tracing::warn!(reason, "the tools that need the sandbox are not offered: see `houston doctor`");
     }
     Outside {
-        web: Arc::new(settings.web.web()),
         sandbox: lacks.is_none().then_some(sandbox),
-        code_time: settings.sandbox.time(),
-        code_calls: settings.sandbox.calls,
         snippet_tools: settings.sandbox.snippet_tools,
         shell: shell(settings.sandbox, drives_runs),
-        shell_time: settings.sandbox.shell_time(),
-        keeps_files: settings.workspaces.is_set(),
-        plan_templates: Arc::default(),
+        ..outside_without_sandbox(settings)
     }
 }
 
@@ -114,14 +129,11 @@ fn shell(settings: SandboxSettings, drives_runs: bool) -> Option<Shell> {
 pub(crate) fn outside_without_sandbox(settings: &Settings) -> Outside {
     Outside {
         web: Arc::new(settings.web.web()),
-        sandbox: None,
         code_time: settings.sandbox.time(),
         code_calls: settings.sandbox.calls,
-        snippet_tools: 0,
-        shell: None,
         shell_time: settings.sandbox.shell_time(),
         keeps_files: settings.workspaces.is_set(),
-        plan_templates: Arc::default(),
+        ..Outside::default()
     }
 }
 

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use houston_domain::agent::limits::LimitChanges;
-use houston_domain::answering::Sampling;
 use houston_domain::id::{MessageId, QuestionId, RunId, UserId};
 use houston_domain::message::{Message, MessageStatus};
-use houston_protocol::agentable::{AgentableResponse, CreateAgentable};
-use houston_protocol::message::{AcceptedMessageResponse, CreateMessage, MessageImage};
+use houston_protocol::agentable::AgentableResponse;
+use houston_protocol::message::{AcceptedMessageResponse, MessageImage};
 use houston_protocol::page::Page;
 use houston_protocol::plan::{CreatePlan, PlanListItem, PlanResponse};
 use houston_protocol::problem::{Problem, ProblemCode};
@@ -22,7 +20,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, header};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::error::ChatError;
 
@@ -87,18 +85,7 @@ impl Server {
         idempotency_key: &str,
     ) -> Result<AcceptedMessageResponse, ChatError> {
         let Some(path) = path_of(goal) else { return Err(self.goal_not_found(goal)) };
-        let message = CreateMessage {
-            content: text.to_owned(),
-            images: images.to_vec(),
-            attachments: Vec::new(),
-            context: None,
-            metadata: Map::new(),
-            output: None,
-            sampling: Sampling::default(),
-            limits: LimitChanges::default(),
-            model_policy: Default::default(),
-            double_texting: None,
-        };
+        let message = json!({"content": text, "images": images});
         let request = self.post_json(&format!("{path}/messages"), &message)?;
         self.for_goal(goal, self.answer(request.header("Idempotency-Key", idempotency_key)).await)
     }
@@ -177,16 +164,7 @@ impl Server {
         user_id: UserId,
         title: &str,
     ) -> Result<AgentableResponse, ChatError> {
-        let goal = CreateAgentable {
-            user_id: Some(user_id),
-            user: None,
-            message: None,
-            title: Some(title.to_owned()),
-            description: String::new(),
-            agent_id: None,
-            team_id: None,
-            tools: None,
-        };
+        let goal = json!({"user_id": user_id, "title": title});
         self.answer(self.post_json("/v1/goals", &goal)?).await
     }
 

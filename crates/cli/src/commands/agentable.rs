@@ -1,6 +1,9 @@
 //! The argument of commands about one agent: an id of any kind, found in any tenant.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
@@ -307,6 +310,15 @@ impl OfUser {
 /// A name as a segment of a path.
 pub(crate) fn segment(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+}
+
+/// The first `most` bytes of a file; `-`: of stdin.
+pub(crate) fn open(file: &Path, most: u64) -> io::Result<io::Take<Box<dyn Read>>> {
+    let source: Box<dyn Read> = match file.to_str() {
+        Some("-") => Box::new(io::stdin()),
+        _ => Box::new(File::open(file)?),
+    };
+    Ok(source.take(most))
 }
 
 /// The text on one line, cut to `most` characters.

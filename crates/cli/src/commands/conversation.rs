@@ -17,7 +17,7 @@ use houston_protocol::problem::FieldError;
 use reqwest::Method;
 use serde_json::json;
 
-use super::agentable::{AgentArg, Database, agent_type};
+use super::agentable::{AgentArg, Database, agent_type, open};
 use super::{Context, Failure};
 use crate::output::{print, print_json, print_json_text, print_stderr};
 
@@ -108,14 +108,9 @@ impl Import {
 fn read(path: &Path, max_bytes: usize) -> anyhow::Result<Conversation> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| anyhow!("{shown} cannot be read: {error}");
-    let source: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(path).map_err(unreadable)?)
-    };
     let mut text = String::new();
-    let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
-    source.take(most.saturating_add(1)).read_to_string(&mut text).map_err(unreadable)?;
+    let most = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    open(path, most).and_then(|mut file| file.read_to_string(&mut text)).map_err(unreadable)?;
     anyhow::ensure!(
         text.len() <= max_bytes,
         "{shown} is longer than the {max_bytes} bytes that server.conversation.max_bytes allows"

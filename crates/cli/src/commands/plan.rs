@@ -11,6 +11,7 @@ use houston_domain::plan::{Document, MAX_BYTES, MAX_STEPS, Offer, Problem, tried
 use houston_protocol::plan::CreatePlan;
 use serde_json::{Map, Value, json};
 
+use super::agentable::open;
 use super::{Context, Failure, runtime};
 use crate::chat::{self, ChatError, ServerArg};
 use crate::output::{print, print_json};
@@ -106,14 +107,10 @@ impl Check {
 }
 
 /// The text of a file. Of one that is too long, as much as shows that it is.
-fn read(path: &PathBuf) -> Result<String, anyhow::Error> {
+fn read(path: &Path) -> Result<String, anyhow::Error> {
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(4);
     let mut bytes = Vec::new();
-    let source = if path.as_os_str() == "-" {
-        std::io::stdin().take(most).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
-    };
+    let source = open(path, most).and_then(|mut file| file.read_to_end(&mut bytes));
     source.with_context(|| format!("{} cannot be read", path.display()))?;
     if bytes.len() > MAX_BYTES {
         return Ok(String::from_utf8_lossy(&bytes).into_owned());

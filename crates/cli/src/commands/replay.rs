@@ -86,13 +86,6 @@ impl With<'_> {
     }
 }
 
-/// What is to be written about a replay.
-struct Output<'a> {
-    repeat: u16,
-    junit: Option<&'a Path>,
-    json: bool,
-}
-
 impl Replay {
     pub(crate) fn run(self, context: Context) -> Result<ExitCode, Failure> {
         let run: Option<RunId> = self.trace.parse().ok();
@@ -134,85 +127,79 @@ impl Replay {
         prompt: Option<&PromptFiles>,
         agent: Option<&Agent>,
     ) -> Result<ExitCode, Failure> {
-        let Self { model, tools, from, repeat, json, .. } = self;
-        let with = With { model, prompt, agent, tools: *tools, from: *from };
-        let output = Output { repeat: *repeat, junit: self.junit.as_deref(), json: *json };
+        let with = With { model: &self.model, prompt, agent, tools: self.tools, from: self.from };
         let is_plan = trace.header.driver.as_deref() == Some(plan::DRIVER);
         if let Some(driver) = trace.header.driver.as_deref().filter(|_| !is_plan || !with.is_recorded()) {
             let text = "decides what this run did, not the answers of its model: with a model, only runs without a driver \
                         are replayed, and with the recorded answers those of plans, too";
             return Err(Failure::Usage(anyhow!("the driver `{driver}` {text}")));
         }
-        if let Some(position) = from {
-            trace.checkpoint(Some(*position)).map_err(|error| Failure::Usage(error.into()))?;
+        if let Some(position) = self.from {
+            trace.checkpoint(Some(position)).map_err(|error| Failure::Usage(error.into()))?;
         }
         match with.is_recorded() {
-            true => recorded(trace, *from, &output),
-            false => asked(context, trace, &with, &output).await,
+            true => self.recorded(trace),
+            false => self.asked(context, trace, &with).await,
         }
     }
-}
 
-/// Replays with a model, and compares.
-async fn asked(
-    context: &Context,
-    trace: &Trace,
-    with: &With<'_>,
-    output: &Output<'_>,
-) -> Result<ExitCode, Failure> {
-    let mut comparisons = Vec::new();
-    for _ in 0..output.repeat {
-        let (recorded, way) = live::way(context, trace, with).await?;
-        comparisons.push(compare(recorded, way));
+    /// Replays with a model, and compares.
+    async fn asked(&self, context: &Context, trace: &Trace, with: &With<'_>) -> Result<ExitCode, Failure> {
+        let mut comparisons = Vec::new();
+        for _ in 0..self.repeat {
+            let (recorded, way) = live::way(context, trace, with).await?;
+            comparisons.push(compare(recorded, way));
+        }
+        let stability = Stability::of(&comparisons).filter(|_| self.repeat > 1);
+        if let Some(path) = &self.junit {
+            let outputs: Vec<String> =
+                comparisons.iter().map(|comparison| lines(comparison).join("\n")).collect();
+            let case = |(number, output)| {
+                Case::passed(format!("{} {}", trace.header.run, number + 1)).saying(output)
+            };
+            let cases: Vec<Case> = outputs.into_iter().enumerate().map(case).collect();
+            write_file(path, &junit("houston replay", &cases))?;
+        }
+        match (self.json, &stability) {
+            (true, None) => comparisons.iter().for_each(print_json),
+            (true, Some(stability)) => print_json(&json!({"replays": comparisons, "stability": stability})),
+            (false, None) => comparisons.iter().flat_map(lines).for_each(|line| print(&line)),
+            (false, Some(stability)) => stability_lines(stability).iter().for_each(|line| print(line)),
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    let stability = Stability::of(&comparisons).filter(|_| output.repeat > 1);
-    if let Some(path) = output.junit {
-        let outputs: Vec<String> =
-            comparisons.iter().map(|comparison| lines(comparison).join("\n")).collect();
-        let case =
-            |(number, output)| Case::passed(format!("{} {}", trace.header.run, number + 1)).saying(output);
-        let cases: Vec<Case> = outputs.into_iter().enumerate().map(case).collect();
-        write_file(path, &junit("houston replay", &cases))?;
-    }
-    match (output.json, &stability) {
-        (true, None) => comparisons.iter().for_each(print_json),
-        (true, Some(stability)) => print_json(&json!({"replays": comparisons, "stability": stability})),
-        (false, None) => comparisons.iter().flat_map(lines).for_each(|line| print(&line)),
-        (false, Some(stability)) => stability_lines(stability).iter().for_each(|line| print(line)),
-    }
-    Ok(ExitCode::SUCCESS)
-}
 
-/// Replays with the recorded answers.
-fn recorded(trace: &Trace, from: Option<i64>, output: &Output<'_>) -> Result<ExitCode, Failure> {
-    let mut times = Vec::new();
-    let mut result = Ok(houston_domain::trace::replay::Replayed::default());
-    for _ in 0..output.repeat {
-        let started = Instant::now();
-        result = replay_from(trace, from);
-        times.push(started.elapsed().as_secs_f64() * 1_000.0);
-    }
-    times.sort_by(f64::total_cmp);
-    let ms = times.get(times.len() / 2).copied().unwrap_or_default();
-    let run = trace.header.run;
-    if let Some(path) = output.junit {
-        let case = match &result {
-            Ok(_) => Case::passed(run.to_string()),
-            Err(found) => Case::failed(run.to_string(), &difference(&run.to_string(), found)),
-        };
-        write_file(path, &junit("houston replay", &[case]))?;
-    }
-    match &result {
-        Ok(replayed) if output.json => {
-            print_json(&json!({"run_id": run, "same": true, "replayed": replayed, "ms": ms}));
+    /// Replays with the recorded answers.
+    fn recorded(&self, trace: &Trace) -> Result<ExitCode, Failure> {
+        let mut times = Vec::new();
+        let mut result = Ok(houston_domain::trace::replay::Replayed::default());
+        for _ in 0..self.repeat {
+            let started = Instant::now();
+            result = replay_from(trace, self.from);
+            times.push(started.elapsed().as_secs_f64() * 1_000.0);
         }
-        Ok(replayed) => print(&replayed_line(&run.to_string(), replayed, ms)),
-        Err(found) if output.json => {
-            print_json(&json!({"run_id": run, "same": false, "difference": found, "ms": ms}));
+        times.sort_by(f64::total_cmp);
+        let ms = times.get(times.len() / 2).copied().unwrap_or_default();
+        let run = trace.header.run;
+        if let Some(path) = &self.junit {
+            let case = match &result {
+                Ok(_) => Case::passed(run.to_string()),
+                Err(found) => Case::failed(run.to_string(), &difference(&run.to_string(), found)),
+            };
+            write_file(path, &junit("houston replay", &[case]))?;
         }
-        Err(found) => difference(&run.to_string(), found).iter().for_each(|line| print(line)),
+        match &result {
+            Ok(replayed) if self.json => {
+                print_json(&json!({"run_id": run, "same": true, "replayed": replayed, "ms": ms}));
+            }
+            Ok(replayed) => print(&replayed_line(&run.to_string(), replayed, ms)),
+            Err(found) if self.json => {
+                print_json(&json!({"run_id": run, "same": false, "difference": found, "ms": ms}));
+            }
+            Err(found) => difference(&run.to_string(), found).iter().for_each(|line| print(line)),
+        }
+        Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// An agent that a run is replayed as.

@@ -13,7 +13,7 @@ use houston_protocol::table::{AddFields, ImportedRecords, TableResponse};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, OfUser, one_line, print_rows};
+use super::agentable::{Database, OfUser, one_line, open, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_data, print_json, print_stderr};
 
@@ -125,21 +125,14 @@ fn not_added(file: &Path, error: LocalError) -> Failure {
 
 /// What messages call the file.
 fn name(file: &Path) -> String {
-    if is_stdin(file) { "stdin".to_owned() } else { file.display().to_string() }
-}
-
-fn is_stdin(file: &Path) -> bool {
-    file.as_os_str() == "-"
+    if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() }
 }
 
 fn read(file: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     let unreadable = || format!("{} cannot be read", name(file));
-    let source: Box<dyn std::io::Read> = match is_stdin(file) {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(std::fs::File::open(file).with_context(unreadable)?),
-    };
     let mut csv = Vec::new();
-    source.take(max_bytes.saturating_add(1)).read_to_end(&mut csv).with_context(unreadable)?;
+    let source = open(file, max_bytes.saturating_add(1)).and_then(|mut file| file.read_to_end(&mut csv));
+    source.with_context(unreadable)?;
     let is_short = u64::try_from(csv.len()).is_ok_and(|length| length <= max_bytes);
     anyhow::ensure!(
         is_short,

@@ -14,7 +14,7 @@ use houston_protocol::trigger::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::agentable::{Database, OfUser, USERS, at, one_line, print_rows};
+use super::agentable::{Database, OfUser, USERS, at, one_line, open, print_rows};
 use super::{Context, Failure};
 use crate::output::{print, print_json};
 
@@ -128,10 +128,7 @@ const TRIGGERS: &str = "`houston triggers list USER` prints the triggers of a us
 
 fn read(file: &std::path::Path) -> Result<CreateTrigger, Failure> {
     let mut text = String::new();
-    let read = match file.to_str() {
-        Some("-") => std::io::stdin().take(MAX_FILE_BYTES).read_to_string(&mut text),
-        _ => std::fs::File::open(file).and_then(|open| open.take(MAX_FILE_BYTES).read_to_string(&mut text)),
-    };
+    let read = open(file, MAX_FILE_BYTES).and_then(|mut file| file.read_to_string(&mut text));
     read.with_context(|| format!("{} cannot be read", file.display())).map_err(Failure::Usage)?;
     let example = r#"{"name": "Every morning", "when": {"type": "cron", "cron": "30 7 * * 1-5", "zone": "Europe/Berlin"}, "then": {"type": "tell", "agentable_id": "goal_…", "instructions": "Look for new offers."}}"#;
     let parsed = serde_json::from_str(&text);
