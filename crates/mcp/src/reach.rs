@@ -23,7 +23,7 @@ impl OwnReach {
         if self.is_listed(url) {
             return Ok(());
         }
-        let target = Target::parse(url, &Reach::Public(Vec::new())).map_err(|refusal| refusal.to_string())?;
+        let target = Target::parse(url, &Reach::Public).map_err(|refusal| refusal.to_string())?;
         match target.url().scheme() {
             "https" => Ok(()),
             _ => {

@@ -5,9 +5,7 @@
 //! with exceptions that are all stricter: anycast services without a web server, prefixes that contain an IPv4
 //! address (a translator would reach a private one), and 168.63.129.16.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 #[cfg(test)]
 mod tests;
@@ -51,12 +49,6 @@ const V6: [([u16; 8], u32, &str); 5] = [
     ([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48, "reserved"),
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "reserved for documentation"),
 ];
-
-/// Whether an address is on the public internet.
-#[must_use]
-pub fn is_public(address: IpAddr) -> bool {
-    not_public(address).is_none()
-}
 
 /// What an address is if it is not on the public internet, for instance `in a private network`.
 #[must_use]
@@ -104,53 +96,4 @@ fn has_prefix32(bits: u32, base: u32, length: u32) -> bool {
 
 fn has_prefix128(bits: u128, base: u128, length: u32) -> bool {
     (bits ^ base).checked_shr(128 - length).unwrap_or(0) == 0
-}
-
-/// A range of addresses in the usual spelling: `203.0.113.0/24`, `2001:db8::/32`, or a single address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    base: IpAddr,
-    length: u32,
-}
-
-impl Range {
-    /// Whether the range contains an address. An IPv4 address inside an IPv6 address (`::ffff:a.b.c.d`) counts as IPv4.
-    #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.base, address.to_canonical()) {
-            (IpAddr::V4(base), IpAddr::V4(address)) => {
-                has_prefix32(u32::from(address), u32::from(base), self.length)
-            }
-            (IpAddr::V6(base), IpAddr::V6(address)) => {
-                has_prefix128(u128::from(address), u128::from(base), self.length)
-            }
-            _ => false,
-        }
-    }
-}
-
-impl FromStr for Range {
-    type Err = String;
-
-    /// # Errors
-    /// A text that quotes the input and shows an example, if it is not a range.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("`{text}` is not a range of addresses: write it like `203.0.113.0/24` or `2001:db8::/32`")
-        };
-        let (base, length) = text.split_once('/').map_or((text, None), |(base, length)| (base, Some(length)));
-        let base: IpAddr = base.trim().parse().map_err(|_| wrong())?;
-        let most = if base.is_ipv4() { 32 } else { 128 };
-        let length = match length {
-            Some(length) => length.trim().parse().ok().filter(|length| *length <= most).ok_or_else(wrong)?,
-            None => most,
-        };
-        Ok(Self { base, length })
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.base, self.length)
-    }
 }

@@ -12,7 +12,6 @@ use hyper_util::client::legacy::{self, Client as HyperClient};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout_at};
 
-use crate::address::Range;
 use crate::connector::Connector;
 use crate::connector::Tls;
 use crate::error::{Phase, Refusal, WebError};
@@ -70,7 +69,7 @@ pub struct Builder {
 impl Client {
     /// A client for URLs that a tenant, a page or a model names: it reaches the public internet only.
     pub fn guarded(tls: Tls) -> Builder {
-        Builder::new(Reach::Public(Vec::new()), tls, true)
+        Builder::new(Reach::Public, tls, true)
     }
 
     /// A client for hosts that the operator of the installation names, wherever they are, and no others.
@@ -175,15 +174,6 @@ impl Builder {
     /// Sets the limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self
-    }
-
-    /// Excludes ranges, for instance public addresses of the operator's own machines. No effect on clients for listed
-    /// hosts.
-    pub fn without(mut self, ranges: Vec<Range>) -> Self {
-        if let Reach::Public(without) = &mut self.reach {
-            without.extend(ranges);
-        }
         self
     }
 

@@ -86,7 +86,7 @@ impl Connector {
 
     fn judge(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         match &*self.reach {
-            Reach::Public(without) => public_address(host, address, without),
+            Reach::Public => public_address(host, address),
             Reach::Listed(_) => Ok(()),
         }
     }

@@ -147,7 +147,7 @@ impl Hop {
             return Err(Refusal::Header { name: name.as_str().to_owned() });
         }
         // The operator's own hosts may be in a network of its own, without TLS.
-        let is_open = target.url().scheme() == "http" && matches!(reach, Reach::Public(_));
+        let is_open = target.url().scheme() == "http" && matches!(reach, Reach::Public);
         if is_open && request.headers.values().any(HeaderValue::is_sensitive) {
             return Err(Refusal::PlainSecret { host: target.host().to_owned() });
         }

@@ -86,7 +86,7 @@ impl Sinks {
         if self.is_listed(url) {
             return Ok(());
         }
-        let target = Target::parse(url, &Reach::Public(Vec::new())).map_err(|refusal| refusal.to_string())?;
+        let target = Target::parse(url, &Reach::Public).map_err(|refusal| refusal.to_string())?;
         match target.url().scheme() {
             "https" => Ok(()),
             _ => Err("must begin with https://: events would be readable on the way".to_owned()),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::address::{PORTS, Range, not_public};
+use crate::address::{PORTS, not_public};
 use crate::error::Refusal;
 
 #[cfg(test)]
@@ -39,8 +39,8 @@ const MAX_LENGTH: usize = 8 * 1024;
 /// Whom a client may reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// Hosts on the public internet, without these ranges. An operator lists public addresses of its own machines here.
-    Public(Vec<Range>),
+    /// Hosts on the public internet.
+    Public,
     /// Only these hosts, whatever their addresses are.
     Listed(Vec<ListedHost>),
 }
@@ -97,7 +97,7 @@ impl Target {
             url.set_host(Some(&host)).map_err(|_| Refusal::HostName { host: host.clone() })?;
         }
         match reach {
-            Reach::Public(without) => is_public(&url, &host, port, without)?,
+            Reach::Public => is_public(&url, &host, port)?,
             Reach::Listed(hosts) if hosts.iter().any(|listed| listed.host == host && listed.port == port) => {
             }
             Reach::Listed(_) => return Err(Refusal::NotListed { host: format!("{host}:{port}") }),
@@ -150,13 +150,13 @@ fn host_and_port(url: &Url) -> Result<(String, u16), Refusal> {
     Ok((host.to_owned(), port))
 }
 
-fn is_public(url: &Url, host: &str, port: u16, without: &[Range]) -> Result<(), Refusal> {
+fn is_public(url: &Url, host: &str, port: u16) -> Result<(), Refusal> {
     if !PORTS.contains(&port) {
         return Err(Refusal::Port { port });
     }
     match url.host() {
-        Some(Host::Ipv4(address)) => public_address(host, address.into(), without),
-        Some(Host::Ipv6(address)) => public_address(host, address.into(), without),
+        Some(Host::Ipv4(address)) => public_address(host, address.into()),
+        Some(Host::Ipv6(address)) => public_address(host, address.into()),
         Some(Host::Domain(_)) => public_name(host),
         None => Err(Refusal::NotAUrl { reason: "it has no host".to_owned() }),
     }
@@ -164,10 +164,8 @@ fn is_public(url: &Url, host: &str, port: u16, without: &[Range]) -> Result<(), 
 
 /// Whether an address may be reached. Judged for addresses in URLs, for each answer to a look-up, and for the other end
 /// of a connection.
-pub(crate) fn public_address(host: &str, address: IpAddr, without: &[Range]) -> Result<(), Refusal> {
-    let own =
-        without.iter().any(|range| range.contains(address)).then_some("in this installation's own network");
-    match own.or_else(|| not_public(address)) {
+pub(crate) fn public_address(host: &str, address: IpAddr) -> Result<(), Refusal> {
+    match not_public(address) {
         Some(what) => Err(Refusal::NotPublic { host: host.to_owned(), what }),
         None => Ok(()),
     }

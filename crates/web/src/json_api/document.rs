@@ -30,7 +30,7 @@ pub fn from_document(text: &str, name: &str) -> Result<Loaded, Problem> {
 pub fn not_public(loaded: &Loaded) -> Option<Problem> {
     loaded.endpoints.iter().find_map(|endpoint| {
         let url = endpoint.url.filled(|_| Ok::<_, String>("x".to_owned())).ok()?;
-        let refusal = Target::judge(url, &Reach::Public(Vec::new())).err()?;
+        let refusal = Target::judge(url, &Reach::Public).err()?;
         Some(Problem { at: endpoint.at.clone(), message: refusal.to_string() })
     })
 }

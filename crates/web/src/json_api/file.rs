@@ -25,7 +25,7 @@
 //! ```
 
 use http::{HeaderName, Method};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 
@@ -86,7 +86,7 @@ struct RawParameter {
     slashes: bool,
 }
 
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 enum Type {
     #[default]
@@ -225,9 +225,9 @@ impl RawParameter {
             }
             _ => {}
         }
-        let mut schema = Map::from_iter([("type".to_owned(), json!(self.r#type.name()))]);
+        let mut schema = Map::from_iter([("type".to_owned(), json!(self.r#type))]);
         if is_list {
-            schema.insert("items".to_owned(), json!({"type": self.items.unwrap_or_default().name()}));
+            schema.insert("items".to_owned(), json!({"type": self.items.unwrap_or_default()}));
         }
         if !self.description.is_empty() {
             schema.insert("description".to_owned(), json!(description(&self.description)));
@@ -244,18 +244,5 @@ impl RawParameter {
             repeats: self.repeats,
             allows_slashes: self.slashes,
         })
-    }
-}
-
-impl Type {
-    fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
     }
 }

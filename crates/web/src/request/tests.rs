@@ -8,7 +8,7 @@ use crate::error::Refusal;
 use crate::target::{ListedHost, Reach};
 
 fn public() -> Reach {
-    Reach::Public(Vec::new())
+    Reach::Public
 }
 
 fn request(method: Method) -> Request {

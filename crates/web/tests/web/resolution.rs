@@ -87,17 +87,6 @@ async fn connecting_ends_after_its_limit() {
     assert_eq!((network.dialled().len(), started.elapsed().as_secs()), (2, 5));
 }
 
-#[tokio::test]
-async fn the_operators_own_public_addresses_are_refused() {
-    let builder = Client::guarded(certificate::trusting()).without(vec!["93.184.215.0/24".parse().unwrap()]);
-    let (client, network) = closing().name("a.example.com", &["93.184.215.14"]).client(builder);
-    for url in ["http://a.example.com/", "http://93.184.215.14/"] {
-        let error = client.send(Request::get(url)).await.unwrap_err().to_string();
-        assert!(error.contains("in this installation's own network"), "{error}");
-    }
-    assert_eq!(network.dialled(), Vec::<String>::new());
-}
-
 /// What an operator lists is reached wherever it is, and by this client only: a guarded client does not find the open
 /// connection to the same host.
 #[tokio::test]
