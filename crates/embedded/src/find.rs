@@ -53,7 +53,7 @@ pub(crate) struct Search {
 
 impl Search {
     pub(crate) fn new(config: &Config, layout: &Layout) -> Self {
-        let (wheels, postgres_data) = (layout.wheels(), layout.postgres_data());
+        let (wheels, postgres_data) = (layout.wheels(), layout.data(Server::Postgres));
         Self { path: config.path.clone(), system: config.search_system, wheels, postgres_data }
     }
 

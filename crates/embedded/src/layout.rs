@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, file};
 use crate::privilege::{Identity, caller};
+use crate::server::Server;
 
 /// Longest path of a socket in bytes. `sun_path` has 104 bytes on macOS and 108 on Linux, including the final zero.
 const LONGEST_SOCKET: usize = 103;
@@ -44,41 +45,35 @@ impl Layout {
         self.folder.join("lock")
     }
 
-    pub(crate) fn postgres_data(&self) -> PathBuf {
-        self.folder.join("pg")
+    /// Folder with the data of a server.
+    pub(crate) fn data(&self, server: Server) -> PathBuf {
+        self.folder.join(match server {
+            Server::Postgres => "pg",
+            Server::Redis => "redis",
+        })
+    }
+
+    pub(crate) fn log(&self, server: Server) -> PathBuf {
+        self.folder.join(format!("{}.log", server.word()))
+    }
+
+    pub(crate) fn socket(&self, server: Server) -> PathBuf {
+        self.sockets.join(match server {
+            Server::Postgres => POSTGRES_SOCKET,
+            Server::Redis => "redis.sock",
+        })
+    }
+
+    pub(crate) fn pid_file(&self, server: Server) -> PathBuf {
+        self.data(server).join(match server {
+            Server::Postgres => "postmaster.pid",
+            Server::Redis => "redis.pid",
+        })
     }
 
     /// Folder in which a cluster is created before it is renamed.
     pub(crate) fn postgres_draft(&self) -> PathBuf {
         self.folder.join("pg.init")
-    }
-
-    pub(crate) fn postgres_log(&self) -> PathBuf {
-        self.folder.join("postgres.log")
-    }
-
-    pub(crate) fn postgres_socket(&self) -> PathBuf {
-        self.sockets.join(POSTGRES_SOCKET)
-    }
-
-    pub(crate) fn postgres_pid_file(&self) -> PathBuf {
-        self.postgres_data().join("postmaster.pid")
-    }
-
-    pub(crate) fn redis_data(&self) -> PathBuf {
-        self.folder.join("redis")
-    }
-
-    pub(crate) fn redis_log(&self) -> PathBuf {
-        self.folder.join("redis.log")
-    }
-
-    pub(crate) fn redis_socket(&self) -> PathBuf {
-        self.sockets.join("redis.sock")
-    }
-
-    pub(crate) fn redis_pid_file(&self) -> PathBuf {
-        self.redis_data().join("redis.pid")
     }
 
     pub(crate) fn wheels(&self) -> PathBuf {
@@ -91,7 +86,7 @@ impl Layout {
     }
 
     pub(crate) fn redis_url(&self) -> String {
-        format!("redis+unix://{}", self.redis_socket().display())
+        format!("redis+unix://{}", self.socket(Server::Redis).display())
     }
 
     /// Creates the folder for the sockets with mode 0700, owned by the user that the servers run as.
@@ -102,7 +97,7 @@ impl Layout {
         match fs::DirBuilder::new().mode(0o700).create(&self.sockets) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let data = [self.postgres_data(), self.redis_data()];
+                let data = [Server::Postgres, Server::Redis].map(|server| self.data(server));
                 let owners = data.iter().filter_map(|folder| fs::symlink_metadata(folder).ok());
                 let mut trusted: Vec<u32> = owners.map(|found| found.uid()).collect();
                 trusted.push(identity.uid());

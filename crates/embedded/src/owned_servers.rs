@@ -53,7 +53,7 @@ impl OwnedServers {
         // Redis first: it loads its data while Postgres creates its cluster.
         if let Some(program) = program(Server::Redis) {
             let redis = Redis { program, layout: owned.layout.clone(), identity, fsync: config.fsync };
-            rotate_log(&redis.layout.redis_log())?;
+            rotate_log(&redis.layout.log(Server::Redis))?;
             let process = redis.spawn(&owned.spawner)?;
             owned.redis = Some((redis, process));
         }
@@ -65,7 +65,7 @@ impl OwnedServers {
                 progress("creating a database cluster (this happens once)");
                 postgres.create_cluster(&owned.spawner)?;
             }
-            rotate_log(&postgres.layout.postgres_log())?;
+            rotate_log(&postgres.layout.log(Server::Postgres))?;
             let process = postgres.spawn(&owned.spawner)?;
             owned.postgres = Some((postgres, process));
         }
@@ -137,7 +137,7 @@ impl Drop for OwnedServers {
 }
 
 fn choose_identity(layout: &Layout, programs: &[Program]) -> Result<Identity, Error> {
-    let data = [layout.postgres_data(), layout.redis_data()];
+    let data = [layout.data(Server::Postgres), layout.data(Server::Redis)];
     let programs: Vec<&Path> = programs.iter().map(|program| program.path.as_path()).collect();
     Identity::choose(&data, &[&data[0], layout.sockets()], &programs)
 }

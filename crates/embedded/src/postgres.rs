@@ -38,12 +38,12 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) fn has_cluster(&self) -> bool {
-        self.layout.postgres_data().join("PG_VERSION").exists()
+        self.layout.data(Server::Postgres).join("PG_VERSION").exists()
     }
 
     /// Creates the cluster under another name and then renames it, so that an interrupted `initdb` leaves no partial cluster.
     pub(crate) fn create_cluster(&self, spawner: &Spawner) -> Result<(), Error> {
-        let (data, draft) = (self.layout.postgres_data(), self.layout.postgres_draft());
+        let (data, draft) = (self.layout.data(Server::Postgres), self.layout.postgres_draft());
         remove_draft(&draft)?;
         fs::DirBuilder::new().mode(0o700).create(&draft).map_err(file("create", &draft))?;
         self.identity.change_owner(&draft)?;
@@ -78,9 +78,9 @@ impl Postgres {
 
     /// Starts Postgres on an existing cluster; [`Self::wait`] for it next.
     pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
-        let data = self.layout.postgres_data();
+        let data = self.layout.data(Server::Postgres);
         self.identity.change_owner(&data)?;
-        let pid_file = self.layout.postgres_pid_file();
+        let pid_file = self.layout.pid_file(Server::Postgres);
         let stale = stop_leftover(Server::Postgres, &pid_file, &["postgres"], &data, libc::SIGINT)?;
         let mut command = Command::new(&self.program);
         if let Some(pid) = stale {
@@ -98,7 +98,7 @@ impl Postgres {
             command,
             self.identity,
             libc::SIGINT,
-            &self.layout.postgres_log(),
+            &self.layout.log(Server::Postgres),
             spawner,
         )
     }
@@ -135,7 +135,7 @@ impl Postgres {
     /// Waits until the database `houston` accepts connections, and creates it if it does not exist. Starts Postgres again as
     /// long as children of a killed postmaster hold the shared memory.
     pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
-        let socket = self.layout.postgres_socket();
+        let socket = self.layout.socket(Server::Postgres);
         let began = Instant::now();
         loop {
             let answer = process.wait(&socket, || match ask(&socket)? {

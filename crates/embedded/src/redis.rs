@@ -30,12 +30,12 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts Redis; [`Self::wait`] for it next.
     pub(crate) fn spawn(&self, spawner: &Spawner) -> Result<Process, Error> {
-        let (data, socket) = (self.layout.redis_data(), self.layout.redis_socket());
+        let (data, socket) = (self.layout.data(Server::Redis), self.layout.socket(Server::Redis));
         if !data.exists() {
             fs::DirBuilder::new().mode(0o700).create(&data).map_err(file("create", &data))?;
         }
         self.identity.change_owner(&data)?;
-        let pid_file = self.layout.redis_pid_file();
+        let pid_file = self.layout.pid_file(Server::Redis);
         stop_leftover(Server::Redis, &pid_file, &["redis-server", "valkey-server"], &socket, libc::SIGTERM)?;
         let mut command = Command::new(&self.program);
         command.arg("--unixsocket").arg(&socket).arg("--dir").arg(&data).arg("--pidfile").arg(&pid_file);
@@ -50,7 +50,7 @@ impl Redis {
             command,
             self.identity,
             libc::SIGTERM,
-            &self.layout.redis_log(),
+            &self.layout.log(Server::Redis),
             spawner,
         )
     }
@@ -58,7 +58,7 @@ impl Redis {
     /// Waits until it is ready. If it ends because its data cannot be loaded, as after a crash of the machine, the data are set
     /// aside and it starts without: it holds hints only, and Postgres has all that they say.
     pub(crate) fn wait(&self, process: &mut Process, spawner: &Spawner) -> Result<(), Error> {
-        let socket = self.layout.redis_socket();
+        let socket = self.layout.socket(Server::Redis);
         let ended = match process.wait(&socket, || ask(&socket)) {
             Err(ended @ Error::Exited { .. }) => ended,
             waited => return waited,
@@ -67,14 +67,14 @@ impl Redis {
         *process = self.spawn(spawner)?;
         process.wait(&socket, || ask(&socket))?;
         let note = format!("# houston: the data could not be loaded and were moved to {}\n", aside.display());
-        let log = self.layout.redis_log();
+        let log = self.layout.log(Server::Redis);
         let opened = fs::File::options().append(true).open(&log);
         opened.and_then(|mut log| log.write_all(note.as_bytes())).map_err(file("write", &log))
     }
 
     /// Moves the append-only file away, if there is one, in the place of what was moved before.
     fn set_data_aside(&self) -> Result<Option<PathBuf>, Error> {
-        let data = self.layout.redis_data();
+        let data = self.layout.data(Server::Redis);
         if fs::read_dir(&data).map_err(file("read", &data))?.next().is_none() {
             return Ok(None);
         }

@@ -102,22 +102,24 @@ impl Servers {
     /// Process id of Postgres' postmaster. `None` if it does not run or its pid file cannot be read.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<u32> {
-        self.pid(Server::Postgres, &self.layout.postgres_pid_file())
+        self.pid(Server::Postgres)
     }
 
     /// Process id of Redis. `None` if it does not run or its pid file cannot be read.
     #[must_use]
     pub fn redis_pid(&self) -> Option<u32> {
-        self.pid(Server::Redis, &self.layout.redis_pid_file())
+        self.pid(Server::Redis)
     }
 
-    fn pid(&self, server: Server, file: &Path) -> Option<u32> {
+    fn pid(&self, server: Server) -> Option<u32> {
         if !self.servers.contains(&server) {
             return None;
         }
         match &self.owned {
             Some(owned) => owned.pid(server),
-            None => fs::read_to_string(file).ok()?.lines().next()?.trim().parse().ok(),
+            None => {
+                fs::read_to_string(self.layout.pid_file(server)).ok()?.lines().next()?.trim().parse().ok()
+            }
         }
     }
 
@@ -211,9 +213,10 @@ impl<'a> Attaching<'a> {
     }
 
     fn ask(&self, server: Server) -> Result<Answer, Error> {
+        let socket = self.layout.socket(server);
         match server {
-            Server::Postgres => postgres::ask_other(&self.layout.postgres_socket()),
-            Server::Redis => redis::ask(&self.layout.redis_socket()),
+            Server::Postgres => postgres::ask_other(&socket),
+            Server::Redis => redis::ask(&socket),
         }
     }
 
@@ -233,10 +236,7 @@ impl<'a> Attaching<'a> {
             return Ok(());
         }
         let server = silent.map_or(Server::Postgres, |(server, _)| server);
-        let (socket, log) = match server {
-            Server::Postgres => (self.layout.postgres_socket(), self.layout.postgres_log()),
-            Server::Redis => (self.layout.redis_socket(), self.layout.redis_log()),
-        };
+        let (socket, log) = (self.layout.socket(server), self.layout.log(server));
         Err(Error::Silent { server, socket, seconds: SILENCE.as_secs(), log })
     }
 }
