@@ -23,6 +23,9 @@ pub enum Mutation {
     BatchFence,
     /// Epoch and token are checked before the row is locked: a takeover can happen in between.
     RowLock,
+    /// A worker whose lock is free for a moment is taken for dead at once, its runs go on elsewhere under the epoch and token
+    /// that they had, and a worker that lost its lease goes on: two workers write for one agentable.
+    Takeover,
     /// Agentables whose hint was lost are not found: no sweep, no `LISTEN`, no polling.
     Sweep,
     /// Intents of tool calls are not committed before execution, so calls are repeated after a crash.
@@ -33,8 +36,15 @@ pub enum Mutation {
 
 impl Mutation {
     /// All mutations.
-    pub const ALL: [Self; 6] =
-        [Self::Fence, Self::BatchFence, Self::RowLock, Self::Sweep, Self::Intent, Self::Approval];
+    pub const ALL: [Self; 7] = [
+        Self::Fence,
+        Self::BatchFence,
+        Self::RowLock,
+        Self::Takeover,
+        Self::Sweep,
+        Self::Intent,
+        Self::Approval,
+    ];
 
     /// The name in `HOUSTON_MUTATION`.
     #[must_use]
@@ -43,6 +53,7 @@ impl Mutation {
             Self::Fence => "fence",
             Self::BatchFence => "batch_fence",
             Self::RowLock => "row_lock",
+            Self::Takeover => "takeover",
             Self::Sweep => "sweep",
             Self::Intent => "intent",
             Self::Approval => "approval",
@@ -58,7 +69,7 @@ impl fmt::Display for Mutation {
 
 /// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, sweep, intent and approval")]
+#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, takeover, sweep, intent and approval")]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {

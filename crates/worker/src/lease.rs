@@ -92,7 +92,7 @@ impl LeaseKeeper {
                 LeaseEnd::Lost => {
                     former.push(incarnation.holder.worker);
                     self.metrics.worker.leases_lost.inc();
-                    drops_runs = !mutation::is(Mutation::BatchFence);
+                    drops_runs = !mutation::is(Mutation::BatchFence) && !mutation::is(Mutation::Takeover);
                 }
                 LeaseEnd::Never => {}
             }

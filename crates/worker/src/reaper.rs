@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use houston_domain::id::WorkerId;
 use houston_engine::Engine;
+use houston_faults::mutation::{self, Mutation};
 use houston_store::RunStore;
 use houston_store::lease::SuspectedWorker;
 use tokio::sync::Notify;
@@ -119,7 +120,8 @@ async fn reap(
     *suspects = next;
     // The time in which a worker is excused counts.
     let is_dead = |suspect: &&SuspectedWorker| {
-        !suspect.is_excused && suspects.get(&suspect.worker).is_some_and(|(_, since)| now - *since >= wait)
+        let has_waited = suspects.get(&suspect.worker).is_some_and(|(_, since)| now - *since >= wait);
+        has_waited && !suspect.is_excused || mutation::is(Mutation::Takeover)
     };
     let confirmed: Vec<SuspectedWorker> = found.iter().filter(is_dead).copied().collect();
     if !confirmed.is_empty() {

@@ -44,7 +44,8 @@ impl<'e> Signals<'e> {
     /// Whether the lease is too old to start anything. Checked by the clock as well: after a suspend this thread may wake up
     /// before the one that renews the lease.
     pub(crate) fn is_lost(&self) -> bool {
-        let is_trusted = mutation::is(Mutation::BatchFence) || (self.holder.trusted)();
+        let is_weakened = mutation::is(Mutation::BatchFence) || mutation::is(Mutation::Takeover);
+        let is_trusted = is_weakened || (self.holder.trusted)();
         self.holder.lost.is_cancelled() || !is_trusted
     }
 

@@ -66,6 +66,8 @@ enum Mutation {
     BatchFence,
     /// Epoch and token are checked before the row is locked
     RowLock,
+    /// A run is taken over at once, under the epoch and token of its holder; lost leases stop no run
+    Takeover,
     /// There is no sweep for work whose hint was lost
     Sweep,
     /// Tools execute without a committed intent

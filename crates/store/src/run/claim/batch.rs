@@ -15,8 +15,9 @@ use chrono::{DateTime, Utc};
 use houston_domain::claim::{CrashLimit, Decision, Start, decide};
 use houston_domain::death::Verdict;
 use houston_domain::event::derived::of_first_attempt;
-use houston_domain::id::UserId;
+use houston_domain::id::{RunToken, UserId};
 use houston_domain::rate::TokenQuota;
+use houston_faults::mutation::{self, Mutation};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
@@ -129,7 +130,10 @@ impl Batch for Claims {
                 }
             }
         }
-        let rows = rows_of(&starts, items, &candidates);
+        let mut rows = rows_of(&starts, items, &candidates);
+        for row in rows.iter_mut().filter(|_| mutation::is(Mutation::Takeover)) {
+            row.keep_fence(connection, candidates[row.n].as_mut()).await?;
+        }
         let starts: HashMap<usize, Start> = starts.into_values().flatten().collect();
         let mut written = Vec::new();
         if !rows.is_empty() {
@@ -271,6 +275,29 @@ impl<'a> ClaimRow<'a> {
             schedules_session: start.turn.schedules && start.turn.is_plain(),
             booked: candidate.run.booked,
         })
+    }
+
+    /// Makes the claim of a run whose worker is taken for dead leave epoch and token as they are.
+    async fn keep_fence(
+        &mut self,
+        connection: &mut PgConnection,
+        candidate: Option<&mut Candidate>,
+    ) -> Result<()> {
+        let kept = sqlx::query!(
+            r#"-- store::claim::batch::keep_fence
+            update houston.run_locks set epoch = epoch - 1
+             where agentable_id = $1 and xmin::text = $2 and holder is not null
+            returning run_token as "token!", xmin::text as "version!""#,
+            self.agentable_id,
+            self.version
+        )
+        .fetch_optional(connection)
+        .await?;
+        if let Some((kept, candidate)) = kept.zip(candidate) {
+            candidate.run.fence.token = RunToken(kept.token);
+            (self.token, self.version) = (kept.token, kept.version);
+        }
+        Ok(())
     }
 
     /// Its index, and the entry that it writes.
