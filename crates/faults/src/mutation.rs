@@ -69,7 +69,9 @@ impl fmt::Display for Mutation {
 
 /// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, takeover, sweep, intent and approval")]
+#[error(
+    "there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, takeover, sweep, intent and approval"
+)]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {

@@ -21,7 +21,6 @@
 mod bench;
 mod chaos;
 mod commands;
-mod evidence;
 mod http;
 mod loud;
 mod pgbouncer;

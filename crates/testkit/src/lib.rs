@@ -14,6 +14,7 @@
 //! - [`history`]: checks whether a provider would accept a conversation.
 //! - [`snapshot`]: files that record what the program said, to notice when it says something else.
 //! - [`tool_ledger`]: a file that records each execution of a tool.
+//! - [`evidence`]: what `cargo xtask evidence` has recorded, and the documents that quote it.
 //!
 //! And what the commands of `xtask` and `harness` share: [`repository`] (paths, cargo), [`child`], [`programs`] (finds and
 //! installs them), [`scratch`], [`console`] and [`signals`].
@@ -49,6 +50,7 @@ pub mod console;
 pub mod database;
 pub mod documentation;
 pub mod event_stream;
+pub mod evidence;
 pub mod fault_proxy;
 pub mod history;
 pub mod houston;

@@ -10,7 +10,6 @@ mod prices;
 mod prices_test;
 mod providers_test;
 mod real_model;
-mod recovery;
 
 use std::process::ExitCode;
 
@@ -27,10 +26,9 @@ pub(crate) enum Command {
     Contract(contract::Contract),
     ProvidersTest(providers_test::ProvidersTest),
     RealModel(real_model::RealModel),
-    Recovery(recovery::Recovery),
     Failover(failover::Failover),
     Loud(loud::Loud),
-    Evidence(evidence::EvidenceOf),
+    Evidence(evidence::Evidence),
 }
 
 impl Command {
@@ -43,7 +41,6 @@ impl Command {
             Self::Contract(command) => command.run().await,
             Self::ProvidersTest(command) => command.run().await,
             Self::RealModel(command) => command.run().await,
-            Self::Recovery(command) => command.run().await,
             Self::Failover(command) => command.run().await,
             Self::Loud(command) => command.run().await,
             Self::Evidence(command) => command.run().await,

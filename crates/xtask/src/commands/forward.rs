@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches};
 use houston_testkit::{child, repository};
 
 /// Its commands. All arguments are passed on unchanged.
-const COMMANDS: [(&str, &str); 11] = [
+const COMMANDS: [(&str, &str); 10] = [
     ("prices", "Update prices, limits and capabilities of models"),
     ("prices-test", "Compare computed costs with those of the Python package genai-prices"),
     ("bench", "Measure latency, throughput, memory and storage on real servers"),
@@ -15,10 +15,9 @@ const COMMANDS: [(&str, &str); 11] = [
     ("contract", "Lint the OpenAPI document, and fuzz Houston with valid and invalid requests"),
     ("providers-test", "Test Houston against two independent fake providers"),
     ("real-model", "Run conversations with a small real model over three wires"),
-    ("recovery", "Kill and stop workers with runs in flight, and measure how soon others take over"),
     ("failover", "Lose a pooler, the primary of Postgres or the master of Redis for good, under load"),
     ("loud", "Measure what twenty tenants see of one that does everything at once"),
-    ("evidence", "Run the long tests and measurements, and write a table of their results"),
+    ("evidence", "Run the long tests and measurements, and record what they print"),
 ];
 
 /// Adds these commands to those of xtask.

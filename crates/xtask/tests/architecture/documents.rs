@@ -1,4 +1,4 @@
-//! Links in Markdown files have a target, and the `cargo xtask` commands they show exist.
+//! Links in Markdown files have a target, the `cargo xtask` commands they show exist, and their figures are recorded.
 
 use std::path::Path;
 use std::process::Command;
@@ -52,6 +52,13 @@ fn commands_of_xtask_exist() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn figures_of_documents_are_those_of_the_record() {
+    for (path, is, should) in houston_testkit::evidence::documents().unwrap() {
+        assert!(is == should, "{path}: `cargo xtask evidence --quote` writes its figures");
+    }
 }
 
 /// It should be read in five minutes.

@@ -2,8 +2,6 @@
 //! settings. For each run of such a worker, the time from just before the signal to the first fenced write of another
 //! worker is measured by the database's clock.
 
-mod report;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +17,6 @@ use serde_json::json;
 use crate::http::Connection;
 use crate::wait::{wait_for, wait_until};
 use houston_testkit::console::Progress;
-pub(crate) use report::{Report, Times};
 
 /// How long to wait for another worker before the measurement fails: far beyond every target.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -71,10 +68,15 @@ struct HeldRun {
     epoch: i64,
 }
 
-/// Measures recovery after kills, then hand-over after stops.
-pub(crate) async fn measure(program: &Path, servers: &TestServers, plan: Plan) -> Result<Report> {
-    let [kills, stops] = times(program, servers, plan).await?;
-    Ok(Report::of(plan, &kills, &stops))
+/// The measured times for one signal.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    /// Per ended worker: the time until the last of its runs was claimed.
+    pub(crate) slowest: Vec<Duration>,
+    /// Per ended worker: the time until the model was asked again for all of its runs.
+    pub(crate) asked: Vec<Duration>,
+    /// Time to exit, of terminated workers.
+    pub(crate) exits: Vec<Duration>,
 }
 
 /// The times after kills, and after stops.
@@ -108,7 +110,7 @@ async fn cycles(setup: &mut Setup<'_>, signal: Signal, count: usize, label: &str
             async || setup.recovered(&held),
             || format!("not all of {} runs were claimed again:\n{}", held.runs.len(), setup.houston.log()),
         );
-        times.add(&recovered.await?);
+        times.slowest.extend(recovered.await?.into_iter().max());
         times.asked.push(setup.asked_again(held.runs.len()).await? - began);
         if signal == Signal::Terminate {
             let worker = setup.worker(&held)?;
