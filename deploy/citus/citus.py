@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Houston's tables on Citus, one schema for each group of shards: sets them up, and tries every statement of Houston on them.
+"""Houston's tables on Citus, one schema for each group of shards: creates those that are missing, plans every statement of
+Houston in each, and posts a message in each.
 
-    DATABASE_URL=postgres://… ./citus.py set-up [--groups 2] [--plain]
-    DATABASE_URL=postgres://… ./citus.py suite  [--groups 2] [--plain]
+    DATABASE_URL=postgres://… ./citus.py [--groups 2] [--plain]
 
 DATABASE_URL is the coordinator; the role must own the database and may create roles. `--plain` does the same on a Postgres without the
 extension, to compare. Needs psql.
 
-Exit codes: 0 all is well, 1 statements were refused that README.md does not name, 2 something is wrong, 77 the server has no Citus.
+Exit codes: 0 all is well, 1 statements were refused that README.md does not name, 2 something is wrong, 77 there is no Citus.
 """
 
 import argparse
@@ -38,13 +38,13 @@ def psql(script, stop=True):
     arguments = ["psql", "-XAtq", "-v", f"ON_ERROR_STOP={int(stop)}", "-d", os.environ["DATABASE_URL"], "-f", "-"]
     done = subprocess.run(arguments, input=script, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if stop and done.returncode != 0:
-        sys.exit(fail(f"psql failed:\n{done.stdout[-2000:]}"))
+        fail(f"psql failed:\n{done.stdout[-2000:]}")
     return done.stdout
 
 
-def fail(text):
+def fail(text, code=2):
     print(text, file=sys.stderr)
-    return 2
+    sys.exit(code)
 
 
 def renamed(sql, schema):
@@ -54,39 +54,27 @@ def renamed(sql, schema):
     return re.sub(r"(?i)\bschema houston(_app)?\b", rf"schema {schema}\1", sql)
 
 
-def schemas(groups):
-    return [f"h{group:02}" for group in range(groups)]
-
-
 def require_citus():
-    """Ends with a code of its own where there is no Citus."""
-    offered = psql("select count(*) from pg_available_extensions where name = 'citus'").strip()
-    if offered != "1":
-        print("skipped: this Postgres has no Citus; install it (docs.citusdata.com), or use --plain", file=sys.stderr)
-        sys.exit(SKIPPED)
+    if psql("select count(*) from pg_available_extensions where name = 'citus'").strip() != "1":
+        fail("skipped: this Postgres has no Citus; install it (docs.citusdata.com), or use --plain", SKIPPED)
     version = psql("create extension if not exists citus;\nselect extversion from pg_extension where extname = 'citus'").strip()
     if tuple(int(part) for part in re.findall(r"\d+", version)[:1]) < (12,):
-        sys.exit(fail(f"Citus {version} has no schema-based sharding: 12 or later is needed"))
+        fail(f"Citus {version} has no schema-based sharding: 12 or later is needed")
     print(f"Citus {version}, {psql('select count(*) from citus_get_active_worker_nodes()').strip()} worker nodes")
 
 
-def set_up(groups, plain):
+def set_up(schemas, plain):
     psql(
         "do $$ declare role text; begin foreach role in array array['houston_api', 'houston_app'] loop\n"
         "if to_regrole(role) is null then execute format('create role %I', role); end if; end loop; end $$"
     )
-    for schema in schemas(groups):
+    for schema in schemas:
         if psql(f"select to_regnamespace('{schema}') is not null").strip() == "t":
-            print(f"{schema}: is there already")
             continue
-        script = ["begin;", "set local check_function_bodies = off;"]
-        if not plain:
-            # Tables of a schema that is created so are on one node, together, and joins and transactions among them are local.
-            script.append("set local citus.enable_schema_based_sharding = on;")
-        script += [f"create schema {schema};"]
-        if not plain:
-            # Only the schema of the tables is distributed.
-            script.append("set local citus.enable_schema_based_sharding = off;")
+        # Tables of a schema that is created so are on one node, together, and joins and transactions among them are local. Only
+        # the schema of the tables is distributed.
+        sharding = [] if plain else [f"set local citus.enable_schema_based_sharding = {state};" for state in ("on", "off")]
+        script = ["begin;", "set local check_function_bodies = off;", *sharding[:1], f"create schema {schema};", *sharding[1:]]
         # A function uses the extension, which is in the first schema.
         found = "select set_config('search_path', extnamespace::regnamespace::text, true) from pg_extension where extname = 'pg_trgm';"
         for folder, before in [(ROOT / "migrations", []), (ROOT / "migrations/functions", [found])]:
@@ -105,12 +93,10 @@ def statements():
             yield name.group(1) if name else file.stem, described["query"], len(parameters)
 
 
-def suite(groups):
+def suite(schemas):
     """Plans every statement in each schema, and posts a message in each."""
     refused, count = {}, 0
-    for schema in schemas(groups):
-        if psql(f"select to_regnamespace('{schema}') is not null").strip() != "t":
-            return fail(f"there is no schema {schema}: run `set-up` first")
+    for schema in schemas:
         script = ["set statement_timeout = '30s'; set plan_cache_mode = force_custom_plan;"]
         for name, text, parameters in statements():
             values = ", ".join(["null"] * parameters)
@@ -127,7 +113,7 @@ def suite(groups):
     new = {name: why for name, why in refused.items() if not any(re.search(known, why) for known in KNOWN)}
     for name, why in sorted(refused.items()):
         print(f"{'NEW  ' if name in new else 'known'} {name}: {why}")
-    print(f"{count - groups * len(refused)} of {count} statements are planned in {groups} schemas; {len(refused)} texts are refused")
+    print(f"{count - len(schemas) * len(refused)} of {count} statements are planned in {len(schemas)} schemas; {len(refused)} texts are refused")
     return 1 if new else 0
 
 
@@ -146,24 +132,22 @@ select 'runs ' || count(*) from {schema}.runs where status = 'queued';
 rollback;"""
     answer = psql(script, stop=False)
     if "runs 1" not in answer:
-        sys.exit(fail(f"{schema}: a message that was posted opened no run:\n{answer}"))
+        fail(f"{schema}: a message that was posted opened no run:\n{answer}")
     print(f"{schema}: a message opened a run")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["set-up", "suite"])
     parser.add_argument("--groups", type=int, default=2, help="groups of shards: as many schemas, h00, h01, …")
     parser.add_argument("--plain", action="store_true", help="without Citus")
     arguments = parser.parse_args()
     if "DATABASE_URL" not in os.environ:
-        return fail("set DATABASE_URL to the coordinator")
+        fail("skipped: DATABASE_URL names no coordinator", SKIPPED)
     if not arguments.plain:
         require_citus()
-    if arguments.command == "set-up":
-        set_up(arguments.groups, arguments.plain)
-        return 0
-    return suite(arguments.groups)
+    schemas = [f"h{group:02}" for group in range(arguments.groups)]
+    set_up(schemas, arguments.plain)
+    return suite(schemas)
 
 
 if __name__ == "__main__":

@@ -3,62 +3,51 @@
 
 use std::fmt;
 use std::str::FromStr;
-
-mod chosen;
-
-pub use self::chosen::choose;
-use self::chosen::chosen;
+use std::sync::OnceLock;
 
 /// The environment variable that names the mutation of a process, without `HOUSTON_`; `None` in a build
 /// without crash points.
 pub const SETTING: Option<&str> = if crate::ARMED { Some("mutation") } else { None };
 
-/// The part of the protocol that is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mutation {
-    /// A step is committed whatever its epoch and token: a zombie can write.
-    Fence,
-    /// Of the steps of a batch, the first is committed whatever its epoch and token, and a worker that lost its lease goes
-    /// on: otherwise hardly any stale step reaches a batch.
-    BatchFence,
-    /// Epoch and token are checked before the row is locked: a takeover can happen in between.
-    RowLock,
-    /// A worker whose lock is free for a moment is taken for dead at once, its runs go on elsewhere under the epoch and token
-    /// that they had, and a worker that lost its lease goes on: two workers write for one agentable.
-    Takeover,
-    /// Agentables whose hint was lost are not found: no sweep, no `LISTEN`, no polling.
-    Sweep,
-    /// Intents of tool calls are not committed before execution, so calls are repeated after a crash.
-    Intent,
-    /// Calls that need a person's yes are carried out at once.
-    Approval,
+macro_rules! mutations {
+    ($($(#[$of:meta])* $variant:ident = $text:literal,)+) => {
+        /// The part of the protocol that is missing.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mutation {
+            $($(#[$of])* $variant,)+
+        }
+
+        impl Mutation {
+            /// All mutations.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// The name in `HOUSTON_MUTATION`.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+    };
 }
 
-impl Mutation {
-    /// All mutations.
-    pub const ALL: [Self; 7] = [
-        Self::Fence,
-        Self::BatchFence,
-        Self::RowLock,
-        Self::Takeover,
-        Self::Sweep,
-        Self::Intent,
-        Self::Approval,
-    ];
-
-    /// The name in `HOUSTON_MUTATION`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fence => "fence",
-            Self::BatchFence => "batch_fence",
-            Self::RowLock => "row_lock",
-            Self::Takeover => "takeover",
-            Self::Sweep => "sweep",
-            Self::Intent => "intent",
-            Self::Approval => "approval",
-        }
-    }
+mutations! {
+    /// A step is committed whatever its epoch and token: a zombie can write.
+    Fence = "fence",
+    /// Of the steps of a batch, the first is committed whatever its epoch and token, and a worker that lost its lease goes
+    /// on: otherwise hardly any stale step reaches a batch.
+    BatchFence = "batch_fence",
+    /// Epoch and token are checked before the row is locked: a takeover can happen in between.
+    RowLock = "row_lock",
+    /// A worker whose lock is free for a moment is taken for dead at once, its runs go on elsewhere under the epoch and token
+    /// that they had, and a worker that lost its lease goes on: two workers write for one agentable.
+    Takeover = "takeover",
+    /// Agentables whose hint was lost are not found: no sweep, no `LISTEN`, no polling.
+    Sweep = "sweep",
+    /// Intents of tool calls are not committed before execution, so calls are repeated after a crash.
+    Intent = "intent",
+    /// Calls that need a person's yes are carried out at once.
+    Approval = "approval",
 }
 
 impl fmt::Display for Mutation {
@@ -69,9 +58,7 @@ impl fmt::Display for Mutation {
 
 /// A name that is not a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no mutation `{0}`; allowed are fence, batch_fence, row_lock, takeover, sweep, intent and approval"
-)]
+#[error("there is no mutation `{0}`; allowed are {names}", names = Mutation::ALL.map(Mutation::as_str).join(", "))]
 pub struct UnknownMutation(String);
 
 impl FromStr for Mutation {
@@ -82,11 +69,18 @@ impl FromStr for Mutation {
     }
 }
 
+static CHOSEN: OnceLock<Mutation> = OnceLock::new();
+
+/// Sets the mutation of this process. Returns whether it was set: only the first call sets it, and none does in a build
+/// without crash points.
+pub fn choose(mutation: Mutation) -> bool {
+    crate::ARMED && CHOSEN.set(mutation).is_ok()
+}
+
 /// Whether this process runs with `mutation`. In a build without crash points: `false`, at compile time.
-#[must_use]
 #[inline(always)]
 pub fn is(mutation: Mutation) -> bool {
-    chosen() == Some(mutation)
+    crate::ARMED && CHOSEN.get() == Some(&mutation)
 }
 
 #[cfg(test)]

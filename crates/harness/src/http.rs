@@ -18,6 +18,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+const JSON: &str = "content-type: application/json\r\n";
+
 /// A connection to the API.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -81,25 +83,25 @@ impl Connection {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Response> {
-        self.send("GET", path, "", "").await?;
-        self.response().await.with_context(|| format!("GET {path}"))
+        self.request("GET", path, "", "").await
     }
 
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<Response> {
-        self.send("POST", path, "content-type: application/json\r\n", body).await?;
-        self.response().await.with_context(|| format!("POST {path}"))
+        self.request("POST", path, JSON, body).await
     }
 
     pub(crate) async fn put(&mut self, path: &str, body: &str) -> Result<Response> {
-        self.send("PUT", path, "content-type: application/json\r\n", body).await?;
-        self.response().await.with_context(|| format!("PUT {path}"))
+        self.request("PUT", path, JSON, body).await
     }
 
     /// A POST with an idempotency key: repeated, it takes effect once.
     pub(crate) async fn post_once(&mut self, path: &str, body: &str, key: &str) -> Result<Response> {
-        let fields = format!("content-type: application/json\r\nidempotency-key: {key}\r\n");
-        self.send("POST", path, &fields, body).await?;
-        self.response().await.with_context(|| format!("POST {path}"))
+        self.request("POST", path, &format!("{JSON}idempotency-key: {key}\r\n"), body).await
+    }
+
+    async fn request(&mut self, method: &str, path: &str, fields: &str, body: &str) -> Result<Response> {
+        self.send(method, path, fields, body).await?;
+        self.response().await.with_context(|| format!("{method} {path}"))
     }
 
     /// Requests an event stream from `last_event_id` on (empty: from the beginning); read it with [`Self::chunk`].

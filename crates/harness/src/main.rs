@@ -10,7 +10,8 @@
 //!
 //! # Deliberately absent
 //!
-//! Imports of the crates it measures. It may import `embedded`, `protocol` and `testkit`.
+//! Imports of the crates it measures. It may import `embedded`, `protocol`, `testkit`, and `faults` for the names of
+//! mutations.
 //!
 //! # Recipe: add a command
 //!

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use houston_testkit::child::{self, output};
@@ -23,7 +23,7 @@ pub(crate) struct PriceData {
 }
 
 /// The Python package the data comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Source {
     pub(crate) package: String,
     pub(crate) version: String,
@@ -34,32 +34,6 @@ pub(crate) struct Source {
 struct Provider {
     id: String,
     models: Vec<Value>,
-}
-
-/// What a new file changes. Models are named `provider/model`. As JSON:
-///
-/// ```json
-/// {"package": "genai-prices", "version": "0.0.40", "date": "2026-11-22", "replaces": "0.0.39", "models": 1200,
-///  "added": ["openai/gpt-6"], "removed": [], "changed": [{"model": "groq/x", "before": […], "now": […]}]}
-/// ```
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Difference {
-    #[serde(flatten)]
-    source: Source,
-    /// The version it replaces, if there was one.
-    replaces: Option<String>,
-    models: usize,
-    added: Vec<String>,
-    removed: Vec<String>,
-    changed: Vec<Changed>,
-}
-
-/// A model whose data has changed.
-#[derive(Debug, PartialEq, Serialize)]
-struct Changed {
-    model: String,
-    before: Value,
-    now: Value,
 }
 
 /// The folder of the vendored files.
@@ -88,28 +62,34 @@ impl PriceData {
         all.collect()
     }
 
-    /// What `self` changes compared with `before`: in the field `what` of each model, or in all its fields.
-    pub(crate) fn difference(&self, before: Option<&Self>, what: Option<&str>) -> Difference {
+    /// What `self` changes compared with `before`, in the field `what` of each model, or in all its fields: a line about all
+    /// models, then one for each that was added, removed or changed.
+    pub(crate) fn difference(&self, before: Option<&Self>, what: Option<&str>) -> Vec<String> {
         let compared = |model: &Value| match what {
             Some(part) => model[part].clone(),
             None => model.clone(),
         };
         let (now, then) = (self.models(), before.map(Self::models).unwrap_or_default());
-        let missing = |from: &BTreeMap<String, &Value>, to: &BTreeMap<String, &Value>| {
-            from.keys().filter(|name| !to.contains_key(*name)).cloned().collect::<Vec<_>>()
+        let missing = |sign: &str, from: &BTreeMap<String, &Value>, to: &BTreeMap<String, &Value>| {
+            let names = from.keys().filter(|name| !to.contains_key(*name));
+            names.map(|name| format!("  {sign} {name}")).collect::<Vec<_>>()
         };
+        let (added, removed) = (missing("+", &now, &then), missing("-", &then, &now));
         let changed = now.iter().filter_map(|(name, model)| {
             let (before, now) = (compared(then.get(name)?), compared(model));
-            (before != now).then(|| Changed { model: name.clone(), before, now })
+            (before != now).then(|| format!("  ~ {name}: {before} → {now}"))
         });
-        Difference {
-            source: self.source.clone(),
-            replaces: before.map(|before| before.source.version.clone()),
-            models: now.len(),
-            added: missing(&now, &then),
-            removed: missing(&then, &now),
-            changed: changed.collect(),
-        }
+        let changed: Vec<String> = changed.collect();
+        let Source { package, version, date } = &self.source;
+        let replaces = before.map_or("nothing", |before| &before.source.version);
+        let about = format!(
+            "{package} {version} of {date} (was {replaces}): {} models, {} added, {} removed, {} changed",
+            now.len(),
+            added.len(),
+            removed.len(),
+            changed.len()
+        );
+        [vec![about], added, removed, changed].concat()
     }
 
     /// Prints a warning if the data is old. It is not an error: a test must not fail because of the date.
@@ -128,27 +108,6 @@ impl PriceData {
                 self.source.package, self.source.date
             ));
         }
-    }
-}
-
-impl Difference {
-    /// For people: a summary line, then a line per model.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let Source { package, version, date } = &self.source;
-        let replaces = self.replaces.as_deref().unwrap_or("nothing");
-        let mut lines = vec![format!(
-            "{package} {version} of {date} (was {replaces}): {} models, {} added, {} removed, {} changed",
-            self.models,
-            self.added.len(),
-            self.removed.len(),
-            self.changed.len()
-        )];
-        lines.extend(self.added.iter().map(|name| format!("  + {name}")));
-        lines.extend(self.removed.iter().map(|name| format!("  - {name}")));
-        lines.extend(
-            self.changed.iter().map(|one| format!("  ~ {}: {} → {}", one.model, one.before, one.now)),
-        );
-        lines
     }
 }
 
@@ -193,7 +152,7 @@ mod tests {
         let now = data("2", json!([{"id": "y", "prices": "2"}, {"id": "z", "prices": "3", "context": 1}]));
         let difference = now.difference(Some(&before), Some("prices"));
         assert_eq!(
-            difference.lines(),
+            difference,
             [
                 "p 2 of 2026-11-22 (was 1): 2 models, 1 added, 1 removed, 1 changed",
                 "  + a/z",
@@ -201,6 +160,6 @@ mod tests {
                 "  ~ a/y: \"1\" → \"2\"",
             ]
         );
-        assert_eq!(now.difference(Some(&now), None).lines().len(), 1);
+        assert_eq!(now.difference(Some(&now), None).len(), 1);
     }
 }

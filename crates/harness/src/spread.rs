@@ -1,12 +1,9 @@
 //! Percentiles.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-
-/// Median and 99th percentile, in milliseconds: `{"p50": 3.1, "p99": 6.0}`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// Median and 99th percentile, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -19,14 +16,6 @@ impl Spread {
         times.sort_unstable();
         let at = |percent| round(rank(&times, percent).as_secs_f64() * 1000.0);
         Self { p50: at(50), p99: at(99) }
-    }
-}
-
-impl fmt::Display for Spread {
-    /// `3.1 / 6.0`, with as many decimals as the format says.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = f.precision().unwrap_or(1);
-        write!(f, "{:.decimals$} / {:.decimals$}", self.p50, self.p99)
     }
 }
 
@@ -51,6 +40,5 @@ mod tests {
         assert_eq!(Spread::of(times), Spread { p50: 100.0, p99: 198.0 });
         assert_eq!(Spread::of([Duration::from_micros(1500)]), Spread { p50: 1.5, p99: 1.5 });
         assert_eq!(Spread::of([]), Spread { p50: 0.0, p99: 0.0 });
-        assert_eq!(format!("{:.2}", Spread { p50: 1.0, p99: 2.345 }), "1.00 / 2.35");
     }
 }

@@ -87,7 +87,6 @@ impl TestDatabase {
     }
 
     /// The URL for sqlx and psql.
-    #[must_use]
     pub fn url(&self) -> &str {
         self.psql.url()
     }
@@ -102,7 +101,6 @@ impl TestDatabase {
     }
 
     /// A `psql` command with these statements, for tests that start it in the background.
-    #[must_use]
     pub fn psql(&self, statements: &str) -> Command {
         self.psql.command(statements)
     }

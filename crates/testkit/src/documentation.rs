@@ -61,7 +61,6 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
 
 impl Document {
     /// The targets of its links, `[text](target)`, outside code.
-    #[must_use]
     pub fn links(&self) -> Vec<Reference> {
         let mut links = Vec::new();
         for (line, text, fenced) in self.lines() {
@@ -79,14 +78,12 @@ impl Document {
     }
 
     /// The anchors of its headings, as GitHub spells them: `## A kind of your own` is `a-kind-of-your-own`.
-    #[must_use]
     pub fn anchors(&self) -> Vec<String> {
         let headings = self.lines().filter(|(_, text, fenced)| !fenced && text.starts_with('#'));
         headings.map(|(_, text, _)| anchor(text.trim_start_matches('#').trim())).collect()
     }
 
     /// The commands in fenced blocks and code spans that begin with `program`, for example `["cargo", "xtask"]`.
-    #[must_use]
     pub fn commands(&self, program: &[&str]) -> Vec<Reference> {
         let mut commands = Vec::new();
         for (line, text, fenced) in self.lines() {
@@ -139,7 +136,6 @@ fn anchor(heading: &str) -> String {
 /// there is no such subcommand.
 ///
 /// Checks the subcommand and the names of its options, not ids and file names.
-#[must_use]
 pub fn mistake(command: &[&str], help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<String> {
     let plain = |word: &&&str| word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
     let words: Vec<&str> =

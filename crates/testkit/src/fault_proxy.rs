@@ -90,7 +90,6 @@ impl FaultProxy {
     }
 
     /// The address it listens on.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -101,7 +100,6 @@ impl FaultProxy {
     }
 
     /// The current fault.
-    #[must_use]
     pub fn fault(&self) -> Fault {
         *self.fault.borrow()
     }

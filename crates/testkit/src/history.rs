@@ -7,7 +7,6 @@ use serde_json::Value;
 /// are valid.
 ///
 /// The entries are validated in order, so that a valid whole has only valid prefixes.
-#[must_use]
 pub fn fault(entries: &[(String, Value)]) -> Option<String> {
     let mut parsed = Vec::with_capacity(entries.len());
     for (index, (role, content)) in entries.iter().enumerate() {
@@ -22,7 +21,6 @@ pub fn fault(entries: &[(String, Value)]) -> Option<String> {
 }
 
 /// Number of tool calls in the last assistant entry that have no result.
-#[must_use]
 pub fn open_calls(entries: &[(String, Value)]) -> usize {
     let Some(last) = entries.iter().rposition(|(role, _)| role == "assistant") else { return 0 };
     let count = |entries: &[(String, Value)], kind: &str| {

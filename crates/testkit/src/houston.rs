@@ -29,7 +29,6 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 
 /// The variables by which `houston` finds the Postgres and the Redis of each cell, whose shards are divided evenly, and
 /// those that every test needs. `cells` has the URLs of their databases and of Redis.
-#[must_use]
 pub fn environment<'c>(cells: impl IntoIterator<Item = (&'c str, &'c str)>) -> Vec<(&'static str, String)> {
     let cells: Vec<_> = cells.into_iter().collect();
     let mut variables = ENVIRONMENT.map(|(name, value)| (name, value.to_owned())).to_vec();
@@ -53,6 +52,7 @@ pub fn environment<'c>(cells: impl IntoIterator<Item = (&'c str, &'c str)>) -> V
 
 /// How to start Houston; also makes single commands with the same environment.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Builder {
     program: PathBuf,
     cells: Vec<(String, String)>,
@@ -62,7 +62,6 @@ pub struct Builder {
 
 impl Builder {
     /// Uses these servers; several are cells.
-    #[must_use]
     pub fn on<'s>(mut self, servers: impl IntoIterator<Item = &'s TestServers>) -> Self {
         for servers in servers {
             self = self.cell(servers.database_url(), servers.redis_url());
@@ -71,41 +70,35 @@ impl Builder {
     }
 
     /// Uses the servers at these URLs.
-    #[must_use]
     pub fn cell(mut self, database: &str, redis: &str) -> Self {
         self.cells.push((database.to_owned(), redis.to_owned()));
         self
     }
 
     /// Sets a variable of the environment. One that is set later counts.
-    #[must_use]
     pub fn set(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
     }
 
     /// Sets several variables.
-    #[must_use]
     pub fn set_all(mut self, variables: &[(&str, String)]) -> Self {
         self.variables.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         self
     }
 
     /// Uses the model `name`, `local/<any>`, of this server.
-    #[must_use]
     pub fn model(self, name: &str, server: &ModelServer) -> Self {
         self.set("HOUSTON_MODEL", name).set("HOUSTON_LOCAL_URL", server.url())
     }
 
     /// Starts `houston serve`, and `houston work` so many times, instead of one process, `houston dev`.
-    #[must_use]
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = Some(count);
         self
     }
 
     /// A command of `houston`, without the `HOUSTON_*` variables of the caller.
-    #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         let names = std::env::vars_os().map(|(name, _)| name);
@@ -159,11 +152,7 @@ impl Builder {
             address = api.wait_for_address(PATIENCE)?;
         } else {
             api = Process::spawn(&mut self.command(&["dev", "--address", "127.0.0.1:0"]))?;
-            let line = api.wait_for_line(PATIENCE, |line| line.contains("is up at http://"))?;
-            let found =
-                line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-            address =
-                found.ok_or_else(|| io::Error::other(format!("no address in the greeting `{line}`")))?;
+            address = api.wait_for_address(PATIENCE)?;
             key = std::fs::read_to_string(folder.path().join("key"))?.trim().to_owned();
         }
         api.wait_for_ready(address, "/readyz", PATIENCE)?;
@@ -192,7 +181,6 @@ pub struct Houston {
 
 impl Houston {
     /// Starts with the path of the binary.
-    #[must_use]
     pub fn builder(program: &Path) -> Builder {
         Builder { program: program.to_owned(), cells: Vec::new(), variables: Vec::new(), workers: None }
     }
@@ -215,7 +203,6 @@ impl Houston {
     }
 
     /// The output of its processes so far, at the level `warn`, unless that was set.
-    #[must_use]
     pub fn log(&self) -> String {
         self.processes().map(Process::log).collect::<Vec<_>>().join("\n")
     }

@@ -24,7 +24,6 @@ pub struct TestInstallation {
 const CELLS: &str = "XTASK_CELLS";
 
 /// The number of cells that tests of the whole service use: usually one.
-#[must_use]
 pub fn cell_count() -> u32 {
     #[expect(clippy::disallowed_methods, reason = "a test has no command line")]
     let count = std::env::var(CELLS).ok().and_then(|count| count.parse().ok());
@@ -75,7 +74,6 @@ impl TestInstallation {
     }
 
     /// The same installation with the servers of more cells.
-    #[must_use]
     pub fn with_cells(self, others: Vec<Self>) -> Self {
         Self { others, ..self }
     }
@@ -101,19 +99,16 @@ impl TestInstallation {
     }
 
     /// The environment by which `houston` finds the servers.
-    #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         houston::environment(self.cells().map(|cell| (cell.database_url(), cell.redis_url())))
     }
 
     /// The database URL for sqlx and psql.
-    #[must_use]
     pub fn database_url(&self) -> &str {
         self.database.url()
     }
 
     /// The URL for the `redis` crate.
-    #[must_use]
     pub fn redis_url(&self) -> &str {
         self.redis.redis_url()
     }
@@ -125,11 +120,8 @@ impl TestInstallation {
     ///
     /// If Postgres rejects a statement (the error has its message) or `psql` is not installed.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
-        let first = self.database.sql(statements)?;
-        let mut rows = vec![first];
-        for other in &self.others {
-            rows.push(other.sql(statements)?);
-        }
+        let rows: Vec<String> =
+            self.cells().map(|cell| cell.database.sql(statements)).collect::<io::Result<_>>()?;
         let numbers: Option<Vec<i64>> = rows.iter().map(|rows| rows.parse().ok()).collect();
         Ok(match numbers {
             Some(numbers) if !self.others.is_empty() => numbers.iter().sum::<i64>().to_string(),
@@ -150,7 +142,6 @@ impl TestInstallation {
     }
 
     /// A `psql` command with these statements for the first cell, for tests that start it in the background.
-    #[must_use]
     pub fn psql(&self, statements: &str) -> Command {
         self.database.psql(statements)
     }
@@ -189,10 +180,7 @@ impl TestInstallation {
     /// If the Postgres is shared with other tests, or does not start.
     pub fn restart_postgres(&mut self) -> io::Result<()> {
         self.database.server_mut()?.restart_postgres()?;
-        for other in &mut self.others {
-            other.restart_postgres()?;
-        }
-        Ok(())
+        self.others.iter_mut().try_for_each(Self::restart_postgres)
     }
 
     /// Kills Redis (SIGKILL). It stays down until [`Self::restart_redis`].
@@ -201,11 +189,7 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn kill_redis(&self) -> io::Result<()> {
-        self.redis.kill_redis()?;
-        for other in &self.others {
-            other.kill_redis()?;
-        }
-        Ok(())
+        self.cells().try_for_each(|cell| cell.redis.kill_redis())
     }
 
     /// Restarts Redis on the same data, after a shutdown if it is running.
@@ -215,10 +199,7 @@ impl TestInstallation {
     /// If Redis does not start.
     pub fn restart_redis(&mut self) -> io::Result<()> {
         self.redis.restart_redis()?;
-        for other in &mut self.others {
-            other.restart_redis()?;
-        }
-        Ok(())
+        self.others.iter_mut().try_for_each(Self::restart_redis)
     }
 
     /// Stalls Redis (SIGSTOP): it accepts connections but does not answer until [`Self::resume_redis`].
@@ -227,11 +208,7 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn stall_redis(&self) -> io::Result<()> {
-        self.redis.stall_redis()?;
-        for other in &self.others {
-            other.stall_redis()?;
-        }
-        Ok(())
+        self.cells().try_for_each(|cell| cell.redis.stall_redis())
     }
 
     /// Ends a stall (SIGCONT).
@@ -240,10 +217,6 @@ impl TestInstallation {
     ///
     /// If Redis is not running.
     pub fn resume_redis(&self) -> io::Result<()> {
-        self.redis.resume_redis()?;
-        for other in &self.others {
-            other.resume_redis()?;
-        }
-        Ok(())
+        self.cells().try_for_each(|cell| cell.redis.resume_redis())
     }
 }

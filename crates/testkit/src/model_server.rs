@@ -70,19 +70,16 @@ impl ModelServer {
     }
 
     /// The address it listens on.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The base URL for both wires: `http://127.0.0.1:<port>/v1`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// The recorded requests.
-    #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }

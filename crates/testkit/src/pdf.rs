@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 /// A document of one page with these lines. Parentheses and backslashes in them must be in pairs.
-#[must_use]
 pub fn of_lines(lines: &[&str]) -> Vec<u8> {
     let mut content = "BT /F1 12 Tf 72 700 Td".to_owned();
     for line in lines {
@@ -13,7 +12,6 @@ pub fn of_lines(lines: &[&str]) -> Vec<u8> {
 }
 
 /// A document of one page with this content stream.
-#[must_use]
 pub fn of_content(content: &str) -> Vec<u8> {
     let objects = [
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),

@@ -102,13 +102,11 @@ impl Process {
     }
 
     /// The process id. It is not reused while this value exists.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Its output so far.
-    #[must_use]
     pub fn log(&self) -> String {
         self.log.lines().lines.join("\n")
     }
@@ -214,9 +212,11 @@ impl Process {
     ///
     /// If the process ends, or `patience` passes, before that. The message contains the log.
     pub fn wait_for_address(&self, patience: Duration) -> io::Result<SocketAddr> {
-        const GREETING: &str = "serving on http://";
-        let line = self.wait_for_line(patience, |line| line.contains(GREETING))?;
-        let address = line.split(GREETING).nth(1).and_then(|address| address.trim().parse().ok());
+        let greets =
+            |line: &str| ["serving on http://", "is up at http://"].iter().any(|it| line.contains(it));
+        let line = self.wait_for_line(patience, greets)?;
+        let address =
+            line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         address.ok_or_else(|| io::Error::other(format!("no address in the greeting `{line}`")))
     }
 

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 /// The root of the repository, found at run time: above `CARGO_MANIFEST_DIR`, the current folder, or the program. The
 /// current folder if none of these is in a clone.
-#[must_use]
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -27,25 +26,21 @@ fn root_above(start: &Path) -> Option<PathBuf> {
 }
 
 /// Cargo's target folder.
-#[must_use]
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// The folder of programs installed for this repository: `target/tools`.
-#[must_use]
 pub fn tools() -> PathBuf {
     target().join("tools")
 }
 
 /// The folder of recorded exchanges with providers, outside the repository. It may not exist.
-#[must_use]
 pub fn recordings() -> PathBuf {
     root().join("../shared/fixtures/llm")
 }
 
 /// Number of recorded exchanges: files `<provider>/<name>.json`.
-#[must_use]
 pub fn recorded_exchanges() -> usize {
     let folders = std::fs::read_dir(recordings()).into_iter().flatten().flatten();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
@@ -53,19 +48,16 @@ pub fn recorded_exchanges() -> usize {
 }
 
 /// The cargo that runs this program, else `cargo` on `PATH`.
-#[must_use]
 pub fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
 /// A `cargo` command in the root of the repository.
-#[must_use]
 pub fn cargo() -> Command {
     command_like_cargo(Path::new(&cargo_program()))
 }
 
 /// `cargo build` of `targets` with the features that tests are built with, so that crates are not built twice.
-#[must_use]
 pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
     let mut cargo = cargo();
     cargo.args(["build", "--quiet", "--workspace"]).args(targets);
@@ -74,7 +66,6 @@ pub fn cargo_build_like_tests(targets: &[&str]) -> Command {
 
 /// A command that builds like cargo, in the root of the repository. `SQLX_OFFLINE` makes sqlx check queries against the
 /// prepared ones, so that a build needs no database.
-#[must_use]
 pub fn command_like_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");

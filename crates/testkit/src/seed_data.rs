@@ -30,7 +30,6 @@ impl SeedData {
     /// # Panics
     ///
     /// If `kind` is another word.
-    #[must_use]
     pub fn id(kind: &str, number: u32) -> String {
         let kinds = ["tenant", "user", "goal", "run", "message", "worker", "agent", "team", "session"];
         let kind = kinds.iter().position(|name| *name == kind);
@@ -39,7 +38,6 @@ impl SeedData {
     }
 
     /// The `psql` script that fills an empty, migrated database.
-    #[must_use]
     pub fn script(&self) -> String {
         let Self { agentables, runs, waiting, driven, workers } = self;
         format!(

@@ -76,13 +76,11 @@ impl TestServers {
     }
 
     /// The database URL for sqlx and psql; empty without Postgres.
-    #[must_use]
     pub fn database_url(&self) -> &str {
         &self.database_url
     }
 
     /// The URL for the `redis` crate; empty without Redis.
-    #[must_use]
     pub fn redis_url(&self) -> &str {
         &self.redis_url
     }
@@ -97,25 +95,21 @@ impl TestServers {
     }
 
     /// A client of Postgres that outlives this handle.
-    #[must_use]
     pub fn psql(&self) -> Psql {
         Psql::of(&self.database_url, self.postgres_pid())
     }
 
     /// The folder with `postgres.log` and `redis.log`.
-    #[must_use]
     pub fn folder(&self) -> PathBuf {
         inside(&self.folder)
     }
 
     /// Process id of the postmaster; it changes with each restart.
-    #[must_use]
     pub fn postgres_pid(&self) -> Option<u32> {
         self.servers.postgres_pid()
     }
 
     /// Process id of Redis; it changes with each restart.
-    #[must_use]
     pub fn redis_pid(&self) -> Option<u32> {
         self.servers.redis_pid()
     }

@@ -9,7 +9,6 @@ use crate::console::print_status;
 
 /// Runs `command` to its end. SIGINT and SIGTERM drop it; the exit code is then 130 or 143. Errors are printed with the
 /// prefix `program`.
-#[must_use]
 pub fn run_until_stopped(program: &str, command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
     let run = || -> Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 /// Whether the files are to be written anew.
-#[must_use]
 pub fn is_update() -> bool {
     std::env::var_os("UPDATE_SNAPSHOTS").is_some()
 }

@@ -15,7 +15,6 @@ pub struct Source {
 
 impl Source {
     /// Whether the file contains only tests.
-    #[must_use]
     pub fn is_for_tests(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }

@@ -46,7 +46,6 @@ impl ToolLedger {
     }
 
     /// The path of the file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -52,12 +52,9 @@ def test_every_statement_is_planned_in_each_schema(url: str) -> None:
         environment = os.environ | {"DATABASE_URL": url}
         return subprocess.run([SCRIPT, *arguments], env=environment, capture_output=True, text=True, check=False)
 
-    without = citus("suite")
+    without = citus()
     assert (without.returncode, without.stderr[:8]) == (SKIPPED, "skipped:"), without
-    early = citus("suite", "--plain")
-    assert early.returncode == 2 and "run `set-up` first" in early.stderr, early
     for _ in range(2):
-        assert citus("set-up", "--plain").returncode == 0, "it may be repeated"
-    done = citus("suite", "--plain")
-    assert done.returncode == 0 and "0 texts are refused" in done.stdout, done
-    assert done.stdout.count("a message opened a run") == 2, done
+        done = citus("--plain")
+        assert done.returncode == 0 and "0 texts are refused" in done.stdout, done
+        assert done.stdout.count("a message opened a run") == 2, done

@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::report::{Report, Row};
 use super::{Bench, workload};
 use crate::http::Connection;
-use crate::spread::Spread;
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,14 +27,14 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (database, redis) = (servers.database_url(), servers.redis_url());
     // A user is waiting for the run to stop: the aim holds for each.
     let rows = [
-        Row::spread("with_redis_ms", "cancel → closed", times(bench, database, redis, runs).await?),
-        Row::spread("without_redis_ms", "  without Redis", times(bench, database, NO_REDIS, runs).await?),
+        Row::spread("cancel → closed", times(bench, database, redis, runs).await?),
+        Row::spread("  without Redis", times(bench, database, NO_REDIS, runs).await?),
     ];
     let about = format!("cancel: {runs} runs, one after the other");
     Ok(Report { about, rows: rows.map(|row| row.at_most(&[100.0, 100.0])).into() })
 }
 
-async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Result<Spread> {
+async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Result<Vec<Duration>> {
     let reply = Reply::text("word ".repeat(WORDS)).in_pieces(WORDS).every(PACE);
     let reply = Reply::prepared(&Prepared::new(&reply, Wire::OpenAiChat));
     let model = ModelServer::start(move |_| reply.clone()).await?;
@@ -75,5 +74,5 @@ async fn times(bench: &Bench, database: &str, redis: &str, runs: usize) -> Resul
         progress.step();
     }
     houston.stop()?;
-    Ok(Spread::of(times))
+    Ok(times)
 }

@@ -66,30 +66,20 @@ async fn of(setup: &Setup<'_>, messages: usize, aim: f64) -> Result<Vec<Row>> {
     }
     let seconds = began.elapsed().as_secs_f64();
     let spent = meter.end(setup)?;
-    let key = format!("at_{messages}_");
-    let [_, _, parts] = spent.rows(&key, "run", messages);
-    let [first_event, done, phases @ ..] = Timing::rows(&key, &timings);
-    let busy = spent.cpu.houston + spent.cpu.postgres + spent.cpu.redis + spent.load;
+    let [_, _, parts] = spent.rows("run", messages);
+    let [first_event, done, phases @ ..] = Timing::rows(&timings);
+    let busy = spent.cpu.sum() + spent.load;
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mut rows = vec![
-        Row::of(
-            format!("{key}seconds"),
-            format!("{messages} messages: until the last is answered, s"),
-            seconds,
-        ),
+        Row::of(format!("{messages} messages: until the last is answered, s"), seconds),
         done.at_most(&[aim]),
         first_event,
     ];
     rows.extend(phases);
     rows.extend([
         parts,
+        Row::of("  of the processors in use meanwhile, %", busy.as_secs_f64() * 100.0 / (seconds * cores)),
         Row::of(
-            format!("{key}busy_percent"),
-            "  of the processors in use meanwhile, %",
-            busy.as_secs_f64() * 100.0 / (seconds * cores),
-        ),
-        Row::of(
-            format!("{key}kb_each"),
             "  memory at most, KB each, with a stream",
             (megabytes(peak) - rest.rss_mb).max(0.0) * 1000.0 / messages as f64,
         ),

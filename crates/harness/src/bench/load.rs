@@ -1,11 +1,13 @@
 //! Many clients at once, and what their work costs.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use houston_testkit::console::Progress;
+use houston_testkit::model_server::{Journal, JournalDetail};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -20,6 +22,16 @@ use crate::proc;
 pub(crate) async fn clients<T: Send + 'static>(
     setup: &Setup<'_>,
     count: usize,
+    label_and_work: (&str, usize),
+    job: impl Job<T>,
+) -> Result<Vec<T>> {
+    clients_of((setup.houston.address, &setup.houston.key), count, label_and_work, job).await
+}
+
+/// The same with any server, and the key with which it is asked.
+pub(crate) async fn clients_of<T: Send + 'static>(
+    (address, key): (SocketAddr, &str),
+    count: usize,
     (label, work): (&str, usize),
     job: impl Job<T>,
 ) -> Result<Vec<T>> {
@@ -27,7 +39,7 @@ pub(crate) async fn clients<T: Send + 'static>(
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();
     for _ in 0..count {
-        let mut connection = setup.connect().await?;
+        let mut connection = Connection::open(address, key).await?;
         let (job, next) = (job.clone(), Arc::clone(&next));
         clients.spawn(async move {
             let mut done = Vec::new();
@@ -51,6 +63,36 @@ pub(crate) async fn clients<T: Send + 'static>(
             _ = tick.tick() => progress.reach(next.load(Ordering::Relaxed).min(work) as u64),
         }
     }
+}
+
+/// Pause before each of the runs that do not overlap.
+const GAP: Duration = Duration::from_millis(10);
+/// Of these, the first are not counted: connections are opened, statements are planned.
+pub(crate) const WARM_UP: usize = 20;
+
+/// A run for each goal, one after the other, and what `look` finds in the journal of the model after it.
+pub(crate) async fn one_after_the_other<T>(
+    setup: &Setup<'_>,
+    label: &str,
+    goals: &[String],
+    look: impl Fn(&Timing, &Journal) -> Result<T>,
+) -> Result<(Vec<Timing>, Vec<T>)> {
+    let (message, answer) = (workload::message(), workload::answer());
+    let mut connection = setup.connect().await?;
+    let journal = setup.model.journal();
+    journal.set_detail(JournalDetail::Times);
+    let mut progress = Progress::new(label, goals.len() as u64);
+    let mut all = Vec::with_capacity(goals.len());
+    for goal in goals {
+        tokio::time::sleep(GAP).await;
+        journal.clear();
+        let timing = workload::run(&mut connection, goal, &message, &answer).await?;
+        all.push((timing, look(&timing, journal)?));
+        progress.step();
+    }
+    journal.set_detail(JournalDetail::Counts);
+    journal.clear();
+    Ok(all.into_iter().skip(WARM_UP).unzip())
 }
 
 /// What a client does for one piece of work.
@@ -130,21 +172,15 @@ impl Meter {
 }
 
 impl Spent {
-    /// So many units a second, and the processor time of each. `unit` is what people read; keys begin with `key`.
-    pub(crate) fn rows(&self, key: &str, unit: &str, units: usize) -> [Row; 3] {
+    /// So many units a second, and the processor time of each. `unit` is what people read.
+    pub(crate) fn rows(&self, unit: &str, units: usize) -> [Row; 3] {
         let each = |time: Duration| time.as_secs_f64() * 1000.0 / units as f64;
         let Cpu { houston, postgres, redis } = self.cpu;
-        let parts = vec![("houston", each(houston)), ("postgres", each(postgres)), ("redis", each(redis))];
-        let sum = parts.iter().map(|(_, part)| part).sum();
-        let parts = parts.into_iter().chain([("load", each(self.load))]).collect();
+        let parts = [houston, postgres, redis, self.load].map(each);
         [
-            Row::of(format!("{key}per_second"), format!("{unit}s/s"), units as f64 / self.seconds),
-            Row::of(format!("{key}cpu_ms"), format!("CPU a {unit}, ms"), sum),
-            Row::parts(
-                format!("{key}cpu_parts_ms"),
-                "  Houston / Postgres / Redis; load and model beside",
-                parts,
-            ),
+            Row::of(format!("{unit}s/s"), units as f64 / self.seconds),
+            Row::of(format!("CPU a {unit}, ms"), each(self.cpu.sum())),
+            Row::parts("  Houston / Postgres / Redis; load and model beside", parts.to_vec()),
         ]
     }
 }

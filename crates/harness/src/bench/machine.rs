@@ -3,12 +3,10 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::spread::Spread;
 
 /// Each held run has a connection to the model and one to its client, with both ends in processes of this machine.
 const FILES: u64 = 65_536;
@@ -41,7 +39,7 @@ pub(crate) fn about() -> String {
 }
 
 /// How long `fdatasync` takes after a block was written to a file that has its size, as the log of Postgres has.
-pub(crate) fn fdatasync(folder: &Path, times: usize) -> Result<Spread> {
+pub(crate) fn fdatasync(folder: &Path, times: usize) -> Result<Vec<Duration>> {
     let path = folder.join("fdatasync");
     let file = File::create(&path)?;
     let block = vec![1; BLOCK];
@@ -55,5 +53,5 @@ pub(crate) fn fdatasync(folder: &Path, times: usize) -> Result<Spread> {
         taken.push(began.elapsed());
     }
     fs::remove_file(path)?;
-    Ok(Spread::of(taken))
+    Ok(taken)
 }

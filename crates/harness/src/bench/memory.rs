@@ -29,9 +29,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let (runs, hold) = (bench.size(2_000, 200), bench.size(Duration::from_secs(5), Duration::from_secs(1)));
     let mut each = Vec::new();
     let mut rows = Vec::new();
-    for (key, what, is_streamed, aim) in
-        [("held_", "held run", false, 20.0), ("streamed_", "held run with its stream", true, 40.0)]
-    {
+    for (what, is_streamed, aim) in [("held run", false, 20.0), ("held run with its stream", true, 40.0)] {
         print_status(&format!("memory: {runs} times a {what}"));
         // A new process, so that memory left over from earlier load is not counted.
         let servers = bench.servers()?;
@@ -40,12 +38,12 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
         setup.stop_and_check()?;
         each.push(kb_each);
         rows.extend([
-            Row::of(format!("{key}kb"), format!("{what}, KB"), kb_each).at_most(&[aim]),
-            Row::of(format!("{key}seconds"), "  first POST → all are held, s", seconds),
-            Row::of(format!("{key}after_mb"), "  RSS when all have ended, MB", after_mb),
+            Row::of(format!("{what}, KB"), kb_each).at_most(&[aim]),
+            Row::of("  first POST → all are held, s", seconds),
+            Row::of("  RSS when all have ended, MB", after_mb),
         ]);
     }
-    rows.push(Row::of("stream_kb", "so a stream, KB", each[1] - each[0]));
+    rows.push(Row::of("so a stream, KB", each[1] - each[0]));
     Ok(Report { about: format!("memory: {runs} runs that wait for the model"), rows })
 }
 

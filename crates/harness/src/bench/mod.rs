@@ -19,6 +19,7 @@ mod load;
 mod loops;
 pub(crate) mod machine;
 mod memory;
+mod peers;
 mod plans;
 pub(crate) mod report;
 pub(crate) mod setup;
@@ -74,13 +75,15 @@ pub(crate) enum Scenario {
     Cells,
     /// A soak (`--soak`)
     Soak,
+    /// What else there is, beside Houston (`--peers`)
+    Peers,
 }
 
 impl Scenario {
     /// Those of a call that names none.
     pub(crate) fn usual() -> &'static [Self] {
         let all = Self::value_variants();
-        &all[..all.len() - 4]
+        &all[..all.len() - 5]
     }
 
     pub(crate) fn name(self) -> String {
@@ -102,9 +105,10 @@ impl Scenario {
             Self::Tenants => tenants::measure(bench).await,
             Self::Cancel => cancel::measure(bench).await,
             Self::SendMessage => throughput::measure(bench, &throughput::BY_TOOL).await,
-            Self::Workers => throughput::measure(bench, &throughput::WORKERS).await,
+            Self::Workers => throughput::measure(bench, &throughput::with_workers()).await,
             Self::Cells => throughput::measure(bench, &throughput::with_cells(&bench.cells)).await,
             Self::Soak => soak::measure(bench).await,
+            Self::Peers => peers::measure(bench).await,
         }
     }
 }

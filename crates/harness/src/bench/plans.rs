@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use houston_protocol::plan::PlanResponse;
 use houston_testkit::console::Progress;
-use houston_testkit::houston::Builder;
 use serde_json::{Value, json};
 
 use super::load::{Job, Meter, clients};
@@ -16,12 +15,10 @@ use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
 use super::{Bench, database};
 use crate::http::Connection;
-use crate::spread::Spread;
 use crate::wait::wait_until;
 
-/// Steps of one document, if they are allowed; and what is allowed anyway.
-const MOST_STEPS: usize = 2_000;
-const ALLOWED_STEPS: usize = 100;
+/// Steps of a long plan.
+const LONG: usize = 2_000;
 /// Steps of a short plan, of a chain, and of a fan-out.
 const SHORT: usize = 5;
 const CHAIN: usize = 50;
@@ -46,23 +43,26 @@ struct Alone {
 
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let servers = bench.servers()?;
-    let (houston, most) = houston(bench);
-    let (fan_out, many) = (FAN_OUT.min(most), bench.size(2_000, 60));
+    let many = bench.size(2_000, 60);
+    let calls = (10 * LONG).to_string();
+    let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", LONG.to_string());
+    let houston =
+        houston.set("HOUSTON_PLANS__TOOL_CALLS", calls.clone()).set("HOUSTON_PLANS__MODEL_CALLS", calls);
     let setup = Setup::start(houston, &servers, Replies::Tool).await?;
     let times = bench.size(30, 4);
     // Not counted: connections are opened, statements are planned.
     alone(&setup, times / 2, &side_by_side(SHORT)).await?;
     let short = alone(&setup, times, &side_by_side(SHORT)).await?;
     let chained = alone(&setup, times, &chain(CHAIN, call)).await?;
-    let fanned = alone(&setup, times, &side_by_side(fan_out)).await?;
-    let long = alone(&setup, bench.size(5, 1), &chain(most, call)).await?;
-    let asking = alone(&setup, bench.size(3, 1), &chain(most, question)).await?;
+    let fanned = alone(&setup, times, &side_by_side(FAN_OUT)).await?;
+    let long = alone(&setup, bench.size(5, 1), &chain(LONG, call)).await?;
+    let asking = alone(&setup, bench.size(3, 1), &chain(LONG, question)).await?;
 
     let mut rows = Vec::new();
-    rows.extend(of_alone("short_", &format!("{SHORT} steps side by side"), &[12.0], &short));
-    rows.extend(of_alone("chain_", &format!("chain of {CHAIN}"), &[50.0], &chained));
-    rows.extend(of_alone("fan_out_", &format!("fan-out of {fan_out}"), &[120.0], &fanned));
-    rows.extend(of_long(most, &long, &asking));
+    rows.extend(of_alone(&format!("{SHORT} steps side by side"), 12.0, &short));
+    rows.extend(of_alone(&format!("chain of {CHAIN}"), 50.0, &chained));
+    rows.extend(of_alone(&format!("fan-out of {FAN_OUT}"), 120.0, &fanned));
+    rows.extend(of_long(&long, &asking));
     rows.extend(at_once(&setup, many).await?);
     bench.print_statements(&servers)?;
     setup.stop_and_check()?;
@@ -70,22 +70,6 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     anyhow::ensure!(failed == 0, "{failed} steps of plans did not succeed");
     let about = format!("plans: {times} of each alone, then {many} of {SHORT} steps by {CLIENTS} clients");
     Ok(Report { about, rows })
-}
-
-/// A service that allows as many steps as can be, and how many that are.
-fn houston(bench: &Bench) -> (Builder, usize) {
-    let allow = |steps: usize| {
-        let many = (10 * MOST_STEPS).to_string();
-        let houston = bench.houston().set("HOUSTON_PLANS__STEPS_OF_REQUEST", steps.to_string());
-        let more = ["TOOL_CALLS", "MODEL_CALLS"];
-        more.into_iter()
-            .fold(houston, |houston, name| houston.set(&format!("HOUSTON_PLANS__{name}"), many.clone()))
-    };
-    let most = allow(MOST_STEPS);
-    if most.run(&["config", "show"]).is_ok() {
-        return (most, MOST_STEPS);
-    }
-    (allow(ALLOWED_STEPS), ALLOWED_STEPS)
 }
 
 /// Plans that run one after the other, for a new goal each.
@@ -135,40 +119,33 @@ fn seconds(setup: &Setup<'_>, query: &str) -> Result<Vec<f64>> {
 }
 
 /// The rows of plans of one shape.
-fn of_alone(key: &str, what: &str, aim: &[f64], plans: &[Alone]) -> [Row; 5] {
-    let row = |name: &str, what: &str, time: fn(&Alone) -> Duration| {
-        Row::spread(format!("{key}{name}_ms"), what, Spread::of(plans.iter().map(time)))
-    };
+fn of_alone(what: &str, aim: f64, plans: &[Alone]) -> [Row; 5] {
+    let row = |what: &str, time: fn(&Alone) -> Duration| Row::spread(what, plans.iter().map(time));
     [
-        row("done", &format!("{what}: POST → done"), |plan| plan.done).at_most(aim),
-        row("post", "  POST → accepted", |plan| plan.accepted),
-        row("first", "  stored → first step", |plan| plan.phases[0]),
-        row("steps", "  first step → last one ended", |plan| plan.phases[1]),
-        row("end", "  last step → end of the plan", |plan| plan.phases[2]),
+        row(&format!("{what}: POST → done"), |plan| plan.done).at_most(&[aim]),
+        row("  POST → accepted", |plan| plan.accepted),
+        row("  stored → first step", |plan| plan.phases[0]),
+        row("  first step → last one ended", |plan| plan.phases[1]),
+        row("  last step → end of the plan", |plan| plan.phases[2]),
     ]
 }
 
 /// What a late step costs beside an early one: of steps that ask a model, since calls that take no time are all written in
 /// one commit.
-fn of_long(steps: usize, calling: &[Alone], asking: &[Alone]) -> [Row; 4] {
+fn of_long(calling: &[Alone], asking: &[Alone]) -> [Row; 4] {
     let mean = |first: usize| {
         let stretch =
             |plan: &Alone| Some((plan.begun.get(first + STRETCH)? - plan.begun.get(first)?) * 1000.0);
         let taken: Vec<f64> = asking.iter().filter_map(stretch).collect();
         taken.iter().sum::<f64>() / (taken.len().max(1) * STRETCH) as f64
     };
-    // Of a short one, the stretches overlap.
-    let (early, late) = (mean(EARLY.min(steps - STRETCH - 1)), mean(steps - STRETCH - 1));
-    let whole = |plans: &[Alone]| Spread::of(plans.iter().map(|plan| plan.done));
+    let (early, late) = (mean(EARLY), mean(LONG - STRETCH - 1));
+    let whole = |what: &str, plans: &[Alone]| Row::spread(what, plans.iter().map(|plan| plan.done));
     [
-        Row::spread("long_done_ms", format!("chain of {steps}: POST → done"), whole(calling)),
-        Row::spread("long_asking_done_ms", format!("chain of {steps} that ask a model"), whole(asking)),
-        Row::parts(
-            "long_step_ms",
-            format!("  a step: from step {EARLY}, before step {steps}, ms"),
-            vec![("early", early), ("late", late)],
-        ),
-        Row::of("long_ratio", "  late / early", late / early.max(0.001)).at_most(&[1.1]),
+        whole(&format!("chain of {LONG}: POST → done"), calling),
+        whole(&format!("chain of {LONG} that ask a model"), asking),
+        Row::parts(format!("  a step: from step {EARLY}, before step {LONG}, ms"), vec![early, late]),
+        Row::of("  late / early", late / early.max(0.001)).at_most(&[1.1]),
     ]
 }
 
@@ -183,18 +160,14 @@ async fn at_once(setup: &Setup<'_>, plans: usize) -> Result<Vec<Row>> {
     wait_until(PATIENCE, all_ended, || "plans did not end".to_owned()).await?;
     let spent = meter.end(setup)?;
     settle(setup).await?;
-    let [_, cpu_of_step, parts] = spent.rows("step_", "step", plans * SHORT);
-    let [rate, ..] = spent.rows("plans_", "plan", plans);
+    let [_, cpu_of_step, parts] = spent.rows("step", plans * SHORT);
+    let [rate, ..] = spent.rows("plan", plans);
     let commits = spent.grown.commits as f64 / (plans * SHORT) as f64;
     Ok(vec![
         rate.titled(&format!("of {SHORT} steps, many at once")).at_least(500.0),
         cpu_of_step.at_most(&[0.5]),
         parts,
-        Row::of(
-            "step_commits",
-            "commits a step, with its share of the plan and of the goal's answer",
-            commits,
-        ),
+        Row::of("commits a step, with its share of the plan and of the goal's answer", commits),
     ])
 }
 

@@ -1,8 +1,7 @@
-//! What a scenario reports: rows for people, and the same values by name for programs.
+//! What a scenario reports.
 
 use std::fmt::Write as _;
-
-use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 use crate::spread::{Spread, round};
 
@@ -14,38 +13,31 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
-/// One figure.
+/// One figure, or several of a kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// Its name in JSON.
-    key: String,
     /// What it is, with its unit.
     what: String,
-    /// With their names in JSON; a single one has none.
-    values: Vec<(&'static str, f64)>,
+    values: Vec<f64>,
     aim: String,
     is_met: Option<bool>,
 }
 
 impl Row {
     /// A single value.
-    pub(crate) fn of(key: impl Into<String>, what: impl Into<String>, value: f64) -> Self {
-        Self::parts(key, what, vec![("", value)])
+    pub(crate) fn of(what: impl Into<String>, value: f64) -> Self {
+        Self::parts(what, vec![value])
     }
 
     /// Median and 99th percentile, in ms.
-    pub(crate) fn spread(key: impl Into<String>, what: impl AsRef<str>, spread: Spread) -> Self {
-        let what = format!("{}, ms p50 / p99", what.as_ref());
-        Self::parts(key, what, vec![("p50", spread.p50), ("p99", spread.p99)])
+    pub(crate) fn spread(what: &str, times: impl IntoIterator<Item = Duration>) -> Self {
+        let Spread { p50, p99 } = Spread::of(times);
+        Self::parts(format!("{what}, ms p50 / p99"), vec![p50, p99])
     }
 
-    /// Several values with a name each.
-    pub(crate) fn parts(
-        key: impl Into<String>,
-        what: impl Into<String>,
-        values: Vec<(&'static str, f64)>,
-    ) -> Self {
-        Self { key: key.into(), what: what.into(), values, aim: String::new(), is_met: None }
+    /// Several values.
+    pub(crate) fn parts(what: impl Into<String>, values: Vec<f64>) -> Self {
+        Self { what: what.into(), values, aim: String::new(), is_met: None }
     }
 
     /// Begins with this what people read.
@@ -58,36 +50,27 @@ impl Row {
     pub(crate) fn at_most(mut self, most: &[f64]) -> Self {
         let aims: Vec<String> = most.iter().map(|most| number(*most)).collect();
         self.aim = format!("≤ {}", aims.join(" / "));
-        self.is_met = Some(self.values.iter().zip(most).all(|((_, value), most)| value <= most));
+        self.is_met = Some(self.values.iter().zip(most).all(|(value, most)| value <= most));
         self
     }
 
     /// The aim: the first value is at least this.
     pub(crate) fn at_least(mut self, least: f64) -> Self {
         self.aim = format!("≥ {}", number(least));
-        self.is_met = Some(self.values.first().is_some_and(|(_, value)| *value >= least));
+        self.is_met = Some(self.values.first().is_some_and(|value| *value >= least));
         self
     }
 
     fn measured(&self) -> String {
-        let values: Vec<String> = self.values.iter().map(|(_, value)| number(*value)).collect();
+        let values: Vec<String> = self.values.iter().map(|value| number(*value)).collect();
         values.join(" / ")
-    }
-
-    fn json(&self) -> Value {
-        match self.values[..] {
-            [("", value)] => json!(round(value)),
-            _ => self.values.iter().map(|(name, value)| ((*name).to_owned(), json!(round(*value)))).collect(),
-        }
     }
 }
 
 impl Report {
-    /// The values by name: `{"about": "…", "done_ms": {"p50": 3.1, "p99": 6.0}, "runs_per_second": 1719.0, …}`.
-    pub(crate) fn json(&self) -> Value {
-        let mut values = Map::from_iter([("about".to_owned(), self.about.clone().into())]);
-        values.extend(self.rows.iter().map(|row| (row.key.clone(), row.json())));
-        values.into()
+    /// Whether every aim is met.
+    pub(crate) fn is_met(&self) -> bool {
+        self.rows.iter().all(|row| row.is_met != Some(false))
     }
 
     /// The rows, with columns as wide as their widest field.
@@ -115,9 +98,10 @@ impl Report {
         let aims = reports.iter().flat_map(|(name, report)| report.rows.iter().map(move |row| (name, row)));
         let (met, missed): (Vec<_>, Vec<_>) =
             aims.filter(|(_, row)| row.is_met.is_some()).partition(|(_, row)| row.is_met == Some(true));
-        let names: Vec<String> = missed.iter().map(|(name, row)| format!("{name}.{}", row.key)).collect();
+        let names: Vec<String> =
+            missed.iter().map(|(name, row)| format!("{name}: {}", row.what.trim())).collect();
         let colon = if names.is_empty() { "" } else { "; missed: " };
-        format!("{} of {} aims met{colon}{}", met.len(), met.len() + missed.len(), names.join(", "))
+        format!("{} of {} aims met{colon}{}", met.len(), met.len() + missed.len(), names.join("; "))
     }
 }
 
@@ -143,9 +127,9 @@ mod tests {
     #[test]
     fn missed_aims_are_marked() {
         let rows = vec![
-            Row::of("rate", "runs/s", 1100.0).at_least(1200.0),
-            Row::spread("done_ms", "done", Spread { p50: 4.0, p99: 19.0 }).at_most(&[7.0]),
-            Row::of("commits", "commits", 2.0),
+            Row::of("runs/s", 1100.0).at_least(1200.0),
+            Row::spread("done", [4, 19].map(Duration::from_millis)).at_most(&[7.0]),
+            Row::of("commits", 2.0),
         ];
         let report = Report { about: "a load".to_owned(), rows };
         let expected = "a load                   measured     aim  met\n\
@@ -153,9 +137,6 @@ mod tests {
                         \x20 done, ms p50 / p99  4.00 / 19.0  ≤ 7.00  yes\n\
                         \x20 commits                    2.00\n";
         assert_eq!(report.table(), expected);
-        let values =
-            json!({"about": "a load", "rate": 1100.0, "done_ms": {"p50": 4.0, "p99": 19.0}, "commits": 2.0});
-        assert_eq!(report.json(), values);
-        assert_eq!(Report::summary(&[("load".to_owned(), report)]), "1 of 2 aims met; missed: load.rate");
+        assert_eq!(Report::summary(&[("load".to_owned(), report)]), "1 of 2 aims met; missed: load: runs/s");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use houston_testkit::houston::{Builder, Houston};
@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::database::{self, Counters};
+use super::load::Meter;
 use super::report::megabytes;
 use super::workload;
 use crate::http::Connection;
@@ -151,15 +152,13 @@ impl<'s> Setup<'s> {
     pub(crate) async fn rest(&self, time: Duration) -> Result<Rest> {
         // It has just started: let its start-up work end.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (before, cpu, began) = (self.counters()?, self.cpu()?, Instant::now());
+        let meter = Meter::begin(self)?;
         tokio::time::sleep(time).await;
-        let (after, spent) = (self.counters()?, self.cpu()?.since(cpu));
-        let seconds = began.elapsed().as_secs_f64();
-        let busy = spent.houston + spent.postgres + spent.redis;
+        let spent = meter.end(self)?;
         Ok(Rest {
             rss_mb: megabytes(proc::rss_of(&self.houston)?),
-            cpu_ms_per_second: busy.as_secs_f64() * 1000.0 / seconds,
-            commits_per_second: after.since(before).commits as f64 / seconds,
+            cpu_ms_per_second: spent.cpu.sum().as_secs_f64() * 1000.0 / spent.seconds,
+            commits_per_second: spent.grown.commits as f64 / spent.seconds,
         })
     }
 
@@ -224,6 +223,10 @@ impl<'s> Setup<'s> {
 }
 
 impl Cpu {
+    pub(crate) fn sum(self) -> Duration {
+        self.houston + self.postgres + self.redis
+    }
+
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             houston: self.houston - before.houston,

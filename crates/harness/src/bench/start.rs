@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use houston_testkit::console::Progress;
 use houston_testkit::houston::Houston;
 use houston_testkit::process::Process;
@@ -12,7 +12,6 @@ use super::report::{Report, Row};
 use super::setup::{Replies, Setup};
 use super::{Bench, workload};
 use crate::http::Connection;
-use crate::spread::Spread;
 
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,22 +23,18 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let rest = setup.rest(hold).await?;
     let firsts = first_requests(setup, starts).await?;
     let dev = warm_starts(bench, starts).await?;
-    let [first_event, done, phases @ ..] = workload::Timing::rows("first_request_", &firsts);
+    let [first_event, done, phases @ ..] = workload::Timing::rows(&firsts);
     let mut rows = vec![
-        Row::of("rss_mb", "RSS at rest, MB", rest.rss_mb).at_most(&[25.0]),
-        Row::of(
-            "cpu_ms_per_second",
-            "CPU at rest, ms a second, with Postgres and Redis",
-            rest.cpu_ms_per_second,
-        ),
-        Row::of("commits_per_second", "commits a second at rest", rest.commits_per_second),
+        Row::of("RSS at rest, MB", rest.rss_mb).at_most(&[25.0]),
+        Row::of("CPU at rest, ms a second, with Postgres and Redis", rest.cpu_ms_per_second),
+        Row::of("commits a second at rest", rest.commits_per_second),
         first_event.titled("first request").at_most(&[15.0]),
         done,
     ];
     rows.extend(phases);
-    let [servers, ready] = [0, 1].map(|nth| Spread::of(dev.iter().map(|times| times[nth])));
-    rows.push(Row::spread("dev_ready_ms", "`dev`, warm: start → ready", ready).at_most(&[800.0]));
-    rows.push(Row::spread("dev_greeting_ms", "  of this until its greeting", servers));
+    let ready = Row::spread("`dev`, warm: start → ready", dev.iter().map(|times| times[1]));
+    rows.push(ready.at_most(&[800.0]));
+    rows.push(Row::spread("  of this until its greeting", dev.iter().map(|times| times[0])));
     Ok(Report { about: format!("start: {starts} starts; the rows of requests are each start's first"), rows })
 }
 
@@ -76,10 +71,8 @@ async fn warm_starts(bench: &Bench, starts: usize) -> Result<Vec<[Duration; 2]>>
     for nth in 0..=starts {
         let began = Instant::now();
         let mut dev = Process::spawn(&mut houston.command(&["dev", "--address", "127.0.0.1:0"]))?;
-        let line = dev.wait_for_line(PATIENCE, |line| line.contains("is up at http://"))?;
+        let address = dev.wait_for_address(PATIENCE)?;
         let greeted = began.elapsed();
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let address = address.context("the greeting has no address")?.parse()?;
         dev.wait_for_ready(address, "/readyz", PATIENCE)?;
         // The first start creates the data.
         if nth > 0 {

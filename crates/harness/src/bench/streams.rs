@@ -17,7 +17,6 @@ use super::setup::{Replies, Setup};
 use super::{Bench, machine, workload};
 use crate::http::Connection;
 use crate::proc;
-use crate::spread::Spread;
 
 /// How long the answers of all streams are read together, and their number and pace.
 const LASTS: Duration = Duration::from_secs(20);
@@ -31,8 +30,8 @@ const LATE: Duration = Duration::from_secs(10);
 pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let possible = machine::allow_many_files()?;
     let mut rows = Vec::new();
-    for (key, (streams, pace)) in [("fast_", FAST), ("slow_", (bench.size(SLOW.0, 200), SLOW.1))] {
-        rows.extend(of(bench, key, streams.min(possible), pace).await?);
+    for (streams, pace) in [FAST, (bench.size(SLOW.0, 200), SLOW.1)] {
+        rows.extend(of(bench, streams.min(possible), pace).await?);
     }
     Ok(Report { about: "streams in a steady state, a client each".to_owned(), rows })
 }
@@ -45,7 +44,7 @@ struct Clock {
     to: AtomicU64,
 }
 
-async fn of(bench: &Bench, key: &str, streams: usize, pace: Duration) -> Result<Vec<Row>> {
+async fn of(bench: &Bench, streams: usize, pace: Duration) -> Result<Vec<Row>> {
     let servers = bench.servers()?;
     let many = (2 * SLOW.0).to_string();
     let houston = [
@@ -86,18 +85,12 @@ async fn of(bench: &Bench, key: &str, streams: usize, pace: Duration) -> Result<
         progress.step();
     }
     setup.stop_and_check()?;
-    let [_, _, parts] = spent.rows(key, "token", lags.len());
+    let [_, _, parts] = spent.rows("token", lags.len());
     let rate = lags.len() as f64 / spent.seconds;
     let each = (rss - rest.rss_mb).max(0.0) * 1000.0 / streams as f64;
-    let lag = Spread::of(lags);
     let what = format!("{streams} streams, {rate:.0} tokens/s: lag of a token");
-    let row = Row::parts(format!("{key}lag_p99_ms"), format!("{what}, p99, ms"), vec![("", lag.p99)]);
-    Ok(vec![
-        row.at_most(&[100.0]),
-        Row::spread(format!("{key}lag_ms"), "  the same", lag),
-        parts,
-        Row::of(format!("{key}kb_each"), "  memory, KB each", each),
-    ])
+    let lag = Row::spread(&what, lags).at_most(&[f64::INFINITY, 100.0]);
+    Ok(vec![lag, parts, Row::of("  memory, KB each", each)])
 }
 
 /// Begins all runs, some after the others, and reads their streams.

@@ -3,16 +3,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use houston_testkit::console::{Progress, print_status};
+use houston_testkit::console::Progress;
 use houston_testkit::houston::Houston;
 use houston_testkit::model_server::{JournalDetail, ModelServer, Prepared, Reply, Wire};
 use serde_json::json;
-use tokio::task::JoinSet;
 
+use super::load::{Job, clients_of};
 use super::report::{Report, Row};
 use super::workload::{self, Timing};
 use super::{Bench, database};
@@ -55,9 +54,9 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     let after = waiting()?;
     ensure!(after > 0, "the runs of the loud tenant had ended before");
 
-    let [first_event, done, ..] = Timing::rows("alone_", &alone);
+    let [first_event, done, ..] = Timing::rows(&alone);
     let mut rows = vec![first_event.titled("alone"), done.titled("alone")];
-    let [first_event, done, phases @ ..] = Timing::rows("beside_", &beside);
+    let [first_event, done, phases @ ..] = Timing::rows(&beside);
     rows.extend([first_event.titled("beside"), done.titled("beside")]);
     rows.extend(phases);
     let p99 = |timings: &[Timing], time: fn(&Timing) -> Duration| {
@@ -65,12 +64,11 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Report> {
     };
     let ratio = |time| p99(&beside, time) / p99(&alone, time);
     rows.extend([
-        Row::of("ratio_first_event", "p99 of POST → first event, beside / alone", ratio(Timing::first_event)),
-        Row::of("ratio_done", "p99 of POST → done, beside / alone", ratio(Timing::done)).at_most(&[1.1]),
+        Row::of("p99 of POST → first event, beside / alone", ratio(Timing::first_event)),
+        Row::of("p99 of POST → done, beside / alone", ratio(Timing::done)).at_most(&[1.1]),
         Row::parts(
-            "queued",
             "runs of the loud tenant that have not ended, before / after",
-            vec![("before", before as f64), ("after", after as f64)],
+            vec![before as f64, after as f64],
         ),
     ]);
     Ok(Report {
@@ -111,31 +109,23 @@ impl Quiet {
 
 /// Queues so many runs: a goal and a message each.
 async fn post_loudly(houston: &Houston, key: &str, runs: usize) -> Result<()> {
-    print_status(&format!("tenants: {runs} runs of one"));
     let mut users = Vec::with_capacity(USERS);
     let mut connection = Connection::open(houston.address, key).await?;
     for _ in 0..USERS {
         users.push(connection.user("loud").await?);
     }
-    let (users, next) = (Arc::new(users), Arc::new(AtomicUsize::new(0)));
-    let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let mut connection = Connection::open(houston.address, key).await?;
-        let (users, next) = (Arc::clone(&users), Arc::clone(&next));
-        clients.spawn(async move {
-            let message = json!({ "content": LOUD }).to_string();
-            loop {
-                let nth = next.fetch_add(1, Ordering::Relaxed);
-                if nth >= runs {
-                    return anyhow::Ok(());
-                }
-                let goal = connection.goal(&users[nth % USERS], "loud").await?;
-                connection.send_message(&goal, &message).await?;
-            }
-        });
+    let at = (houston.address, key);
+    clients_of(at, CLIENTS, ("tenants: the runs of one", runs), LoudRuns(Arc::new(users))).await.map(drop)
+}
+
+/// Each posts a message for one of these users, to a new goal.
+#[derive(Clone)]
+struct LoudRuns(Arc<Vec<String>>);
+
+impl Job<()> for LoudRuns {
+    async fn carry_out(&self, connection: &mut Connection, nth: usize) -> Result<()> {
+        let goal = connection.goal(&self.0[nth % USERS], "loud").await?;
+        let message = json!({ "content": LOUD }).to_string();
+        connection.send_message(&goal, &message).await.map(drop)
     }
-    while let Some(client) = clients.join_next().await {
-        client??;
-    }
-    Ok(())
 }

@@ -30,8 +30,6 @@ const NO_LIMIT: &str = "1000000000";
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
-    /// Begins the keys of its rows.
-    key: &'static str,
     concurrency: usize,
     /// Worker processes beside an API process; `None`: one process is both.
     workers: Option<usize>,
@@ -61,59 +59,64 @@ struct Aims {
     bytes: Option<[f64; 2]>,
 }
 
-const fn case(key: &'static str, concurrency: usize, journey: Journey) -> Case {
-    Case { key, concurrency, workers: None, cells: 1, journey, everything: false, aims: None }
+const fn case(concurrency: usize, journey: Journey) -> Case {
+    Case { concurrency, workers: None, cells: 1, journey, everything: false, aims: None }
 }
 
-const fn workers(key: &'static str, workers: usize, concurrency: usize) -> Case {
-    Case { workers: Some(workers), ..case(key, concurrency, Journey::FromMessage) }
+impl Case {
+    /// Begins its rows.
+    fn title(&self) -> String {
+        let cells = if self.cells > 1 { format!("{} cells ", self.cells) } else { String::new() };
+        let workers = self.workers.map_or_else(String::new, |count| format!("{count} workers "));
+        let what = match self.journey {
+            Journey::FromMessage => format!("at {}", self.concurrency),
+            Journey::FromGoal if self.everything => "new goal, everything on".to_owned(),
+            Journey::FromGoal => "new goal".to_owned(),
+            Journey::ByTool => "send message".to_owned(),
+        };
+        cells + &workers + &what
+    }
 }
 
 /// One process.
 pub(crate) const ALONE: [Case; 4] = [
     Case {
         aims: Some(Aims { rate: 2500.0, cpu_ms: 0.6, bytes: Some([2300.0, 3500.0]) }),
-        ..case("at_32", 32, Journey::FromMessage)
+        ..case(32, Journey::FromMessage)
     },
-    Case {
-        aims: Some(Aims { rate: 3000.0, cpu_ms: 0.6, bytes: None }),
-        ..case("at_128", 128, Journey::FromMessage)
-    },
-    case("new_goal", 32, Journey::FromGoal),
+    Case { aims: Some(Aims { rate: 3000.0, cpu_ms: 0.6, bytes: None }), ..case(128, Journey::FromMessage) },
+    case(32, Journey::FromGoal),
     Case {
         everything: true,
         aims: Some(Aims { rate: 1800.0, cpu_ms: 0.8, bytes: None }),
-        ..case("new_goal_everything", 32, Journey::FromGoal)
+        ..case(32, Journey::FromGoal)
     },
 ];
 
 /// The model answers by a call of a tool.
-pub(crate) const BY_TOOL: [Case; 1] = [case("send_message", 32, Journey::ByTool)];
+pub(crate) const BY_TOOL: [Case; 1] = [case(32, Journey::ByTool)];
 
 /// 1, 2 and 4 workers.
-pub(crate) const WORKERS: [Case; 6] = [
-    workers("workers_1_at_32", 1, 32),
-    workers("workers_1_at_128", 1, 128),
-    workers("workers_2_at_32", 2, 32),
-    workers("workers_2_at_128", 2, 128),
-    workers("workers_4_at_32", 4, 32),
-    workers("workers_4_at_128", 4, 128),
-];
+pub(crate) fn with_workers() -> Vec<Case> {
+    both(&[1, 2, 4], |count| Case { workers: Some(count), ..case(0, Journey::FromMessage) })
+}
 
 /// One process with so many cells.
 pub(crate) fn with_cells(cells: &[u8]) -> Vec<Case> {
-    let both = [("at_32", 32), ("at_128", 128)];
-    let cases = |cells| {
-        both.map(|(key, at)| Case { cells: usize::from(cells), ..case(key, at, Journey::FromMessage) })
-    };
-    cells.iter().flat_map(|count| cases(*count)).collect()
+    both(cells, |count| Case { cells: usize::from(count), ..case(0, Journey::FromMessage) })
+}
+
+/// 32 and 128 at once, with each of these counts.
+fn both<T: Copy>(counts: &[T], of: impl Fn(T) -> Case) -> Vec<Case> {
+    let cases = |count: &T| [32, 128].map(|concurrency| Case { concurrency, ..of(*count) });
+    counts.iter().flat_map(cases).collect()
 }
 
 /// Measures each case on servers of its own.
 pub(crate) async fn measure(bench: &Bench, cases: &[Case]) -> Result<Report> {
     let mut rows = Vec::new();
     for case in cases {
-        print_status(&format!("throughput: {}, {} cells", case.key, case.cells));
+        print_status(&format!("throughput: {}", case.title()));
         let servers = (0..case.cells).map(|_| bench.servers()).collect::<Result<Vec<_>>>()?;
         let receiver = if case.everything { Some(Receiver::start().await?) } else { None };
         let replies = if case.journey == Journey::ByTool { Replies::Tool } else { Replies::Text };
@@ -164,15 +167,13 @@ async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Res
     let timings = clients(setup, case.concurrency, (&label, runs), job).await?;
     let spent = meter.end(setup)?;
 
-    let key =
-        if case.cells > 1 { format!("cells_{}_{}_", case.cells, case.key) } else { format!("{}_", case.key) };
     let per_run = |amount: f64| amount / runs as f64;
-    let [mut rate, mut cpu, parts] = spent.rows(&key, "run", runs);
-    rate = rate.titled(key.trim_end_matches('_').replace('_', " ").as_str());
+    let [mut rate, mut cpu, parts] = spent.rows("run", runs);
+    rate = rate.titled(&case.title());
     let bytes = [per_run(spent.grown.stored as f64), per_run(spent.grown.wal as f64)];
     let [mut stored, mut wal] = [
-        Row::of(format!("{key}stored_bytes"), "  bytes in tables a run", bytes[0]),
-        Row::of(format!("{key}wal_bytes"), "  bytes of the log of Postgres a run", bytes[1]),
+        Row::of("  bytes in tables a run", bytes[0]),
+        Row::of("  bytes of the log of Postgres a run", bytes[1]),
     ];
     if let Some(aims) = case.aims {
         (rate, cpu) = (rate.at_least(aims.rate), cpu.at_most(&[aims.cpu_ms]));
@@ -181,14 +182,14 @@ async fn drive(setup: &Setup<'_>, case: &Case, seconds: f64, rest: &Rest) -> Res
         }
     }
     let mut rows = vec![rate, cpu, parts];
-    rows.extend(Timing::rows(&key, &timings));
+    rows.extend(Timing::rows(&timings));
     let commits = spent.grown.commits as f64 - rest.commits_per_second * spent.seconds;
     let pieces = timings.iter().map(|timing| timing.pieces).sum::<usize>();
     rows.extend([
         stored,
         wal,
-        Row::of(format!("{key}commits"), "  commits a run, without those at rest", per_run(commits)),
-        Row::of(format!("{key}pieces"), "  pieces of its text that reach the client", per_run(pieces as f64)),
+        Row::of("  commits a run, without those at rest", per_run(commits)),
+        Row::of("  pieces of its text that reach the client", per_run(pieces as f64)),
     ]);
     Ok(rows)
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::report::Row;
 use crate::http::Connection;
-use crate::spread::Spread;
 
 /// Number of pieces of an answer.
 pub(crate) const PIECES: usize = 20;
@@ -53,18 +52,16 @@ impl Timing {
         self.done - self.posted
     }
 
-    /// POST sent → first event, and → done; then the phases between. Their keys begin with `key`.
-    pub(crate) fn rows(key: &str, timings: &[Self]) -> [Row; 6] {
-        let row = |name: &str, what: &str, time: fn(&Self) -> Duration| {
-            Row::spread(format!("{key}{name}_ms"), what, Spread::of(timings.iter().map(time)))
-        };
+    /// POST sent → first event, and → done; then the phases between.
+    pub(crate) fn rows(timings: &[Self]) -> [Row; 6] {
+        let row = |what, time: fn(&Self) -> Duration| Row::spread(what, timings.iter().map(time));
         [
-            row("first_event", "POST → first event", Self::first_event),
-            row("done", "POST → done", Self::done),
-            row("post", "  POST → accepted", |timing| timing.accepted - timing.posted),
-            row("open", "  opening the stream", |timing| timing.opened - timing.accepted),
-            row("text", "  stream open → first text", |timing| timing.first_text - timing.opened),
-            row("rest", "  first text → done", |timing| timing.done - timing.first_text),
+            row("POST → first event", Self::first_event),
+            row("POST → done", Self::done),
+            row("  POST → accepted", |timing| timing.accepted - timing.posted),
+            row("  opening the stream", |timing| timing.opened - timing.accepted),
+            row("  stream open → first text", |timing| timing.first_text - timing.opened),
+            row("  first text → done", |timing| timing.done - timing.first_text),
         ]
     }
 }

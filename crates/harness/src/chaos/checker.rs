@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use houston_testkit::history;
 use houston_testkit::model_server::Ending;
-use serde::Serialize;
 
 mod approvals;
 mod innocents;
@@ -23,15 +22,14 @@ const MAX_EXAMPLES: usize = 10;
 /// How many workers a run must have killed to be given up.
 const DEATHS: usize = 3;
 
-/// The result for one rule; as JSON: `{"rule": "R2", "what": "messages answered twice", "of": 4089, "found": 0, …}`.
-#[derive(Debug, Default, Serialize)]
+/// The result for one rule.
+#[derive(Debug, Default)]
 pub(crate) struct Finding {
     pub(crate) rule: &'static str,
     pub(crate) what: &'static str,
     /// Number of things checked.
     pub(crate) of: usize,
     /// Number of violations.
-    #[serde(rename = "found")]
     pub(crate) count: usize,
     /// Descriptions of the first violations.
     pub(crate) examples: Vec<String>,
@@ -44,10 +42,10 @@ impl Finding {
         Self { rule, what, ..Self::default() }
     }
 
-    pub(crate) fn add(&mut self, example: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, example: String) {
         self.count += 1;
         if self.examples.len() < MAX_EXAMPLES {
-            self.examples.push(example());
+            self.examples.push(example);
         }
     }
 }
@@ -109,18 +107,18 @@ fn lost_messages(evidence: &Evidence) -> Finding {
     let (mut answered, mut failed) = (0, BTreeMap::<&str, usize>::new());
     for post in &evidence.posts {
         if let Some(reason) = &post.rejected {
-            finding.add(|| format!("#{} was rejected: {reason}", post.number));
+            finding.add(format!("#{} was rejected: {reason}", post.number));
         }
         let Some(accepted) = post.accepted.as_ref().map(|accepted| accepted.message.id.to_string()) else {
             continue;
         };
         finding.of += 1;
         let Some(message) = messages.get(&bare_id(&accepted)) else {
-            finding.add(|| format!("#{} ({accepted}) is not stored", post.number));
+            finding.add(format!("#{} ({accepted}) is not stored", post.number));
             continue;
         };
         if message.content != post.content {
-            finding.add(|| format!("#{} ({accepted}) has another text", post.number));
+            finding.add(format!("#{} ({accepted}) has another text", post.number));
         }
         let status = runs.get(message.run.as_str()).copied().unwrap_or("missing");
         if answers.contains_key(&post.number) {
@@ -130,9 +128,8 @@ fn lost_messages(evidence: &Evidence) -> Finding {
         {
             *failed.entry(status).or_default() += 1;
         } else {
-            finding.add(|| {
-                format!("#{} ({accepted}) of goal {}: its run is {status}", post.number, message.goal)
-            });
+            finding
+                .add(format!("#{} ({accepted}) of goal {}: its run is {status}", post.number, message.goal));
         }
     }
     finding.note = format!("{answered} answered");
@@ -148,7 +145,7 @@ fn answered_once(evidence: &Evidence) -> Finding {
     let answers = answers(evidence);
     finding.of = answers.len();
     for (number, count) in answers.iter().filter(|(_, count)| **count > 1) {
-        finding.add(|| format!("#{number} was answered {count} times"));
+        finding.add(format!("#{number} was answered {count} times"));
     }
     finding
 }
@@ -164,12 +161,11 @@ fn stale_writes(evidence: &Evidence) -> Finding {
             (goal, latest) = (&event.goal, 0);
         }
         if event.epoch < latest {
-            finding
-                .add(|| format!("goal {goal}: event {} has epoch {} after {latest}", event.seq, event.epoch));
+            finding.add(format!("goal {goal}: event {} has epoch {} after {latest}", event.seq, event.epoch));
         }
         latest = latest.max(event.epoch);
         if event.kind == "attempt_started" && !claims.insert((goal, event.epoch)) {
-            finding.add(|| format!("goal {goal}: epoch {} was claimed twice", event.epoch));
+            finding.add(format!("goal {goal}: epoch {} was claimed twice", event.epoch));
         }
     }
     let (mut goal, mut latest) = ("", 0);
@@ -179,7 +175,7 @@ fn stale_writes(evidence: &Evidence) -> Finding {
             (goal, latest) = (&entry.goal, 0);
         }
         if entry.epoch < latest {
-            finding.add(|| format!("goal {goal}: an entry of epoch {} after {latest}", entry.epoch));
+            finding.add(format!("goal {goal}: an entry of epoch {} after {latest}", entry.epoch));
         }
         latest = latest.max(entry.epoch);
     }
@@ -194,10 +190,10 @@ fn effects(evidence: &Evidence) -> Finding {
     let ledger = |tool: &str| evidence.ledgers.get(tool).unwrap_or(&none);
     finding.of = ledger("charge").len() + evidence.rows.notes.len();
     for (op, count) in repeated(ledger("charge").iter().map(|execution| execution.call_id.as_str())) {
-        finding.add(|| format!("{op} was charged {count} times"));
+        finding.add(format!("{op} was charged {count} times"));
     }
     for (op, count) in repeated(evidence.rows.notes.iter().map(String::as_str)) {
-        finding.add(|| format!("{op} was noted {count} times"));
+        finding.add(format!("{op} was noted {count} times"));
     }
     // An idempotent call may be repeated, but only under the same idempotency key.
     let mut keys: HashMap<&str, HashSet<&str>> = HashMap::new();
@@ -205,13 +201,13 @@ fn effects(evidence: &Evidence) -> Finding {
         keys.entry(&execution.call_id).or_default().insert(&execution.idempotency_key);
     }
     for (op, keys) in keys.iter().filter(|(_, keys)| keys.len() > 1) {
-        finding.add(|| format!("{op} was repeated under {} keys", keys.len()));
+        finding.add(format!("{op} was repeated under {} keys", keys.len()));
     }
     for (op, count, most) in poison::poisonings(ledger("poison"), &evidence.rows)
         .into_iter()
         .filter(|(_, count, most)| count > most)
     {
-        finding.add(|| format!("poison {op} was executed {count} times, {most} are allowed"));
+        finding.add(format!("poison {op} was executed {count} times, {most} are allowed"));
     }
     let again = repeated(ledger("upsert").iter().map(|execution| execution.call_id.as_str()));
     finding.note = format!(
@@ -242,13 +238,13 @@ fn histories(evidence: &Evidence) -> Finding {
         evidence.rows.locks.iter().filter(|lock| lock.run_open).map(|lock| lock.goal.as_str()).collect();
     for (goal, entries) in goals {
         if let Some(fault) = history::fault(&entries) {
-            finding.add(|| format!("goal {goal}: {fault}"));
+            finding.add(format!("goal {goal}: {fault}"));
         } else if !open.contains(goal) && history::open_calls(&entries) > 0 {
-            finding.add(|| format!("goal {goal}: tool calls without results, and no run is open"));
+            finding.add(format!("goal {goal}: tool calls without results, and no run is open"));
         }
     }
     for reason in &evidence.invalid_conversations {
-        finding.add(|| reason.clone());
+        finding.add(reason.clone());
     }
     finding.note = format!("{} model calls", evidence.model_calls.len());
     finding
@@ -283,7 +279,7 @@ fn streams(evidence: &Evidence) -> Finding {
         // Of those that were deleted by age, what follows from messages and runs is left.
         let from = lock.events_from;
         if !events.iter().map(|event| event.seq).filter(|seq| *seq >= from).eq(from..=lock.last_seq) {
-            finding.add(|| format!("goal {}: positions are not {from} to {}", lock.goal, lock.last_seq));
+            finding.add(format!("goal {}: positions are not {from} to {}", lock.goal, lock.last_seq));
         }
     }
     let sent: Vec<_> = evidence.rows.messages.iter().filter(|message| message.source == "agent").collect();
@@ -294,9 +290,8 @@ fn streams(evidence: &Evidence) -> Finding {
         let is_answer =
             |numbers: &[usize]| [answer(numbers), typed_answer(numbers)].contains(&message.content);
         if !answered(&message.content).is_some_and(|numbers| is_answer(&numbers)) {
-            finding.add(|| {
-                format!("message {}: no message asks for the answer `{}`", message.id, message.content)
-            });
+            finding
+                .add(format!("message {}: no message asks for the answer `{}`", message.id, message.content));
         }
     }
     let texts: HashMap<String, &str> =
@@ -306,16 +301,16 @@ fn streams(evidence: &Evidence) -> Finding {
         finding.of += received.events;
         connections += received.connections;
         for fault in &received.faults {
-            finding.add(|| format!("goal {goal} {fault}"));
+            finding.add(format!("goal {goal} {fault}"));
         }
         let events = goals.get(goal.as_str()).map_or(&[][..], Vec::as_slice);
         let expected = expected(events.iter().copied());
         if received.log != expected {
-            finding.add(|| format!("goal {goal}: {}", difference(&received.log, &expected)));
+            finding.add(format!("goal {goal}: {}", difference(&received.log, &expected)));
         }
         for (id, text) in &received.texts {
             if texts.get(id) != Some(&text.as_str()) {
-                finding.add(|| format!("goal {goal}: {id} reads `{text}` instead of {:?}", texts.get(id)));
+                finding.add(format!("goal {goal}: {id} reads `{text}` instead of {:?}", texts.get(id)));
             }
         }
     }
@@ -359,7 +354,7 @@ fn repeated_calls(evidence: &Evidence) -> Finding {
         let allowed =
             evidence.goals.get(*goal).and_then(|goal| again.get(goal.as_str())).copied().unwrap_or(0);
         if *repeats > allowed {
-            finding.add(|| format!("goal {goal}: {repeats} repeats, {allowed} further attempts"));
+            finding.add(format!("goal {goal}: {repeats} repeats, {allowed} further attempts"));
         }
     }
     finding.of = evidence.model_calls.len();
@@ -374,18 +369,17 @@ fn liveness(evidence: &Evidence) -> Finding {
     finding.of = evidence.rows.locks.len();
     for lock in &evidence.rows.locks {
         if lock.run_open && lock.open_for > 30.0 {
-            finding.add(|| format!("goal {}: a run has been open for {:.0} s", lock.goal, lock.open_for));
+            finding.add(format!("goal {}: a run has been open for {:.0} s", lock.goal, lock.open_for));
         }
         if lock.unread > 0 && !lock.run_open {
-            finding
-                .add(|| format!("goal {}: {} unread messages without an open run", lock.goal, lock.unread));
+            finding.add(format!("goal {}: {} unread messages without an open run", lock.goal, lock.unread));
         }
         if lock.holder_is_dead {
-            finding.add(|| format!("goal {}: its holder is dead", lock.goal));
+            finding.add(format!("goal {}: its holder is dead", lock.goal));
         }
     }
     for session in evidence.rows.sessions.iter().filter(|session| session.pending) {
-        finding.add(|| format!("goal {}: session {} has no summary yet", session.goal, session.number));
+        finding.add(format!("goal {}: session {} has no summary yet", session.goal, session.number));
     }
     finding
 }

@@ -69,7 +69,7 @@ impl ChaosInstallation {
         model.journal().set_detail(JournalDetail::Times);
 
         let mut setup = settings(Houston::builder(program), folder);
-        if let Some(mutation) = &options.mutation {
+        if let Some(mutation) = options.mutation {
             setup = setup.set("HOUSTON_MUTATION", mutation);
         }
         let key = setup.clone().on(&servers).prepare()?;

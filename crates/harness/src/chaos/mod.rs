@@ -99,7 +99,7 @@ pub(crate) struct Options {
     /// Multiplies the number of faults; 1 is the plan as written.
     pub(crate) fault_rate: u64,
     /// The part of the protocol to switch off (`HOUSTON_MUTATION`); then the run ends at the first violation.
-    pub(crate) mutation: Option<String>,
+    pub(crate) mutation: Option<&'static str>,
     /// Whether recovery times beyond their targets are violations (R7).
     pub(crate) judges_times: bool,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use houston_testkit::fault_proxy::Fault;
 use houston_testkit::servers::TestServers;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -47,23 +47,20 @@ enum Injected {
 }
 
 /// How many faults of a kind were planned, and injected.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
     pub(crate) planned: usize,
     pub(crate) injected: usize,
 }
 
 /// The injected faults.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub(crate) struct FaultLog {
     /// By kind.
     pub(crate) faults: BTreeMap<&'static str, Count>,
-    #[serde(skip)]
     pub(crate) kills: Vec<Kill>,
-    #[serde(skip)]
     pub(crate) outages: Vec<(f64, f64)>,
     /// When the server of the tested engine was lost.
-    #[serde(skip)]
     pub(crate) lost_at: Option<f64>,
     /// Faults that could not be injected, and why.
     pub(crate) not_injected: Vec<String>,

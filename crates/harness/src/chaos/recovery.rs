@@ -82,7 +82,7 @@ pub(crate) fn times(evidence: &Evidence) -> Finding {
         [(half, TARGETS.0, "p50"), (most, TARGETS.1, "p99 without an outage"), (max, TARGETS.2, "max")]
     {
         if time > target {
-            finding.add(|| format!("{what} is {time:.1} s, the target is {target} s"));
+            finding.add(format!("{what} is {time:.1} s, the target is {target} s"));
         }
     }
     if finding.count > 0 {

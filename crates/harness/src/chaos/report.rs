@@ -1,10 +1,6 @@
-//! The report: a table for people and a JSON object for programs.
+//! The report.
 
 use std::fmt::Write as _;
-
-use anyhow::Result;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::Options;
 use super::checker::Finding;
@@ -46,8 +42,8 @@ impl Verdict {
     }
 }
 
-/// The result for people and, as JSON, for programs.
-#[derive(Debug, Default, Serialize)]
+/// The result.
+#[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
@@ -55,10 +51,7 @@ pub(crate) struct Report {
     pub(crate) quiet_seconds: f64,
     /// What had not ended after the quiet phase, one line each.
     pub(crate) not_ended: Vec<String>,
-    pub(crate) mutation: Option<String>,
-    #[serde(rename = "invariants")]
     pub(crate) findings: Vec<Finding>,
-    #[serde(flatten)]
     pub(crate) fault_log: FaultLog,
     pub(crate) messages_posted: usize,
     pub(crate) messages_accepted: usize,
@@ -72,13 +65,10 @@ pub(crate) struct Report {
     /// How often a poisoned message killed its process: those ended by themselves too.
     pub(crate) poisonings: usize,
     /// Of the engine that was tested, if one was.
-    #[serde(skip)]
     pub(crate) engine_note: String,
     /// Hints that the Redis got which replaced the lost one.
-    #[serde(skip)]
     pub(crate) hints_after: Option<u64>,
     /// The longest time without a commit after the server was lost, in seconds.
-    #[serde(skip)]
     pub(crate) outage: f64,
 }
 
@@ -103,7 +93,6 @@ impl Report {
         let commits = evidence.rows.events.iter().map(|event| event.at);
         Self {
             seed: options.seed,
-            mutation: options.mutation.clone(),
             outage: fault_log.lost_at.map_or(0.0, |lost_at| outage(lost_at, commits)),
             findings,
             fault_log,
@@ -193,14 +182,6 @@ impl Report {
             self.seconds,
             self.seed
         )
-    }
-
-    pub(crate) fn json(&self) -> Result<Value> {
-        let mut json = serde_json::to_value(self)?;
-        json["verdict"] = json!(self.verdict().as_str());
-        json["faults_planned"] = json!(self.fault_log.planned());
-        json["faults_injected"] = json!(self.fault_log.injected());
-        Ok(json)
     }
 }
 

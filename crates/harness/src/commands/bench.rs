@@ -5,7 +5,6 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use serde_json::{Map, json};
 
 use crate::bench::report::Report;
 use crate::bench::{self, Scenario, machine};
@@ -19,21 +18,18 @@ pub(crate) struct Bench {
     /// What to measure, instead of everything
     #[arg(value_enum, value_name = "SCENARIO")]
     scenarios: Vec<Scenario>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
     /// Measure briefly: to see that the measurements work, not for figures
     #[arg(long)]
     quick: bool,
-    /// The same as the scenario `throughput`
-    #[arg(long)]
-    throughput: bool,
     /// Measure the throughput of one process with so many cells, each with a Postgres and a Redis
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
     cells: Vec<u8>,
     /// Measure so many messages in one go, by tenths
     #[arg(long, value_name = "MESSAGES")]
     soak: Option<usize>,
+    /// Measure DBOS and Rusty beside Houston, with the same model and client; they are installed first
+    #[arg(long)]
+    peers: bool,
     /// With a throughput: print the statements of Postgres (of the first cell) that took most time
     #[arg(long)]
     statements: bool,
@@ -70,27 +66,19 @@ impl Bench {
         for scenario in scenarios {
             print_status(&format!("── {}", scenario.name()));
             let report = Box::pin(scenario.measure(&bench)).await?;
-            if !self.json {
-                print(&report.table())?;
-            }
+            print(&report.table())?;
             reports.push((scenario.name(), report));
         }
-        if self.json {
-            let values = reports.iter().map(|(name, report)| (name.clone(), report.json()));
-            let values = std::iter::once(("machine".to_owned(), json!(machine::about()))).chain(values);
-            print(&serde_json::to_string(&values.collect::<Map<_, _>>())?)?;
-        } else {
-            print(&format!("{}\n{}", machine::about(), Report::summary(&reports)))?;
-        }
+        print(&format!("{}\n{}", machine::about(), Report::summary(&reports)))?;
         Ok(ExitCode::SUCCESS)
     }
 
     /// Those that were named, by whatever way, or the usual ones.
     fn scenarios(&self) -> Vec<Scenario> {
         let options = [
-            (self.throughput, Scenario::Throughput),
             (!self.cells.is_empty(), Scenario::Cells),
             (self.soak.is_some(), Scenario::Soak),
+            (self.peers, Scenario::Peers),
         ];
         let by_option = options.into_iter().filter_map(|(is_set, scenario)| is_set.then_some(scenario));
         let mut scenarios = self.scenarios.clone();
@@ -101,7 +89,7 @@ impl Bench {
     async fn run_optimised(&self, optimised: &Path, program: &Path) -> Result<ExitCode> {
         let mut command = Command::new(optimised);
         command.arg("bench").arg("--binary").arg(program);
-        command.args(self.json.then_some("--json")).args(self.statements.then_some("--statements"));
+        command.args(self.statements.then_some("--statements"));
         command.args(self.cells.iter().map(|count| format!("--cells={count}")));
         command.args(self.soak.map(|messages| format!("--soak={messages}")));
         command.args(self.scenarios().into_iter().map(Scenario::name));

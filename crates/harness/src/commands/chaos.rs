@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
-use serde_json::json;
+use clap::Args;
+use houston_faults::mutation::Mutation;
 
 use crate::chaos::{self, Options, Report};
 use houston_testkit::console::{print, print_status};
@@ -39,11 +39,8 @@ pub(crate) struct Chaos {
     /// The machine does other work meanwhile: recovery times are reported, but none is a violation
     #[arg(long)]
     busy: bool,
-    /// Also write the report as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Switch off a part of the protocol: then a violation must be found
-    #[arg(long, value_name = "NAME")]
+    /// Switch off a part of the protocol, as `houston_faults::mutation` explains: then a violation must be found
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Mutation>)]
     mutation: Option<Mutation>,
     /// The program to run, instead of building it: `target/debug/examples/chaos_tools`
     #[arg(long, value_name = "PATH")]
@@ -56,32 +53,6 @@ pub(crate) struct Chaos {
     skip_missing: bool,
 }
 
-/// The mutations of `houston_faults::mutation`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Mutation {
-    /// Steps are committed whatever their epoch and token
-    Fence,
-    /// Of the steps of a batch, the first is committed whatever its epoch and token; lost leases stop no run
-    BatchFence,
-    /// Epoch and token are checked before the row is locked
-    RowLock,
-    /// A run is taken over at once, under the epoch and token of its holder; lost leases stop no run
-    Takeover,
-    /// There is no sweep for work whose hint was lost
-    Sweep,
-    /// Tools execute without a committed intent
-    Intent,
-    /// Calls that need a person's yes are carried out at once
-    Approval,
-}
-
-impl Mutation {
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
 impl Chaos {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         ensure!(self.minutes > 0.0 && self.minutes < 600.0, "--minutes must be between 0 and 600");
@@ -92,7 +63,6 @@ impl Chaos {
         let program = build(self.program.as_deref()).await?;
         let report = Box::pin(chaos::run(&self.options(&program, self.mutation))).await?;
         print(&report.table())?;
-        self.write(&report.json()?)?;
         Ok(ExitCode::from(report.verdict().code()))
     }
 
@@ -102,7 +72,7 @@ impl Chaos {
             Some(Mutation::Sweep) => WITHOUT_SWEEP,
             Some(_) => MUTATED,
         };
-        let name = mutation.map_or_else(|| format!("seed-{}", self.seed), Mutation::name);
+        let name = mutation.map_or_else(|| format!("seed-{}", self.seed), |mutation| mutation.to_string());
         Options {
             program: program.0.clone(),
             folder: chaos::folder(&repository::target(), &name),
@@ -112,7 +82,7 @@ impl Chaos {
             time,
             engine: None,
             fault_rate: if mutation.is_some() { 2 } else { 1 },
-            mutation: mutation.map(Mutation::name),
+            mutation: mutation.map(Mutation::as_str),
             // Slow recovery shows a slow machine, no missing part of the protocol.
             judges_times: !self.busy && mutation.is_none(),
         }
@@ -121,30 +91,24 @@ impl Chaos {
     /// Tests the chaos test itself: each mutation must be detected.
     async fn all_mutations(&self) -> Result<ExitCode> {
         let program = build(self.program.as_deref()).await?;
-        let (mut table, mut reports, mut caught) = (String::new(), Vec::new(), 0);
-        let all = Mutation::value_variants();
-        for mutation in all {
-            print_status(&format!("without {}", mutation.name()));
+        let (mut table, mut caught) = (String::new(), 0);
+        for mutation in Mutation::ALL {
+            print_status(&format!("without {mutation}"));
             let began = Instant::now();
-            let report = Box::pin(chaos::run(&self.options(&program, Some(*mutation)))).await?;
+            let report = Box::pin(chaos::run(&self.options(&program, Some(mutation)))).await?;
             let is_caught = report.violations() > 0;
             caught += usize::from(is_caught);
             let verdict = if is_caught { "caught" } else { "NOT caught" };
             let seconds = began.elapsed().as_secs();
             table +=
-                &format!("{:<11} {verdict:<11} {seconds:>4} s  {}\n", mutation.name(), violations(&report));
-            reports.push(report.json()?);
+                &format!("{:<11} {verdict:<11} {seconds:>4} s  {}\n", mutation.as_str(), violations(&report));
         }
-        print(&format!("{table}chaos: {caught} of {} mutations caught, seed {}", all.len(), self.seed))?;
-        self.write(&json!({"caught": caught, "of": all.len(), "runs": reports}))?;
-        Ok(if caught == all.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    fn write(&self, report: &serde_json::Value) -> Result<()> {
-        if let Some(path) = &self.json {
-            std::fs::write(path, format!("{report}\n"))?;
-        }
-        Ok(())
+        print(&format!(
+            "{table}chaos: {caught} of {} mutations caught, seed {}",
+            Mutation::ALL.len(),
+            self.seed
+        ))?;
+        Ok(if caught == Mutation::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

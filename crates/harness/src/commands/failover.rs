@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use super::chaos::build;
 use crate::chaos::{self, Engine, Options, Report};
@@ -31,9 +30,6 @@ pub(crate) struct Failover {
     /// Fewer than 1,000 messages are enough
     #[arg(long)]
     quick: bool,
-    /// Also write the reports as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     /// The program to run, instead of building it: `target/debug/examples/chaos_tools`
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -45,7 +41,7 @@ impl Failover {
         let program = build(self.program.as_deref()).await?;
         let engines =
             if self.engines.is_empty() { Engine::value_variants() } else { self.engines.as_slice() };
-        let (mut lines, mut reports, mut failed) = (Vec::new(), Vec::new(), 0);
+        let (mut lines, mut failed) = (Vec::new(), 0);
         for engine in engines {
             let name =
                 engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -67,15 +63,10 @@ impl Failover {
             failed += usize::from(problem.is_some());
             print(&report.table())?;
             lines.push(line(&name, &report, problem));
-            reports.push(json!({"engine": name, "problem": problem, "outage_s": report.outage,
-                                "hints_after": report.hints_after, "run": report.json()?}));
         }
         print(&lines.join("\n"))?;
         if engines.len() > 1 {
             print(&format!("failover: {} of {} without a loss", engines.len() - failed, engines.len()))?;
-        }
-        if let Some(path) = &self.json {
-            std::fs::write(path, format!("{}\n", json!(reports)))?;
         }
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

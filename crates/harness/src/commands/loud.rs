@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use crate::bench::report::Report;
 use crate::loud::measure;
 use crate::service;
 use houston_testkit::console::{print, print_status};
@@ -21,9 +22,6 @@ pub(crate) struct Loud {
     /// Judge what failed and died, and the memory, but no times: for a debug build, or a machine that does other things
     #[arg(long)]
     without_times: bool,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
     /// The binary to measure, instead of building it
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -42,7 +40,8 @@ impl Loud {
         let servers = programs::servers(|config| config.fsync = true)?;
         let lasts = Duration::from_secs_f64(self.minutes * 60.0);
         let report = Box::pin(measure(&binary, &servers, lasts, self.without_times)).await?;
-        print(&if self.json { serde_json::to_string(&report)? } else { report.table() })?;
-        Ok(if report.met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let is_met = report.is_met();
+        print(&(report.table() + &Report::summary(&[("loud".to_owned(), report)])))?;
+        Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

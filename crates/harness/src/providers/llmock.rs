@@ -33,8 +33,6 @@ struct Provider {
     key_variable: &'static str,
     /// Path prefix of its API.
     path: &'static str,
-    /// Further settings.
-    more: &'static [(&'static str, &'static str)],
 }
 
 const PROVIDERS: &[Provider] = &[
@@ -61,11 +59,11 @@ impl Provider {
         [url_variable, key_variable]: [&'static str; 2],
         path: &'static str,
     ) -> Self {
-        Self { name, llmock_name, url_variable, key_variable, path, more: &[] }
+        Self { name, llmock_name, url_variable, key_variable, path }
     }
 
     fn variables(&self, llmock: SocketAddr) -> Vec<(&'static str, String)> {
-        let mut variables = vec![
+        vec![
             ("HOUSTON_MODEL", format!("{}/some-model", self.name)),
             (self.url_variable, format!("http://{llmock}{}", self.path)),
             (self.key_variable, "sk-not-a-key".to_owned()),
@@ -74,9 +72,7 @@ impl Provider {
             ("HOUSTON_ORCHESTRATOR__RETRY__DELAYED__BASE_MS", "1000".to_owned()),
             // Expected failures are logged as warnings.
             ("HOUSTON_LOG", "error".to_owned()),
-        ];
-        variables.extend(self.more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        variables
+        ]
     }
 }
 

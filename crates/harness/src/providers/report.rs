@@ -1,10 +1,7 @@
 //! The results of the conversations.
 
-use anyhow::Result;
-use serde::Serialize;
-
-/// The result of one case with one provider: `{"judge": "llmock", "provider": "openai", "case": "500", "faults": []}`.
-#[derive(Debug, Serialize)]
+/// The result of one case with one provider.
+#[derive(Debug)]
 pub(crate) struct CaseResult {
     pub(crate) judge: &'static str,
     pub(crate) provider: &'static str,
@@ -24,10 +21,6 @@ impl Report {
 
     pub(crate) fn failed(&self) -> usize {
         self.0.iter().filter(|result| !result.faults.is_empty()).count()
-    }
-
-    pub(crate) fn json(&self) -> Result<String> {
-        Ok(serde_json::to_string(&self.0)?)
     }
 
     /// A row per provider, followed by its faults.

@@ -47,13 +47,11 @@ impl Call {
     }
 
     /// The requested model; empty if missing.
-    #[must_use]
     pub fn model(&self) -> &str {
         self.json()["model"].as_str().unwrap_or_default()
     }
 
     /// The texts of the user's messages, oldest first, without tool results and system context.
-    #[must_use]
     pub fn user_texts(&self) -> Vec<String> {
         self.messages()
             .iter()
@@ -65,13 +63,11 @@ impl Call {
     }
 
     /// The text of the user's last message; empty without one.
-    #[must_use]
     pub fn last_user_text(&self) -> String {
         self.user_texts().pop().unwrap_or_default()
     }
 
     /// The system prompt, followed by the system context.
-    #[must_use]
     pub fn system(&self) -> String {
         let mut system = match self.wire {
             Wire::Anthropic => texts(&self.json()["system"]),
@@ -86,7 +82,6 @@ impl Call {
 
     /// The system context, which Houston sends after the history: the element `<system_context>` at the end of the last
     /// message.
-    #[must_use]
     pub fn system_context(&self) -> Option<String> {
         let last = self.messages().last()?;
         let text = texts(&last["content"]).pop()?;
@@ -94,7 +89,6 @@ impl Call {
     }
 
     /// The names of the offered tools.
-    #[must_use]
     pub fn tools(&self) -> Vec<String> {
         let tools = self.json()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let name = |tool: &Value| match self.wire {
@@ -105,7 +99,6 @@ impl Call {
     }
 
     /// The tool results after the model's last message, in order.
-    #[must_use]
     pub fn tool_results(&self) -> Vec<ToolResult> {
         let messages = self.messages();
         let after =
@@ -114,7 +107,6 @@ impl Call {
     }
 
     /// Whether there are tool results after the model's last message.
-    #[must_use]
     pub fn has_tool_results(&self) -> bool {
         !self.tool_results().is_empty()
     }
@@ -132,7 +124,6 @@ fn system_context_start(text: &str) -> usize {
 }
 
 /// `text` without a system context at its end.
-#[must_use]
 pub fn without_system_context(text: &str) -> &str {
     let until = system_context_start(text);
     if until == text.len() { text } else { text[..until].trim_end_matches('\n') }

@@ -72,31 +72,26 @@ pub struct Journal {
 
 impl Journal {
     /// The recorded exchanges, in order of arrival.
-    #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.state().exchanges.clone()
     }
 
     /// The latest recorded exchange.
-    #[must_use]
     pub fn last(&self) -> Option<Exchange> {
         self.state().exchanges.last().cloned()
     }
 
     /// Number of calls, recorded or not.
-    #[must_use]
     pub fn calls(&self) -> usize {
         self.state().calls
     }
 
     /// Number of calls that have not ended.
-    #[must_use]
     pub fn open(&self) -> usize {
         self.state().open
     }
 
     /// Maximum number of concurrent calls since the last [`Self::clear`].
-    #[must_use]
     pub fn peak(&self) -> usize {
         self.state().peak
     }

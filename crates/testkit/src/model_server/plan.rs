@@ -56,7 +56,6 @@ pub struct Prepared(pub(crate) Plan);
 
 impl Prepared {
     /// Renders `reply` for `wire`.
-    #[must_use]
     pub fn new(reply: &Reply, wire: Wire) -> Arc<Self> {
         match &reply.0 {
             Kind::Prepared(prepared) => prepared.clone(),

@@ -33,7 +33,6 @@ pub struct Gate(CancellationToken);
 
 impl Gate {
     /// A closed gate.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -90,127 +89,108 @@ pub(crate) enum Kind {
 
 /// A reply of the model: `Reply::text("Hello!").in_pieces(3)`, `Reply::status(429).header("retry-after", "1")`.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Reply(pub(crate) Kind);
 
 impl Reply {
     /// A text, in one piece and without delay.
-    #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::of(Part::Text(text.into()))
     }
 
     /// Reasoning; add a text or tool call after it.
-    #[must_use]
     pub fn thinking(text: impl Into<String>) -> Self {
         Self::of(Part::Thinking(text.into()))
     }
 
     /// A tool call.
-    #[must_use]
     pub fn tool(name: impl Into<String>, arguments: Value) -> Self {
         Self::of(Part::Tool { name: name.into(), arguments })
     }
 
     /// An answer without content, properly ended.
-    #[must_use]
     pub fn empty() -> Self {
         Self(Kind::Answer(Answer { pieces: 1, usage: (10, 5), ..Answer::default() }))
     }
 
     /// An error response such as 429, 500 or 529, with the body the wire's provider sends.
-    #[must_use]
     pub fn status(status: u16) -> Self {
         Self(Kind::Error(ErrorResponse { status, headers: Vec::new(), body: String::new() }))
     }
 
     /// A prepared reply: costs the least processor time.
-    #[must_use]
     pub fn prepared(prepared: &Arc<Prepared>) -> Self {
         Self(Kind::Prepared(prepared.clone()))
     }
 
     /// No answer, until the client gives up.
-    #[must_use]
     pub fn hang() -> Self {
         Self::empty().fault(Fault::Hang)
     }
 
     /// Adds a text.
-    #[must_use]
     pub fn then_text(self, text: impl Into<String>) -> Self {
         self.then(Part::Text(text.into()))
     }
 
     /// Adds a tool call; several calls of one answer may run in parallel.
-    #[must_use]
     pub fn then_tool(self, name: impl Into<String>, arguments: Value) -> Self {
         self.then(Part::Tool { name: name.into(), arguments })
     }
 
     /// Streams every part in this many pieces (fewer if it has fewer characters). Arguments are cut at any character.
-    #[must_use]
     pub fn in_pieces(self, pieces: usize) -> Self {
         self.change(|answer| answer.pieces = pieces.max(1))
     }
 
     /// Waits this long before each piece.
-    #[must_use]
     pub fn every(self, pace: Duration) -> Self {
         self.change(|answer| answer.pace = pace)
     }
 
     /// Waits this long before the first byte.
-    #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         self.change(|answer| answer.delay = delay)
     }
 
     /// Sends nothing until `gate` opens.
-    #[must_use]
     pub fn held_by(self, gate: &Gate) -> Self {
         self.change(|answer| answer.gate = Some((None, gate.clone())))
     }
 
     /// Stops after `chunks` pieces until `gate` opens.
-    #[must_use]
     pub fn held_after(self, chunks: usize, gate: &Gate) -> Self {
         self.change(|answer| answer.gate = Some((Some(chunks), gate.clone())))
     }
 
     /// A text of so many pieces, each of which is the time at which it is written, in µs since `clock`, and a space.
-    #[must_use]
     pub fn times(pieces: usize, clock: Instant) -> Self {
         let text = format!("{} ", super::plan::TIME).repeat(pieces);
         Self::text(text).in_pieces(pieces).change(|answer| answer.clock = Some(clock))
     }
 
     /// Adds a fault.
-    #[must_use]
     pub fn fault(self, fault: Fault) -> Self {
         self.change(|answer| answer.fault = Some(fault))
     }
 
     /// Ends with the reason that the token limit was reached.
-    #[must_use]
     pub fn cut_short(self) -> Self {
         self.change(|answer| answer.cut_short = true)
     }
 
     /// Sets the reported token counts (default: 10 and 5).
-    #[must_use]
     pub fn usage(self, input: u64, output: u64) -> Self {
         self.change(|answer| answer.usage = (input, output))
     }
 
     /// Sets the reported numbers of tokens read from the provider's cache and written to it. Anthropic's wire does not
     /// include them in the input tokens; OpenAI's reports no written tokens.
-    #[must_use]
     pub fn cached(self, read: u64, written: u64) -> Self {
         self.change(|answer| answer.cached = (read, written))
     }
 
     /// Adds a header to an error response, such as `retry-after`.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Kind::Error(error) = &mut self.0 {
             error.headers.push((name.into(), value.into()));
@@ -219,7 +199,6 @@ impl Reply {
     }
 
     /// Replaces the body of an error response.
-    #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
         if let Kind::Error(error) = &mut self.0 {
             error.body = body.into();

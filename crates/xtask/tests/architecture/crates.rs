@@ -52,7 +52,8 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("houston", &["cli", "domain", "engine", "llm", "queue", "store", "tools"]),
     ("testkit", &["domain", "embedded", "protocol"]),
     ("xtask", &["testkit"]),
-    ("harness", &["embedded", "protocol", "testkit"]),
+    // `faults` has the names of mutations.
+    ("harness", &["embedded", "faults", "protocol", "testkit"]),
     // It shares no code with what it is a model of.
     ("verify", &[]),
 ];

@@ -30,7 +30,7 @@ pub(super) fn approvals(evidence: &Evidence) -> Finding {
         finding.of += 1;
         match allowed.get_mut(execution.call_id.as_str()) {
             Some(was_executed) => *was_executed = true,
-            None => finding.add(|| format!("{} was carried out without a yes", execution.call_id)),
+            None => finding.add(format!("{} was carried out without a yes", execution.call_id)),
         }
     }
     let by_id: HashMap<&str, &ApprovalRow> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
@@ -39,19 +39,17 @@ pub(super) fn approvals(evidence: &Evidence) -> Finding {
         // A pause is no row here.
         let Some(row) = by_id.get(decided.question.as_str()) else { continue };
         if row.state != "answered" || row.answer.as_ref() != Some(&decided.answer) {
-            finding.add(|| {
-                format!(
-                    "{}: {} was accepted, but it is {} {:?}",
-                    row.id, decided.answer, row.state, row.answer
-                )
-            });
+            finding.add(format!(
+                "{}: {} was accepted, but it is {} {:?}",
+                row.id, decided.answer, row.state, row.answer
+            ));
         }
     }
     for row in rows.iter().filter(|row| row.state == "open" && row.run_ended) {
-        finding.add(|| format!("{}: open, but its run has ended", row.id));
+        finding.add(format!("{}: open, but its run has ended", row.id));
     }
     for wrong in &evidence.wrong_decisions {
-        finding.add(|| wrong.clone());
+        finding.add(wrong.clone());
     }
     let of = |state: &str| rows.iter().filter(|row| row.state == state).count();
     let executed = allowed.values().filter(|was_executed| **was_executed).count();

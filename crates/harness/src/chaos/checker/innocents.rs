@@ -42,13 +42,9 @@ pub(super) fn innocents(evidence: &Evidence) -> Finding {
         } else if kills >= DEATHS {
             injected += 1;
         } else {
-            finding.add(|| {
-                let claims: Vec<String> = attempts
-                    .iter()
-                    .map(|event| format!("epoch {} at {:.3}", event.epoch, event.at))
-                    .collect();
-                format!("goal {}, {kills} injected kills: {}", run.goal, claims.join(", "))
-            });
+            let claims = attempts.iter().map(|event| format!("epoch {} at {:.3}", event.epoch, event.at));
+            let claims: Vec<String> = claims.collect();
+            finding.add(format!("goal {}, {kills} injected kills: {}", run.goal, claims.join(", ")));
         }
     }
     finding.note = format!("{poison} poisoned, {injected} killed from outside {DEATHS} times");

@@ -14,7 +14,7 @@ pub(super) fn plans(evidence: &Evidence) -> Finding {
         finding.of += 1;
         *statuses.entry(&plan.status).or_default() += 1;
         for fault in faults(plan) {
-            finding.add(|| format!("plan {}, {}: {fault}", plan.id, plan.status));
+            finding.add(format!("plan {}, {}: {fault}", plan.id, plan.status));
         }
     }
     let sum = |of: fn(&PlanRow) -> i64| evidence.rows.plans.iter().map(of).sum::<i64>();

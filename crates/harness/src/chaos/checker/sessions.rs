@@ -44,23 +44,22 @@ fn borders(
     for (session, number) in closed.iter().zip(1..) {
         let SessionRow { first, last, .. } = **session;
         if session.number != number {
-            finding.add(|| format!("goal {goal}: session {} instead of {number}", session.number));
+            finding.add(format!("goal {goal}: session {} instead of {number}", session.number));
         }
         if last < first || first <= before {
-            finding.add(|| format!("goal {goal}: session {number} has {first} to {last}, after {before}"));
+            finding.add(format!("goal {goal}: session {number} has {first} to {last}, after {before}"));
         }
         let next = entries.iter().map(|entry| entry.position).find(|position| *position > before);
         if next != Some(first) {
-            finding.add(|| {
-                format!("goal {goal}: session {number} begins at {first}, its first entry is {next:?}")
-            });
+            finding
+                .add(format!("goal {goal}: session {number} begins at {first}, its first entry is {next:?}"));
         }
         before = last;
     }
     if before != open_after {
-        finding.add(|| {
-            format!("goal {goal}: the open session begins after {open_after}, the last ended at {before}")
-        });
+        finding.add(format!(
+            "goal {goal}: the open session begins after {open_after}, the last ended at {before}"
+        ));
     }
 }
 
@@ -72,7 +71,7 @@ fn torn(finding: &mut Finding, goal: &str, closed: &[&SessionRow], entries: &[&E
         sessions.entry(&entry.run).or_default().insert(session);
     }
     for (run, sessions) in sessions.iter().filter(|(_, sessions)| sessions.len() > 1) {
-        finding.add(|| format!("goal {goal}: run {run} has entries in {} sessions", sessions.len()));
+        finding.add(format!("goal {goal}: run {run} has entries in {} sessions", sessions.len()));
     }
 }
 
@@ -80,8 +79,9 @@ fn announced(finding: &mut Finding, goal: &str, closed: &[&SessionRow], evidence
     let events = evidence.rows.events.iter().filter(|event| event.goal == goal);
     let announced: Vec<i64> = events.filter_map(|event| event.session).collect();
     if !announced.iter().copied().eq((1..).take(announced.len())) || announced.len() > closed.len() {
-        finding.add(|| {
-            format!("goal {goal}: its stream announced {announced:?}, of {} closed sessions", closed.len())
-        });
+        finding.add(format!(
+            "goal {goal}: its stream announced {announced:?}, of {} closed sessions",
+            closed.len()
+        ));
     }
 }

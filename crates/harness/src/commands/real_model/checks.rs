@@ -1,28 +1,16 @@
 //! Further checks with a real model: structured output, a question beyond the context limit, a cancelled run.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use houston_protocol::agui::Event;
 use houston_testkit::houston::Builder;
 use houston_testkit::process::Process;
-use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{PATIENCE, milliseconds};
+use super::PATIENCE;
 use crate::http::Connection;
-
-/// The results over one wire.
-#[derive(Debug, Serialize)]
-pub(super) struct Checks {
-    /// The answer that follows [`schema`], or Houston's error message if the model's answer did not.
-    pub(super) form: Value,
-    /// Houston's error message for a question beyond the context limit.
-    pub(super) overflow: String,
-    /// From the cancel request to the end of the run.
-    pub(super) cancelled_ms: u64,
-}
 
 /// Number of words of a question that exceeds the model's context of 4,096 tokens.
 const TOO_MANY_WORDS: usize = 6_000;
@@ -74,7 +62,11 @@ fn run(setup: &Builder, options: &[&str], question: &[&str]) -> Result<(bool, St
 }
 
 /// Cancels a run after its first text; returns how long it took to end, in ms.
-pub(super) async fn cancel(connection: &mut Connection, other: &mut Connection, goal: &str) -> Result<u64> {
+pub(super) async fn cancel(
+    connection: &mut Connection,
+    other: &mut Connection,
+    goal: &str,
+) -> Result<Duration> {
     let body = json!({ "content": "Tell me a very long story." }).to_string();
     let accepted = connection.send_message(goal, &body).await?;
     let run = accepted.message.run_id.context("the message has no run")?;
@@ -87,7 +79,7 @@ pub(super) async fn cancel(connection: &mut Connection, other: &mut Connection, 
                 other.post(&format!("/v1/runs/{run}/cancel"), "{}").await?.json::<Value>()?;
             }
             (Event::RunFinished { .. }, Some(requested)) => {
-                let took = milliseconds(requested.elapsed())?;
+                let took = requested.elapsed();
                 while events.next().await?.is_some() {}
                 let run: Value = other.get(&format!("/v1/runs/{run}")).await?.json()?;
                 ensure!(run["status"] == "cancelled", "the run is not cancelled: {run}");
