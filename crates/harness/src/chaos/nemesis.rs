@@ -172,23 +172,23 @@ async fn now(installation: &Arc<ChaosInstallation>) -> Result<f64> {
 
 async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<Injected> {
     match action {
-        Action::Kill { node } => {
+        Action::Kill(node) => {
             let installation = Arc::clone(installation);
             let kill = spawn_blocking(move || kill(&installation, node)).await??;
             return Ok(kill.map_or(Injected::Nothing, Injected::Kill));
         }
-        Action::Pause { node, time } => {
+        Action::Pause(node, time) => {
             let pid = installation.nodes[node].pause()?;
             sleep(time).await;
             installation.nodes[node].resume(pid);
         }
-        Action::StallRedis { time } => {
+        Action::StallRedis(time) => {
             blocking(installation, action).await?;
             sleep(time).await;
             let installation = Arc::clone(installation);
             spawn_blocking(move || resume_redis(&installation)).await??;
         }
-        Action::FillRedis { time } => {
+        Action::FillRedis(time) => {
             blocking(installation, action).await?;
             sleep(time).await;
             let installation = Arc::clone(installation);
@@ -200,7 +200,7 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
             sleep(time).await;
             installation.nodes[nodes].iter().for_each(|node| node.set(link, Fault::None));
         }
-        Action::Model { fault, time } => {
+        Action::Model(fault, time) => {
             installation.scripted_model.set(fault);
             sleep(time).await;
             installation.scripted_model.set(ModelFault::None);
@@ -211,7 +211,7 @@ async fn apply(installation: &Arc<ChaosInstallation>, action: Action) -> Result<
         | Action::CrashPostgres
         | Action::LoseServer
         | Action::Terminate(_)
-        | Action::DeleteWorkerRow { .. } => blocking(installation, action).await?,
+        | Action::DeleteWorkerRow(_) => blocking(installation, action).await?,
     }
     Ok(Injected::Nothing)
 }
@@ -252,8 +252,8 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
     match action {
         Action::FlushRedis => tell(&installation.redis[cell], "FLUSHALL")?,
         // A byte is less than it has: with `noeviction`, the default, it refuses all writes.
-        Action::FillRedis { .. } => tell(&installation.redis[cell], "CONFIG SET maxmemory 1")?,
-        Action::StallRedis { .. } => installation.servers()[cell].stall_redis()?,
+        Action::FillRedis(_) => tell(&installation.redis[cell], "CONFIG SET maxmemory 1")?,
+        Action::StallRedis(_) => installation.servers()[cell].stall_redis()?,
         Action::RestartRedis => {
             let servers = &mut installation.servers()[cell];
             // A stalled Redis does not react to a shutdown request.
@@ -276,11 +276,11 @@ fn apply_blocking(installation: &ChaosInstallation, action: Action) -> Result<()
             let sql = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where {which}");
             ensure!(installation.databases.sum(&sql)? != 0, "no such backend is connected");
         }
-        Action::DeleteWorkerRow { node } => {
+        Action::DeleteWorkerRow(node) => {
             let pid = installation.nodes[node].pid().context("the process is down already")?;
             installation.databases.rows(&format!("delete from houston.workers where name like '%-{pid}'"))?;
         }
-        Action::Kill { .. } | Action::Pause { .. } | Action::Network { .. } | Action::Model { .. } => {}
+        Action::Kill(_) | Action::Pause(..) | Action::Network { .. } | Action::Model(..) => {}
     }
     Ok(())
 }

@@ -33,31 +33,21 @@ pub(crate) enum Backends {
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    Kill {
-        node: usize,
-    },
-    Pause {
-        node: usize,
-        time: Duration,
-    },
+    /// Of a process, by its number, as in what follows.
+    Kill(usize),
+    Pause(usize, Duration),
     FlushRedis,
     RestartRedis,
-    StallRedis {
-        time: Duration,
-    },
+    StallRedis(Duration),
     /// Redis has no memory left, and refuses what is written.
-    FillRedis {
-        time: Duration,
-    },
+    FillRedis(Duration),
     RestartPostgres,
     CrashPostgres,
     /// The server of the tested engine is lost for good, and replaced.
     LoseServer,
     Terminate(Backends),
     /// Deletes the row of a living worker: it is a zombie until it notices.
-    DeleteWorkerRow {
-        node: usize,
-    },
+    DeleteWorkerRow(usize),
     /// A fault on the link of one process, or of all (`None`).
     Network {
         link: Link,
@@ -65,10 +55,7 @@ pub(crate) enum Action {
         fault: Fault,
         time: Duration,
     },
-    Model {
-        fault: ModelFault,
-        time: Duration,
-    },
+    Model(ModelFault, Duration),
 }
 
 /// A fault and its time.
@@ -82,18 +69,18 @@ impl Action {
     /// The name under which it is counted.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Kill { node } if *node < APIS => "kill -9 API",
-            Self::Kill { .. } => "kill -9 worker",
-            Self::Pause { .. } => "SIGSTOP",
+            Self::Kill(node) if *node < APIS => "kill -9 API",
+            Self::Kill(_) => "kill -9 worker",
+            Self::Pause(..) => "SIGSTOP",
             Self::FlushRedis => "Redis flushed",
             Self::RestartRedis => "Redis restarted",
-            Self::StallRedis { .. } => "Redis stalled",
-            Self::FillRedis { .. } => "Redis full",
+            Self::StallRedis(_) => "Redis stalled",
+            Self::FillRedis(_) => "Redis full",
             Self::RestartPostgres => "Postgres restarted",
             Self::CrashPostgres => "Postgres killed",
             Self::LoseServer => "server lost for good",
             Self::Terminate(_) => "backends terminated",
-            Self::DeleteWorkerRow { .. } => "worker row deleted",
+            Self::DeleteWorkerRow(_) => "worker row deleted",
             Self::Network { fault, .. } => match fault {
                 Fault::Latency(_) => "network slow",
                 Fault::Throttle(_) => "network throttled",
@@ -103,7 +90,7 @@ impl Action {
                 Fault::CutAfter(_) => "network cut",
                 Fault::None => "network",
             },
-            Self::Model { fault, .. } => match fault {
+            Self::Model(fault, _) => match fault {
                 ModelFault::None => "model",
                 ModelFault::RateLimited => "model 429",
                 ModelFault::Overloaded => "model 529",
@@ -124,12 +111,12 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind();
         match self {
-            Self::Kill { node } => write!(f, "kill -9 {}", name(*node)),
-            Self::Pause { node, time } => write!(f, "SIGSTOP {} for {time:.1?}", name(*node)),
-            Self::StallRedis { time } | Self::FillRedis { time } | Self::Model { time, .. } => {
+            Self::Kill(node) => write!(f, "kill -9 {}", name(*node)),
+            Self::Pause(node, time) => write!(f, "SIGSTOP {} for {time:.1?}", name(*node)),
+            Self::StallRedis(time) | Self::FillRedis(time) | Self::Model(_, time) => {
                 write!(f, "{kind} for {time:.1?}")
             }
-            Self::DeleteWorkerRow { node } => write!(f, "row of {} deleted while it runs", name(*node)),
+            Self::DeleteWorkerRow(node) => write!(f, "row of {} deleted while it runs", name(*node)),
             Self::Terminate(backends) => write!(f, "{kind}: {backends:?}"),
             Self::Network { link, node, fault, time } => {
                 let process = node.map_or_else(|| "all".to_owned(), name);
@@ -153,7 +140,7 @@ const KINDS: [(u64, u64, Draw); 9] = [
     (6, 20, |seed, _| Action::Terminate(seed.one_of(&[Backends::Leases, Backends::Half]))),
     (5, 15, network),
     (6, 18, model),
-    (6, 20, |seed, _| Action::DeleteWorkerRow { node: worker(seed) }),
+    (6, 20, |seed, _| Action::DeleteWorkerRow(worker(seed))),
 ];
 
 /// All faults within `time`, in order. `fault_rate` multiplies their number.
@@ -183,20 +170,20 @@ fn worker(seed: &mut Seed) -> usize {
 
 fn kill(seed: &mut Seed, _: Duration) -> Action {
     let node = if seed.permille(250) { seed.below(APIS) } else { worker(seed) };
-    Action::Kill { node }
+    Action::Kill(node)
 }
 
 /// Mostly longer than the 30 s of a lease: a process that resumes earlier is no zombie.
 fn pause(seed: &mut Seed, left: Duration) -> Action {
     let node = if seed.permille(150) { seed.below(APIS) } else { worker(seed) };
-    Action::Pause { node, time: seed.millis(5_000, 60_000).min(left) }
+    Action::Pause(node, seed.millis(5_000, 60_000).min(left))
 }
 
 fn redis(seed: &mut Seed, _: Duration) -> Action {
     match seed.below(3) {
         0 => Action::RestartRedis,
-        1 => Action::StallRedis { time: seed.millis(1_000, 5_000) },
-        _ => Action::FillRedis { time: seed.millis(1_000, 8_000) },
+        1 => Action::StallRedis(seed.millis(1_000, 5_000)),
+        _ => Action::FillRedis(seed.millis(1_000, 8_000)),
     }
 }
 
@@ -226,7 +213,7 @@ fn model(seed: &mut Seed, left: Duration) -> Action {
         ModelFault::Garbage,
         ModelFault::Truncates,
     ]);
-    Action::Model { fault, time: seed.millis(1_000, 4_000).min(left) }
+    Action::Model(fault, seed.millis(1_000, 4_000).min(left))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `cargo xtask evidence`: runs the long tests and measurements one after the other and records what they print.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -138,7 +138,7 @@ fn command(line: &str, harness: &Path, is_own: impl Fn(&str) -> bool) -> Command
     command
 }
 
-fn write(record: &PathBuf, order: &[&str], sections: &mut Vec<Section>) -> Result<()> {
+fn write(record: &Path, order: &[&str], sections: &mut Vec<Section>) -> Result<()> {
     sections.retain(|section| order.contains(&section.part.as_str()));
     sections.sort_by_key(|section| order.iter().position(|name| *name == section.part));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
